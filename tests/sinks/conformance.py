@@ -192,12 +192,11 @@ class Conformance:
         assert sink.differences(PATH, after) == []
 
     def test_the_types_declare_their_conversions(self, harness: Harness) -> None:
-        types = harness.sink().types
-        assert types.conversion(ColumnType("int"), ColumnType("bigint")) == "rewrite"
-        assert types.conversion(ColumnType("mediumint"), ColumnType("int")) == "none"
-        assert types.conversion(ColumnType("datetime", length=3), ColumnType("int")) is None
-        assert types.conversion(ColumnType("date"), ColumnType("varchar"), widening=True) == "rewrite"
-        assert types.sink_type(ColumnType("int")).lossy is None
+        """A sink chooses its conversions, apart from those of a column that stays as it is and of a wider integer."""
+        types, int_ = harness.sink().types, ColumnType("int")
+        assert types.conversion(int_, int_) == "none"
+        assert types.conversion(int_, ColumnType("bigint")) in ("none", "rewrite")
+        assert types.sink_type(int_).lossy is None
 
     def test_copy_and_import_take_the_rows_of_another_table(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from changefeed.sinks.base import TableSink
+from changefeed.model.types import ColumnType
+from changefeed.sinks.base import TableSink, TypeMap
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.sink import DeltaSink
-from changefeed.sinks.memory import Lake, MemorySink
+from changefeed.sinks.memory import Lake, MemorySink, MemoryTypes
+from changefeed.sinks.sql import SparkTypes
 from tests.sinks.conformance import Conformance
 from tests.sinks.contract import Row
 
@@ -58,6 +60,14 @@ class Delta:
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return [row.asDict() for row in reader.load(f"{self.root}/{path}").collect()]
+
+
+@pytest.mark.parametrize("types", [SparkTypes(), MemoryTypes()])
+def test_conversions_of_sinks_with_sparks_types(types: TypeMap) -> None:
+    assert types.conversion(ColumnType("int"), ColumnType("bigint")) == "rewrite"
+    assert types.conversion(ColumnType("mediumint"), ColumnType("int")) == "none"
+    assert types.conversion(ColumnType("datetime", length=3), ColumnType("int")) is None
+    assert types.conversion(ColumnType("date"), ColumnType("varchar"), widening=True) == "rewrite"
 
 
 class TestMemory(Conformance):

@@ -217,4 +217,4 @@ class Conformance:
         kinds = {row["kind"] for chunks in source.sample_chunks(10) for row in chunks.to_pylist()}
         assert {"read", "schema"} <= kinds
         assert source.capabilities.cuts == "marks"
-        assert source.title == "TiCDC Open Protocol"
+        assert source.title

@@ -15,7 +15,7 @@ Sendings = dict[str, dict[int, tuple[int, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class WrittenVersion:
-    """The result of the last write at a path: the Delta version, and the write id in its commit."""
+    """The result of the last write at a path: the version, and the write id in its commit."""
 
     version: int
     epoch: int
@@ -41,7 +41,7 @@ class TableState:
 
     @property
     def version(self) -> int | None:
-        """The Delta version in the barrier's cut; None if there is no table yet."""
+        """The version in the barrier's cut; None if there is no table yet."""
         return self.written.version if self.written else None
 
 

@@ -8,13 +8,18 @@ Rule 2. Every commit carries, atomically with the data, the *write id* of the pi
 Write ids of one pipeline only grow. The sink keeps the last one of each pipeline with the table, and reports it in
 `snapshot`. A pipeline is known by its *owner* text, which no other pipeline has.
 Rule 3. `apply` with a write id at or below the table's last one changes nothing: the write has been made. If the last one
-has a higher epoch, `apply` raises `FencedError`. Of two writers that commit at the same time, at most one succeeds; the
-other raises.
+has a higher epoch, `apply` raises `FencedError`, whose message names it as `epoch 2`. Of two writers that commit at the same
+time, at most one succeeds; the other raises.
 Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then asks `snapshot`.
-Rule 5. Versions of a table are whole numbers that grow by one with each commit, of whomever. Old versions stay readable
-until somebody deletes their files: a published cut is a version of each table.
+Rule 5. Versions of a table are whole numbers, from 0, that grow by one with each commit, of whomever. Old versions stay
+readable until somebody deletes their files: a published cut is a version of each table. A write in place of any table that is
+there (`Create`, `Load`, `Copy`, `Import`) makes the next version, too, and keeps the write ids of all pipelines.
 Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every
 reader has. The sink adds no column that the definition does not name.
+
+The module of a sink has `SECTION`, the model of its section (derived from `sinks.section.SinkSection`), and two functions:
+`open_sink(section, session)`, and `open_letters(path, session)` for the pipeline's dead letters (`letters.py`). The session is
+None in commands that need no Spark. For sinks with Spark's types, `frames.types` has the types, and `sql.py` conversions and SQL.
 """
 
 from __future__ import annotations
@@ -207,13 +212,18 @@ class Chunked:
 class Changes(Protocol):
     """The changes that a `Load`, `Upsert` or `Append` applies: one row a key, or every row of a table without a key.
 
-    Columns of both forms, so that no upstream name can collide with an added name:
+    A sink takes one of three forms: `frame`, `batches`, or `chunked`, of which it counts the rows itself. Columns of the first
+    two, so that no upstream name can collide with an added name:
 
         c0, c1, …      the columns of the write's table by position, in the sink's types
         _deleted       boolean: the row is deleted; only the key's columns are set
         _has           list of boolean, by column: whether the change carries it. NULL: all of them
         _irregular     map of column name to text: values that the type cannot hold
         _ts, _time, _op, _topic, _partition, _offset, _index      for the metadata columns
+
+    Metadata columns have the types in `METADATA`. In a row that a change sets, `_commit_ts` is `_ts`, `_commit_time` is `_time`,
+    `_op` is `_op`, and `_position` is `_topic:_partition:_offset:_index` without the parts that are NULL. `_irregular` is that of
+    the change; columns that a partial change does not carry keep their texts.
     """
 
     @property
@@ -289,7 +299,11 @@ class Commit:
 
 
 class TypeMap(Protocol):
-    """The sink's types of MySQL columns."""
+    """The sink's types of MySQL columns.
+
+    A sink may convert less than others: the pipeline asks `conversion` before it plans a `Rewrite`. The definition's option
+    `schema.change.behavior` decides about a change of type that the sink cannot follow.
+    """
 
     def sink_type(self, type: ColumnType) -> SinkType:
         """The type that a column has downstream, and what it does not keep."""
@@ -341,7 +355,10 @@ class TableSink(Protocol):
         ...
 
     def refusal(self, table: Table) -> str | None:
-        """Why the sink cannot hold a table with these columns, and the fix; None if it can. Needs no Spark."""
+        """Why the sink cannot hold a table with these columns, and the fix; None if it can. Needs no Spark.
+
+        A column with the name of a metadata column of this sink, in whatever case, is one reason.
+        """
         ...
 
     def fallback(self, path: str) -> str | None:
@@ -391,7 +408,11 @@ class TableSink(Protocol):
         ...
 
     def differences(self, path: str, table: Table) -> list[str]:
-        """The differences between the columns of the table at the path and those that `table` would get, a phrase each."""
+        """The differences between the columns of the table at the path and those that `table` would get.
+
+        Returns:
+            A phrase for each column, which begins with its name: those of `table` in its order, then those it lacks.
+        """
         ...
 
     def prepare(self, jobs: Sequence[Job]) -> None:

@@ -6,6 +6,10 @@ An implementation gets its tests by a class of its own:
         @pytest.fixture
         def kind(self, tmp_path): return Files(tmp_path)
 
+        def another(self, folders): return Files(folders.mktemp("another"))
+
+A `Kind` opens the store. `tests/sinks/conformance.py` shows how to run a suite from outside. An implementation that packs nothing
+and deletes nothing does not pass the failpoints `pack.…` and `tidy.…`; the tests of these are skipped.
 Runs take turns by failpoints: `At` calls a function when a run passes one, as if another process had interfered.
 """
 
@@ -117,7 +121,7 @@ POINTS = (
 
 
 class Conformance:
-    """The tests. A subclass has the fixture `kind`."""
+    """The tests. A subclass has the fixture `kind` and the method `another`."""
 
     @pytest.fixture
     def at(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[At]:

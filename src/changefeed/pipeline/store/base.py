@@ -13,8 +13,8 @@ Rule 2. **One run.** `claim` takes an epoch above every epoch before. Of runs th
         fail because an older run begins or finishes a step at the same time: it counts before the claim or not at all.
 Rule 3. **Durable, whole, in order.** When `begin` or `finish` has returned, the value survives the process and the machine,
         and every later `claim` and `latest` sees it. After a crash in the middle, it is there as a whole or not at all. After an
-        error the write may have landed: an implementation must look before it raises, and a call that raised may still
-        count. The caller gives the run up after an error and claims again.
+        error the write may have landed: an implementation that can look does so before it raises, and a call that raised may
+        still count. The caller gives the run up after an error and claims again.
 Rule 4. **A step is begun and done.** `begin(plan)` writes down what step `step + 1` will do, `finish(state)` the state after
         it. A step without writes has no `begin`. A run that claims a store with a plan that is not done finds it in
         `unfinished`, and in `begun_by` the epochs that may have carried out a part of it.
@@ -27,6 +27,11 @@ Rule 7. **Cost.** `claim`, `begin`, `finish` and `latest` cost the same after 10
         more than what its caller takes from it.
 
 Methods pass the failpoints of `failpoint.py` that are named with them, so that tests can stop a run there.
+
+A store keeps texts: `write_state` and `write_plan` make them, `read_state` and `read_plan` read them back. `cut_of` makes the cut
+of a state, which is plain values for `msgspec`. The errors that the rules name are made by the functions below.
+A store in a module of one's own has `SECTION`, the model of the definition's section `ledger`, and two functions: for a run
+`open_store(section, pipeline, keep, session)`, for a command without Spark `open_reader(section, pipeline)`.
 """
 
 from __future__ import annotations
@@ -51,7 +56,7 @@ WAY_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A table of a cut: its path below the sink's, and its Delta version; None while there is no table. Held: in no cut."""
+    """A table of a cut: its path below the sink's, and its version; None while there is no table. Held: in no cut."""
 
     path: str
     version: int | None
@@ -67,7 +72,7 @@ class Cut:
         commit_ts: the barrier; None before the first one, and without barriers.
         mark: the upstream's name for the barrier, if it has one.
         tables: `database.table` -> where it lies.
-        wrote: paths that the step wrote and that no table of the cut uses.
+        wrote: paths that the step's plan names (`paths_of`) and that no table of the cut uses, in order.
     """
 
     epoch: int

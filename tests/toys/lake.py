@@ -1,0 +1,404 @@
+"""A table sink in one file, as somebody outside of changefeed would write it: `sink: {type: tests.toys.lake, path: …}`.
+
+Its tables are Parquet files under snapshots, in the manner of Iceberg:
+
+    <path>/shop/orders/
+        3f….parquet     rows; written once, under a random name
+        v0.json …       one snapshot per version: columns, files, write ids. Made once: of two writers one gets the name
+        current         number of the newest snapshot, replaced whole; it may lag behind by what is being committed
+
+Making `v<n>.json` is the commit: the rows and the write id become visible at once, or not at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from changefeed.errors import FencedError, SinkError
+from changefeed.frames.reshape import family
+from changefeed.frames.types import SinkType, sink_type
+from changefeed.local_files import link_new, make_folder, sync
+from changefeed.model.definition import Table
+from changefeed.model.types import ColumnType
+from changefeed.sinks.base import (
+    IRREGULAR,
+    METADATA,
+    AddColumns,
+    Append,
+    Changes,
+    Commit,
+    Constant,
+    ConvertedFrom,
+    Copy,
+    Create,
+    Expression,
+    Import,
+    IrregularUpdate,
+    Job,
+    Load,
+    Null,
+    Restore,
+    Rewrite,
+    TableSnapshot,
+    Touch,
+    Upsert,
+    Write,
+    WriteId,
+)
+from changefeed.sinks.section import SinkSection
+from changefeed.sinks.sql import SparkTypes
+from tests.toys.letters import SqliteLetters
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Row = dict[str, Any]
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The content of `v<n>.json`.
+
+    Attributes:
+        metadata: names of the metadata columns, which follow those of `table`.
+        files: name -> size in bytes.
+        write_ids: owner -> its last write id.
+        by: the owner that made this version.
+    """
+
+    table: Table
+    metadata: tuple[str, ...]
+    files: dict[str, int]
+    write_ids: dict[str, WriteId]
+    by: str
+    operation: str
+    note: str
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and Arrow types of all columns."""
+        return schema_of(self.table, self.metadata)
+
+
+def schema_of(table: Table, metadata: Sequence[str]) -> pa.Schema:
+    """Names and Arrow types of a table's columns."""
+    columns = [(column.name, sink_type(column.type).arrow) for column in table.columns]
+    return pa.schema([*columns, *((name, METADATA[name].arrow) for name in metadata)])
+
+
+class LakeTypes:
+    """Spark's types. Of the conversions that a schema change may need, those that Arrow's cast makes."""
+
+    _CASTS = (("integer", "integer"), ("integer", "text"), ("date", "text"))
+
+    def sink_type(self, type: ColumnType) -> SinkType:
+        """See `TypeMap`."""
+        return sink_type(type)
+
+    def conversion(
+        self, old: ColumnType, new: ColumnType, *, widening: bool = False
+    ) -> Literal["none", "rewrite"] | None:
+        """See `TypeMap`."""
+        answer = SparkTypes().conversion(old, new, widening=widening)
+        return answer if answer != "rewrite" or (family(old), family(new)) in self._CASTS else None
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSink:
+    """The tables below `root`, written by one pipeline; see `TableSink`."""
+
+    root: Path
+    metadata_columns: tuple[str, ...] = ()
+    owner: str = ""
+    types: LakeTypes = field(default_factory=LakeTypes)
+
+    # What is there.
+
+    def owned_by(self, owner: str) -> LakeSink:
+        """See `TableSink`."""
+        return replace(self, owner=owner)
+
+    def location(self, path: str) -> str:
+        """See `TableSink`."""
+        return str(self.root / path)
+
+    def tables(self) -> Iterator[str]:
+        """See `TableSink`."""
+        yield from sorted(str(first.parent.relative_to(self.root)) for first in self.root.rglob("v0.json"))
+
+    def has_files(self, path: str) -> bool:
+        """See `TableSink`."""
+        return (self.root / path).exists()
+
+    def snapshot(self, path: str) -> TableSnapshot | None:
+        """See `TableSink`."""
+        version, newest = self._newest(path)
+        if newest is None:
+            return None
+        write_ids = newest.write_ids
+        return TableSnapshot(version, tuple(newest.schema.names), write_ids.get(self.owner), frozenset(write_ids))
+
+    def is_newest(self, path: str, version: int) -> bool:
+        """See `TableSink`."""
+        at, after = (self._file(path, number) for number in (version, version + 1))
+        return at.exists() and not after.exists()
+
+    def has_written(self, path: str) -> bool | None:
+        """See `TableSink`."""
+        newest = self._newest(path)[1]
+        return None if newest is None else self.owner in newest.write_ids
+
+    def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
+        """See `TableSink`."""
+        for version in range(after + 1, through + 1):
+            made = self.read(path, version)
+            write_id = made.write_ids[self.owner] if made.by == self.owner else None
+            yield Commit(version, made.operation, write_id, changes_table=made.operation != "Touch")
+
+    def damaged_files(self, path: str, version: int) -> list[str]:
+        """See `TableSink`."""
+        files = {self.root / path / name: size for name, size in self.read(path, version).files.items()}
+        return [file.name for file, size in files.items() if not file.exists() or file.stat().st_size != size]
+
+    def read(self, path: str, version: int) -> Snapshot:
+        """One snapshot of a table.
+
+        Raises:
+            SinkError: it is missing or damaged.
+        """
+        file = self._file(path, version)
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=Snapshot)
+        except (OSError, msgspec.DecodeError) as error:
+            raise SinkError(f"{file}: {error}. Restore it from a copy of the table") from error
+
+    def rows(self, path: str, snapshot: Snapshot) -> list[Row]:
+        """The rows of a snapshot; a column that was added after a file was written is NULL in its rows."""
+        empty = dict.fromkeys(snapshot.schema.names)
+        files = [pq.read_table(self.root / path / name, partitioning=None) for name in snapshot.files]
+        return [empty | row for file in files for row in file.to_pylist()]
+
+    # What the sink can hold.
+
+    def refusal(self, table: Table) -> str | None:
+        """See `TableSink`."""
+        taken = next((name for name in self.metadata_columns if table.column(name)), None)
+        return taken and f"column {taken!r} has the name of a metadata column: leave it out of sink.metadata-columns"
+
+    def differences(self, path: str, table: Table) -> list[str]:
+        """See `TableSink`."""
+        newest = self._newest(path)[1]
+        has = {} if newest is None else dict(zip(newest.schema.names, newest.schema.types, strict=True))
+        schema = schema_of(table, self.metadata_columns)
+        wants = dict(zip(schema.names, schema.types, strict=True))
+        return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
+
+    def fallback(self, path: str) -> str | None:
+        """See `TableSink`: there is one way to write."""
+        return None
+
+    def write_mode(self, path: str) -> str:
+        """See `TableSink`: there is one mode."""
+        return ""
+
+    # Writes.
+
+    def prepare(self, jobs: Sequence[Job]) -> None:
+        """See `TableSink`: nothing is gained."""
+
+    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+        """See `TableSink`."""
+        version, before = self._newest(write.path)
+        last = before.write_ids.get(self.owner) if before else None
+        if last is not None and last.epoch > write_id.epoch:
+            raise FencedError(
+                f"{self.location(write.path)}: epoch {last.epoch} of the pipeline writes this table now; this run is epoch "
+                f"{write_id.epoch} and stops"
+            )
+        if last is not None and last >= write_id:
+            return
+        with self._errors(write.path):
+            make_folder(self.location(write.path))
+            table, metadata, files = self._after(write, before, changes)
+            write_ids = {**(before.write_ids if before else {}), self.owner: write_id}
+            after = Snapshot(table, metadata, files, write_ids, self.owner, type(write).__name__, note)
+            self._commit(write.path, version + 1, after)
+
+    def _after(
+        self, write: Write, before: Snapshot | None, changes: Changes | None
+    ) -> tuple[Table, tuple[str, ...], dict[str, int]]:
+        """The table, metadata columns and files after a write."""
+        path, table, own = write.path, write.table, self.metadata_columns
+        match write:
+            case Create():
+                return table, own, {}
+            case Load():
+                return table, own, self._write(path, table, _changed(table, changes, {}, own).values())
+            case Copy(source=source):
+                return self._copied(path, source)
+            case Import(source=source):
+                return self._copied(path, os.path.relpath(source, self.root))
+        if before is None:
+            raise SinkError(f"{self.location(path)}: there is no table, which {type(write).__name__} needs")
+        match write:
+            case Touch():
+                return before.table, before.metadata, before.files
+            case Restore(version=version):
+                then = self.read(path, version)
+                return then.table, then.metadata, then.files
+            case AddColumns():
+                return table, before.metadata, before.files
+            case Append():
+                new = _changed(table, changes, {}, own).values()
+                return table, own, before.files | self._write(path, table, new)
+            case Upsert():
+                old = {tuple(row[key] for key in table.keys): row for row in self.rows(path, before)}
+                return table, own, self._write(path, table, _changed(table, changes, old, own).values())
+            case Rewrite():
+                rewritten = [_rewritten(write, row, own) for row in self.rows(path, before)]
+                return table, own, self._write(path, table, rewritten)
+        raise AssertionError(write)
+
+    def _copied(self, path: str, source: str) -> tuple[Table, tuple[str, ...], dict[str, int]]:
+        newest = self._newest(source)[1]
+        if newest is None:
+            raise SinkError(f"{self.location(source)}: there is no table to copy")
+        for name in newest.files:
+            shutil.copyfile(self.root / source / name, self.root / path / name)
+            sync(str(self.root / path / name))
+        return newest.table, newest.metadata, newest.files
+
+    def _write(self, path: str, table: Table, rows: Any) -> dict[str, int]:
+        """Writes rows to a new file; returns its name and size."""
+        name = f"{uuid.uuid4().hex}.parquet"
+        file = self.root / path / name
+        pq.write_table(pa.Table.from_pylist(list(rows), schema_of(table, self.metadata_columns)), file)
+        sync(str(file))
+        return {name: file.stat().st_size}
+
+    def _commit(self, path: str, version: int, snapshot: Snapshot) -> None:
+        """Makes a version, unless another writer has made it meanwhile."""
+        folder, name = self.root / path, f".{uuid.uuid4().hex}"
+        (folder / name).write_bytes(msgspec.json.encode(snapshot))
+        sync(str(folder / name))
+        made = link_new(str(folder / name), str(self._file(path, version)), str(self.root))
+        (folder / name).unlink()
+        if not made:
+            raise SinkError(f"{self.location(path)}: another writer has made version {version}", transient=True)
+        (folder / name).write_text(str(version))
+        os.replace(folder / name, folder / "current")
+
+    def _newest(self, path: str) -> tuple[int, Snapshot | None]:
+        """The newest version and its snapshot; -1 and None if there is no table."""
+        try:
+            version = int((self.root / path / "current").read_text())
+        except (OSError, ValueError):
+            version = 0
+        while self._file(path, version + 1).exists():
+            version += 1
+        if version == 0 and not self._file(path, 0).exists():
+            return -1, None
+        return version, self.read(path, version)
+
+    def _file(self, path: str, version: int) -> Path:
+        return self.root / path / f"v{version}.json"
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pa.ArrowInvalid) as error:
+            raise SinkError(f"{self.location(path)}: {error}", transient=isinstance(error, OSError)) from error
+
+
+# Rows after a write, one dict of column -> value each.
+
+
+def _changed(
+    table: Table, changes: Changes | None, old: Mapping[tuple[Any, ...], Row], metadata: Sequence[str]
+) -> dict[Any, Row]:
+    """Key -> row, of `old` and as the changes leave them; rows of a table without a key are numbered."""
+    assert changes is not None, "the contract gives changes to writes of rows"
+    rows, names = dict(old), [column.name for column in table.columns]
+    for number, change in enumerate(change for batch in changes.batches() for change in batch.to_pylist()):
+        values = {name: change[f"c{i}"] for i, name in enumerate(names)}
+        key = tuple(values[name] for name in table.keys) or number
+        before = rows.pop(key, None) or dict.fromkeys(names)
+        if not change["_deleted"]:
+            has = change["_has"] or [True] * len(names)
+            carried = {name: values[name] for name, there in zip(names, has, strict=True) if there}
+            own = _metadata(change, before, carried)
+            rows[key] = before | carried | {name: own[name] for name in metadata}
+    return rows
+
+
+def _metadata(change: Row, before: Row, carried: Row) -> Row:
+    """The values of all metadata columns."""
+    position = (change[name] for name in ("_topic", "_partition", "_offset", "_index"))
+    texts = {name: text for name, text in before.get(IRREGULAR) or () if name not in carried}
+    return {
+        "_commit_ts": change["_ts"],
+        "_commit_time": change["_time"],
+        "_op": change["_op"],
+        "_position": ":".join(str(part) for part in position if part is not None),
+        IRREGULAR: list((texts | dict(change[IRREGULAR] or ())).items()),
+    }
+
+
+def _rewritten(write: Rewrite, row: Row, metadata: Sequence[str]) -> Row:
+    pairs = zip(write.table.columns, write.expressions, strict=True)
+    new = {column.name: _value(expression, column.type, row) for column, expression in pairs}
+    kept = {name: row[name] for name in metadata}
+    if IRREGULAR in kept and write.texts is not None:
+        kept[IRREGULAR] = list(_texts(dict(kept[IRREGULAR] or ()), write.texts).items())
+    return new | kept
+
+
+def _value(expression: Expression, type: ColumnType, row: Row) -> Any:
+    wanted = sink_type(type).arrow
+    match expression:
+        case Null():
+            return None
+        case Constant(value=dict(value)):
+            return base64.b64decode(value["base64"])
+        case Constant(value=value):
+            return pa.scalar(value).cast(wanted).as_py()
+        case ConvertedFrom(column=name, type=old):
+            return pa.scalar(row[name], sink_type(old).arrow).cast(wanted).as_py()
+
+
+def _texts(old: dict[str, str], change: IrregularUpdate) -> dict[str, str]:
+    kept = {change.renamed.get(name, name): text for name, text in old.items() if name not in change.dropped}
+    return kept | change.added
+
+
+# The two functions by which the pipeline opens the sink, and its section of the definition.
+
+
+class LakeSection(SinkSection):
+    """Parquet files under snapshots of JSON: `<path>/<database>/<table>`."""
+
+
+SECTION = LakeSection
+
+
+def open_sink(section: LakeSection, session: SparkSession | None) -> LakeSink:
+    """The sink that a section describes; it needs no session."""
+    names = [*section.metadata_columns, *([IRREGULAR] if section.irregular == "keep" else [])]
+    return LakeSink(Path(section.path), tuple(names))
+
+
+def open_letters(path: str, session: SparkSession | None) -> SqliteLetters:
+    """The dead letters of a pipeline with such a sink, kept at `path`."""
+    return SqliteLetters(Path(path))

@@ -1,0 +1,43 @@
+"""The source of `lines.py` keeps the contract of `changefeed.sources`."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from changefeed.sources import Source
+from changefeed.sources.decoded import DecodedSource
+from tests.sources.conformance import Conformance, Row
+from tests.toys.lines import LinesFolder, LinesSource
+
+
+def write(folder: Path, records: list[Row]) -> None:
+    """Appends records to the files of their partitions."""
+    folder.mkdir(exist_ok=True)
+    for row in records:
+        line = {name: row[name] and base64.b64encode(row[name]).decode() for name in ("key", "value")}
+        with (folder / f"{row['topic']}.{row['partition']}.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+@dataclass
+class Lines:
+    """A folder."""
+
+    folder: Path
+
+    def arrive(self, records: list[Row]) -> None:
+        write(self.folder, records)
+
+    def source(self, limit: int = 100_000) -> Source:
+        return DecodedSource(LinesSource(LinesFolder(self.folder), limit), "ticdc-open", {})
+
+
+class TestLines(Conformance):
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Lines:
+        return Lines(tmp_path / "lines")
