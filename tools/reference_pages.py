@@ -188,7 +188,7 @@ def pipeline(schema: dict[str, Any]) -> str:
     models = schema["$defs"]
     parts = [
         "# Pipeline definition\n\n"
-        "A YAML file with the sections `source`, `sink`, `pipeline` and `spark`. `${NAME}` in a value is taken from "
+        "A YAML file with the sections `source`, `sink`, `pipeline` and `spark`, and perhaps `ledger`. `${NAME}` in a value is taken from "
         "the environment; relative paths are taken from the file's folder; an unknown name is an error. Editors can "
         "check it with [pipeline.schema.json](pipeline.schema.json).\n"
     ]
@@ -199,6 +199,7 @@ def pipeline(schema: dict[str, Any]) -> str:
         "DeltaSink": "sink: {type: delta}",
         "Behaviour": "pipeline",
         "ProtocolChoice": "protocol",
+        "Own": "type: my_package.my_module",
     }
     also = {
         "KafkaSource": "\nAny name that begins with `kafka.` is a property of the Kafka client, passed on unchanged.\n",
@@ -206,7 +207,8 @@ def pipeline(schema: dict[str, Any]) -> str:
     }
     for model in [*titles, *sorted(set(models) - set(titles))]:
         about = models[model]["description"]
-        parts.append(f"## {titles.get(model, model)}\n\n{about}\n\n{_fields(models[model])}{also.get(model, '')}")
+        fields = _fields(models[model]) if models[model]["properties"].keys() != {"type"} else ""
+        parts.append(f"## {titles.get(model, model)}\n\n{about}\n\n{fields}{also.get(model, '')}")
     parts.append(f"## spark\n\n{schema['properties']['spark']['description']}\n")
     return "\n".join(parts)
 

@@ -1,6 +1,7 @@
-"""The location of a pipeline's ledger, for runs and for commands.
+"""The ledger of a pipeline, for runs and for commands.
 
-Its contract is in `store/base.py`, its implementation in `store/files.py`.
+Its contract is in `store/base.py`. It lies in files beside the tables (`store/files.py`), or is kept by the
+module that a definition's section `ledger` names.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from changefeed.modules import module_of
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.planning.table_path import folders_of
@@ -24,7 +26,16 @@ if TYPE_CHECKING:
 
 
 def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
-    """The ledger for a run, before the run claims it."""
+    """The ledger for a run, before the run claims it.
+
+    Raises:
+        ConfigError: the section `ledger` names a module that cannot be imported.
+    """
+    if definition.ledger is not None:
+        own: StateStore = module_of("ledger", definition.ledger.type, {}).open_store(
+            definition.ledger, definition.pipeline.name, definition.pipeline.kept, spark
+        )
+        return own
     folder = folder_of_session(spark, ledger_folder(definition))
     return FileStore(folder, definition.pipeline.name, definition.pipeline.kept)
 
@@ -34,7 +45,13 @@ def read_ledger(definition: Definition) -> StoreReader:
 
     Raises:
         NeedsSparkError: the sink's path is a URL that only Spark can read.
+        ConfigError: as `open_ledger`.
     """
+    if definition.ledger is not None:
+        own: StoreReader = module_of("ledger", definition.ledger.type, {}).open_reader(
+            definition.ledger, definition.pipeline.name
+        )
+        return own
     return FileReader(folder_to_read(ledger_folder(definition)), definition.pipeline.name)
 
 

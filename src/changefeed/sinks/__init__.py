@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import unknown_name
+from changefeed.modules import module_of
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import TableSink
 from changefeed.sinks.events import EventSink
@@ -44,7 +43,7 @@ def sink(definition: Any, session: SparkSession | None = None) -> TableSink:
     Raises:
         ConfigError: there is none of this type.
     """
-    opened: TableSink = _module(definition).open_sink(definition, session)
+    opened: TableSink = module_of("sink", definition.type, SINKS).open_sink(definition, session)
     return opened
 
 
@@ -59,7 +58,7 @@ def letter_table(definition: Any, path: str, session: SparkSession | None = None
     Raises:
         ConfigError: there is no sink of this type.
     """
-    opened: LetterTable = _module(definition).open_letters(path, session)
+    opened: LetterTable = module_of("sink", definition.type, SINKS).open_letters(path, session)
     return opened
 
 
@@ -78,13 +77,5 @@ def event_sink(definition: Any, encoder: Callable[[], Encoder]) -> EventSink:
     Raises:
         ConfigError: there is none of this type.
     """
-    if definition.type not in EVENT_SINKS:
-        raise unknown_name("event sink", definition.type, EVENT_SINKS)
-    opened: EventSink = import_module(EVENT_SINKS[definition.type]).open_events(definition, encoder)
+    opened: EventSink = module_of("event sink", definition.type, EVENT_SINKS).open_events(definition, encoder)
     return opened
-
-
-def _module(definition: Any) -> ModuleType:
-    if definition.type not in SINKS:
-        raise unknown_name("sink", definition.type, SINKS)
-    return import_module(SINKS[definition.type])

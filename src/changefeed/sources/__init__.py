@@ -1,8 +1,12 @@
 """Sources: streams of changes, with offsets that the ledger stores.
 
-A source is a folder here and a line in `SOURCES`. It returns chunks of decoded changes (`frames.chunks`). Its source offset is
-a text that the ledger stores; the next run continues from it. A source of bytes is a `RecordSource`: it returns records with
-the columns of Spark's Kafka source with headers, and `decoded.py` makes a `Source` of it and a protocol.
+A source is a folder here and a line in `SOURCES`, or a module of one's own. It returns chunks of decoded changes
+(`frames.chunks`). Its source offset is a text that the ledger stores; the next run continues from it. A source of bytes is a
+`RecordSource`: it returns records with the columns of Spark's Kafka source with headers, and `decoded.py` makes a `Source` of
+it and a protocol.
+
+A module of one's own has `SECTION`, the model of its section (derived from `sources.section.SourceSection`), and
+`open_source(section)`, which returns a `RecordSource`.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from changefeed.errors import unknown_name
+from changefeed.modules import module_of
 from changefeed.protocols.base import Capabilities
 
 if TYPE_CHECKING:
@@ -74,8 +78,9 @@ class Leading:
 class Stream(Protocol):
     """The part of the contract that all sources share: where the source stands, and what comes next.
 
-    Source offsets are opaque outside the source. A run starts the stream at the ledger's source offset, and asks for the source
-    offset of each batch before it applies the batch. The records between two source offsets never change.
+    Source offsets are JSON texts, opaque outside the source; two are equal if their JSON is. A run starts the stream at the
+    ledger's source offset, and asks for the source offset of each batch before it applies the batch. The records between two
+    source offsets never change.
     """
 
     def compared(self, spark: SparkSession, source_offset: str) -> Compared:
@@ -90,6 +95,8 @@ class Stream(Protocol):
     def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
         """The source offset for the offset that Spark logged for a batch; `before` is that of the batch before it.
 
+        A data source in Python logs what its `latestOffset` returned, as JSON, and may take that for the source offset.
+
         Raises:
             SourceError: a topic of the batch was deleted, or deleted and created again.
         """
@@ -100,7 +107,10 @@ class Stream(Protocol):
         ...
 
     def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
-        """The records from `source_offset` (None: from where the definition starts) to `end` (None: without end)."""
+        """The records from `source_offset` (None: from where the definition starts) to `end` (None: without end).
+
+        A stream with an end is stopped when a batch has this very source offset. Batches are limited by the source itself.
+        """
         ...
 
     def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
@@ -116,7 +126,10 @@ class Stream(Protocol):
         ...
 
     def caught_up(self, before: str | None, after: str) -> bool:
-        """Whether a batch between two source offsets certainly contains everything that the source had when it began."""
+        """Whether a batch between two source offsets certainly contains everything that the source had when it began.
+
+        A source that cannot be certain returns False; then an empty batch shows it.
+        """
         ...
 
     def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
@@ -127,6 +140,7 @@ class Stream(Protocol):
         """The partitions of which little is left to read, if the source has more to read than one batch takes; else None.
 
         A topic of schema changes is short, and holds back the rows of all others as long as it has not been read to its end.
+        A source that reads its partitions in an order of its own may always return None.
         """
         ...
 
@@ -213,9 +227,7 @@ def record_source(definition: Any) -> RecordSource:
     Raises:
         ConfigError: unknown type.
     """
-    if definition.type not in SOURCES:
-        raise unknown_name("source", definition.type, SOURCES)
-    opened: RecordSource = import_module(SOURCES[definition.type]).open_source(definition)
+    opened: RecordSource = module_of("source", definition.type, SOURCES).open_source(definition)
     return opened
 
 

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
+from changefeed.errors import ConfigError
+from changefeed.modules import is_own, own_section
 from changefeed.pipeline.store.base import Keep
 from changefeed.section import Section
 from changefeed.sinks import sink_sections
@@ -20,11 +32,38 @@ if TYPE_CHECKING:
     from changefeed.sources.section import SourceSection
 
 
+OWN = "own:"  # begins the tag of a model in a module of one's own, in the place of an error
+
+
 def _expanded(written: Any) -> Any:
     """The section with a source's shorthand replaced by the options it stands for."""
     for section in source_sections().values():
         written = section.expanded(written) if isinstance(written, dict) else written
     return written
+
+
+def _or_own(kind: str, written: Any) -> WrapValidator:
+    """Validates a section whose type is a module of one's own by that module's model; `written` is for the JSON Schema."""
+
+    def validate(section: Any, known: Callable[[Any], Any]) -> Any:
+        name = section.get("type") if isinstance(section, dict) else None
+        if not is_own(name):
+            return known(section)
+        try:
+            model: type[BaseModel] = own_section(kind, str(name))
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        try:
+            return model.model_validate(section)
+        except ValidationError as error:  # the tag leads `problems` to the model, as that of a union does
+            tag = f"{OWN}{name}"
+            details = [
+                InitErrorDetails(type=e["type"], loc=(tag, *e["loc"]), input=e["input"], ctx=e.get("ctx", {}))
+                for e in error.errors()
+            ]
+            raise ValidationError.from_exception_data(error.title, details) from error
+
+    return WrapValidator(validate, json_schema_input_type=written)
 
 
 def _one_of(sections: Iterable[Any]) -> Any:
@@ -126,14 +165,36 @@ class Behaviour(Section):
         return self
 
 
+class Own(Section):
+    """A source, sink or ledger in a module of your own, which declares the other names.
+
+    The guide [Sources and sinks of your own](../guides/own.md) shows such modules.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    type: str = Field(json_schema_extra={"pattern": r"\."})
+
+    @field_validator("type")
+    @classmethod
+    def _module(cls, value: str) -> str:
+        if not is_own(value):
+            raise ValueError(
+                f'unknown ledger "{value}": leave `ledger` out, for files beside the tables, or name a module of your own, '
+                "as `my_package.my_ledger`"
+            )
+        return value
+
+
 if TYPE_CHECKING:
     AnySource: TypeAlias = SourceSection
     AnySink: TypeAlias = SinkSection
 else:
-    _SOURCES = _one_of(source_sections().values())
-    _WRITTEN = Union[(_SOURCES, *(short for one in source_sections().values() for short in one.shorthands))]
-    AnySource = Annotated[_SOURCES, BeforeValidator(_expanded, json_schema_input_type=_WRITTEN)]
-    AnySink = _one_of(sink_sections().values())
+    _SOURCES, _SINKS = _one_of(source_sections().values()), _one_of(sink_sections().values())
+    _WRITTEN = Union[(_SOURCES, *(short for one in source_sections().values() for short in one.shorthands), Own)]
+    AnySource = Annotated[
+        _SOURCES, _or_own("source", _SOURCES), BeforeValidator(_expanded, json_schema_input_type=_WRITTEN)
+    ]
+    AnySink = Annotated[_SINKS, _or_own("sink", _SINKS | Own)]
 
 
 class Definition(Section):
@@ -141,6 +202,9 @@ class Definition(Section):
 
     source: AnySource
     sink: AnySink
+    ledger: Annotated[Own, _or_own("ledger", Own)] | None = Field(
+        default=None, description="A ledger in a module of your own; without it, the ledger is files beside the tables."
+    )
     pipeline: Behaviour = Field(default_factory=Behaviour)
     spark: dict[str, str] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
 

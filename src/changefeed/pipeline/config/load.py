@@ -134,7 +134,7 @@ def _anchored(written: dict[str, Any], base: Path | None) -> dict[str, Any]:
     if base is None:
         return written
     sections = dict(written)
-    for name in ("source", "sink"):
+    for name in ("source", "sink", "ledger"):
         if isinstance(section := written.get(name), dict):
             sections[name] = _absolute(section, base)
             if isinstance(choice := section.get("protocol"), dict):

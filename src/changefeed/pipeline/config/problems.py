@@ -19,6 +19,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from changefeed.errors import ConfigError, unknown_name
+from changefeed.modules import own_section
 from changefeed.pipeline.config import definition as parts
 from changefeed.protocols.option_values import may_be_shown
 from changefeed.redaction import redact
@@ -109,8 +110,14 @@ def _problem(detail: ErrorDetails) -> Problem:
 
 def _path(loc: tuple[int | str, ...]) -> tuple[str, ...]:
     """The path of names to a value, without the tag for the model of a source or sink."""
-    tagged = loc[1:2] and loc[1] in _models(loc[0])
+    tagged = loc[1:2] and (loc[1] in _models(loc[0]) or _own(loc))
     return tuple(map(str, (*loc[:1], *loc[2:]) if tagged else loc))
+
+
+def _own(loc: tuple[int | str, ...]) -> str:
+    """The module of one's own whose model found the error; empty if it was one of changefeed's models."""
+    tag = str(loc[1]) if len(loc) > 1 else ""
+    return tag.removeprefix(parts.OWN) if tag.startswith(parts.OWN) else ""
 
 
 def _models(section: int | str) -> Mapping[str, type[BaseModel]]:
@@ -137,6 +144,9 @@ def _unknown(path: tuple[str, ...], model: type[BaseModel], more: str = "") -> P
 def _model(path: tuple[str, ...], loc: tuple[int | str, ...]) -> type[BaseModel]:
     if len(path) == 1:
         return parts.Definition
+    if own := _own(loc):
+        section: type[BaseModel] = own_section(path[0], own)
+        return section
     if models := _models(path[0]):
         return next((models[str(tag)] for tag in loc[1:2] if tag in models), next(iter(models.values())))
     return parts.Behaviour if path[0] == "pipeline" else parts.Definition

@@ -1,0 +1,55 @@
+"""Modules that implement the types of a definition's sections: those of changefeed, and one's own.
+
+A section names its implementation by `type`. A name without a dot is one of changefeed's; with dots, as `my_package.my_sink`, it
+is a module that Python can import where changefeed runs: installed, or in a folder of PYTHONPATH. That module has `SECTION`, the
+model of its section, and the functions that its contract names, such as `open_sink`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from changefeed.errors import ConfigError, unknown_name
+
+
+def is_own(type: object) -> bool:
+    """Whether a type names a module that is not changefeed's."""
+    return isinstance(type, str) and "." in type and all(part.isidentifier() for part in type.split("."))
+
+
+def module_of(kind: str, type: str, known: Mapping[str, str]) -> ModuleType:
+    """The module that implements a type.
+
+    Args:
+        kind: of section, for messages: `sink`.
+        type: as the section has it.
+        known: type -> module, of changefeed's own.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if not is_own(type):
+        if type not in known:
+            raise unknown_name(kind, type, known)
+        return import_module(known[type])
+    try:
+        return import_module(type)
+    except ImportError as error:
+        raise ConfigError(
+            f'{kind} "{type}" is not a module that Python can import ({error}): install it, or add its folder to PYTHONPATH'
+        ) from error
+
+
+def own_section(kind: str, type: str) -> Any:
+    """The model of the section of one's own type.
+
+    Raises:
+        ConfigError: there is no such module, or it has no `SECTION`.
+    """
+    section = getattr(module_of(kind, type, {}), "SECTION", None)
+    if section is None:
+        raise ConfigError(f'{kind} "{type}" has no SECTION: give the module a model of its section, as the guide shows')
+    return section
