@@ -13,7 +13,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,7 +82,7 @@ def gone(own: str) -> list[Gone]:
     Raises:
         SinkError: they cannot be read.
     """
-    return list(dict.fromkeys(one for ones in _files(f"{own}/expired", list[Gone]).values() for one in ones))
+    return _distinct(_files(f"{own}/expired", list[Gone]))
 
 
 def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, state: State) -> None:
@@ -176,10 +176,8 @@ class Notes:
     def _add(self, note: Note) -> None:
         """Adds the note's folders to those that are gone, which are one file most of the time."""
         before = _files(f"{self.own}/expired", list[Gone])
-        known = dict.fromkeys(one for ones in before.values() for one in ones)
-        known |= dict.fromkeys(Gone(path, note.step, note.at) for path in note.paths)
-        name = uuid.uuid4().hex
-        self._put(f"expired/{name}.json", list(known))
+        name, new = uuid.uuid4().hex, [Gone(path, note.step, note.at) for path in note.paths]
+        self._put(f"expired/{name}.json", _distinct({**before, name: new}))
         system, own = _system(self.own)
         for old in before:
             system.rm_file(f"{own}/expired/{old}")
@@ -194,6 +192,11 @@ class Notes:
         unfinished = f"{own}/.{uuid.uuid4().hex}.new"  # not beside the others: a run waits for whatever lies there
         system.pipe_file(unfinished, msgspec.json.encode(value))
         system.mv(unfinished, f"{own}/{name}")
+
+
+def _distinct(files: Mapping[str, list[Gone]]) -> list[Gone]:
+    """The folders of all files, each once."""
+    return list(dict.fromkeys(one for ones in files.values() for one in ones))
 
 
 def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
