@@ -18,7 +18,7 @@ from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.flow import Batch, Flow
-from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
+from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols.base import Capabilities

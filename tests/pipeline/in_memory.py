@@ -13,8 +13,8 @@ from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.frontier import strategy
 from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.memory import MemoryPending
-from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.rules import Rules, rules_of
 from changefeed.pipeline.state import Positions, State
 from changefeed.pipeline.store.memory import Memory, MemoryStore

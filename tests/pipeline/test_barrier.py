@@ -9,7 +9,7 @@ from changefeed.model.position import Place
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.frontier.cut import still_pending
 from changefeed.pipeline.frontier.marks import barrier
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import FolderSum, Hold, State
 
 NOTHING = FolderSum(0, 0, "")

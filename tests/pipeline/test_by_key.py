@@ -14,7 +14,7 @@ from changefeed.model.names import full_name
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as statements
 from changefeed.pipeline.frontier.by_key import Tables, table_frontier
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State

@@ -15,7 +15,7 @@ from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.frontier.by_key import table_frontier
 from changefeed.pipeline.frontier.cut import CutFrontier
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State

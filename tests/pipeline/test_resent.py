@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from changefeed.frames.payloads import write_shape
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.resent import sendings, still_needed
-from changefeed.pipeline.pending.store import ChunkInfo
 from tests.pipeline.test_barrier import chunk
 
 BIGINT = ColumnType.parse("bigint")

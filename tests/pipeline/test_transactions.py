@@ -12,7 +12,7 @@ from changefeed.errors import UnsupportedError
 from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.frontier.transactions import barrier, is_reached, reads_at, reads_below
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Counts, State
 from changefeed.protocols.origin import LAST
 

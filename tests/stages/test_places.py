@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from changefeed import record_log
 from changefeed.frames.chunks import SIGNAL
 from changefeed.model.event import SchemaChange
-from changefeed.pipeline.pending.store import chunk_info
+from changefeed.pipeline.pending.chunk_info import chunk_info
 from changefeed.stages.decode import RecordReader
 from tests.protocols.conformance.cases import DATA
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from changefeed.model.definition import Table
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import FolderSum, Positions
 from changefeed.sinks.base import Changes

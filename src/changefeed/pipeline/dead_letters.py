@@ -17,7 +17,8 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import owner
 from changefeed.pipeline.paths import own_folder
-from changefeed.pipeline.pending.store import ChunkInfo, PendingStore
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.state import Positions
 from changefeed.sinks import letter_table
 from changefeed.sinks.letters import LetterTable

@@ -25,9 +25,9 @@ from changefeed.pipeline.contracts import Letters, Pending
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.frontier import Frontier, FrontierStrategy, Until
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import check_counts, rows_within, shapes_inside
 from changefeed.pipeline.pending.resent import sendings, still_needed
-from changefeed.pipeline.pending.store import ChunkInfo
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules

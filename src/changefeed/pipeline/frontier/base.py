@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.stages.changes import Window
 

@@ -43,7 +43,7 @@ from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.ends import NOTHING, passed_by, passed_by_all
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import Changed, State
 from changefeed.protocols.base import Capabilities

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from changefeed.pipeline.frontier.base import Partition
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Positions, State
 
 NOTHING, _END = -1, 2**63 - 1  # below and above every commit_ts

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from changefeed.pipeline.frontier import late
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.stages.changes import Window
 

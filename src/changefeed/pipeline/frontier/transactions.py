@@ -41,7 +41,7 @@ from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.protocols.origin import LAST
 from changefeed.stages.changes import Window

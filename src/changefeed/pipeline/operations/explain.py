@@ -18,7 +18,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.frontier.cut import CutFrontier
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
-from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
+from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
 from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.state import FolderSum, State, TableState

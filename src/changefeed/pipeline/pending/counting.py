@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from changefeed.errors import SinkError
 from changefeed.frames.chunks import unpack
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Counts
 from changefeed.stages.changes import Window, inside
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
 from changefeed.pipeline.pending.counting import Across, count_across, rows_between
-from changefeed.pipeline.pending.store import ChunkInfo, chunk_info
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.planning.writes import overlaps
 from changefeed.pipeline.state import FolderSum, Sendings

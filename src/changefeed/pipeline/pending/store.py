@@ -13,7 +13,6 @@ Rule 3. A run deletes folders of its own epoch and of earlier ones, which are fe
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import uuid
 from collections import Counter
@@ -21,15 +20,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from changefeed.errors import SinkError
 from changefeed.frames.chunk_files import FILES_DDL, NOT_PLANNED_BY, rename, unpacked, write_files
-from changefeed.frames.chunks import CHUNKS_DDL, unpack_records
+from changefeed.frames.chunks import CHUNKS_DDL
 from changefeed.frames.mapped import Mapped, as_frame
-from changefeed.frames.payloads import schema_from_dict
-from changefeed.model.event import SchemaChange
-from changefeed.model.names import full_name
+from changefeed.model.definition import Table
+from changefeed.pipeline.pending.changes import Options, SparkChanges
+from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
+from changefeed.pipeline.pending.counting import Across, across_in_spark
+from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import FolderSum
 from changefeed.spark_runtime.files import file_system, is_local
 from changefeed.spark_runtime.java_errors import first_line
@@ -38,49 +37,12 @@ from changefeed.spark_runtime.session import compiled
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from changefeed.model.definition import Table
-    from changefeed.pipeline.pending.changes import Options, SparkChanges
-    from changefeed.pipeline.pending.counting import Across
-    from changefeed.pipeline.planning.actions import Plan, Selection
-
 # Payloads are large and all different: to look for equal ones costs as much as to write them.
 _PARQUET = {"compression": "zstd", "parquet.enable.dictionary#payload": "false"}
 _PLAIN = (
     "kind", "database", "table", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition", "first_offset",
     "last_offset",
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkInfo:
-    """A chunk without its payload: what planning needs.
-
-    Attributes:
-        event: of a schema change.
-        transactions: of a `transactions` chunk: its columns are drawn in `frames.chunks`.
-        mark: the upstream's own name for the point of a `resolved` chunk.
-    """
-
-    folder: str
-    kind: str
-    database: str | None
-    table: str | None
-    shape: str | None
-    rows: int
-    min_ts: int | None
-    max_ts: int | None
-    topic: str
-    partition: int
-    first: int
-    last: int
-    event: SchemaChange | None = None
-    transactions: pa.RecordBatch | None = None
-    mark: str | None = None
-
-    @property
-    def name(self) -> str:
-        """`database.table`."""
-        return full_name(str(self.database), str(self.table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +169,6 @@ class PendingStore:
 
     def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
         """The changes that a write of a plan applies to a table."""
-        from changefeed.pipeline.pending.changes import SparkChanges
-
         return SparkChanges.of(self, plan, selection, table, options)
 
     def table(
@@ -226,8 +186,6 @@ class PendingStore:
 
     def across(self, wanted: Across) -> Counter[str]:
         """Counts rows of chunks that lie across a bound, see `counting.py`."""
-        from changefeed.pipeline.pending.counting import across_in_spark
-
         return across_in_spark(self, wanted)
 
     def waiting(self, folder: str) -> DataFrame:
@@ -254,19 +212,3 @@ def _total(files: Iterable[tuple[str, int, str]]) -> FolderSum:
     text = "\n".join(f"{name} {size} {md5}" for name, size, md5 in parts)
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
     return FolderSum(len(parts), sum(size for _, size, _ in parts), digest)
-
-
-def chunk_info(folder: str, row: Any) -> ChunkInfo:
-    """A chunk's plain columns and what planning needs of its payload; `row` has the columns of `frames.chunks` by name."""
-    columns: dict[str, Any] = {}
-    match row["kind"]:
-        case "schema":
-            columns["event"] = schema_from_dict(json.loads(row["payload"]))
-        case "resolved":
-            columns["mark"] = json.loads(row["payload"])["name"]
-        case "transactions":
-            columns["transactions"] = unpack_records(row["payload"])
-    return ChunkInfo(
-        folder, row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
-        row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], **columns,
-    )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from changefeed.model.event import SchemaChange
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 
 
 def distinct_changes(chunks: Iterable[ChunkInfo], after: int | None, upto: int | None) -> list[SchemaChange]:

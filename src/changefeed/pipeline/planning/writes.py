@@ -18,7 +18,7 @@ from changefeed.frames.payloads import read_shape
 from changefeed.model.definition import Table
 from changefeed.model.names import full_name, names_of
 from changefeed.model.table import TableShape
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection
 from changefeed.pipeline.planning.evolution import columns_added, inferred, widened
 from changefeed.pipeline.planning.rules import Rules
