@@ -6,17 +6,19 @@ import json
 import threading
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from changefeed.cli import run as command
 from changefeed.errors import ConfigError
+from changefeed.pipeline.config.load import read
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.run import RunResult, run
 from changefeed.pipeline.state import State
 from changefeed.sources import record_source
+from changefeed.sources.files import LogFiles
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition
@@ -119,10 +121,27 @@ def test_a_run_that_follows_waits_for_the_first_file(spark: SparkSession, tmp_pa
     check_cuts(pipeline, History(tmp_path / "logs" / "app.jsonl"))
 
 
-def test_logs_at_a_url_are_refused_with_the_way_out() -> None:
+URLS: dict[str, Any] = {
+    "source": {"type": "files", "protocol": "ticdc-open"},
+    "sink": {"type": "delta", "path": "/lake"},
+}
+
+
+@pytest.mark.parametrize("url", ["file:///srv/*.jsonl", "file:/srv/*.jsonl", "file://localhost/srv/*.jsonl"])
+def test_logs_of_this_machine_may_be_named_by_a_url(url: str) -> None:
+    source = record_source(read({**URLS, "source": {**URLS["source"], "path": url}}, base=Path("/home")).source)
+    assert isinstance(source, LogFiles)
+    assert source.pattern == "/srv/*.jsonl"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["s3a://logs/*.jsonl", "viewfs:///logs/*.jsonl", "viewfs:/logs", "file://another-machine/logs", "hdfs://logs"],
+)
+def test_logs_at_a_url_are_refused_with_the_way_out(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        record_source(definition("s3a://logs/*.jsonl", Path("/lake")).source)
+        record_source(read({**URLS, "source": {**URLS["source"], "path": url}}, base=Path("/home")).source)
     assert str(caught.value) == (
-        "source.path s3a://logs/*.jsonl is a URL, and logs are read from folders: copy or mount it where every machine of the "
+        f"source.path {url} is a URL, and logs are read from folders: copy or mount it where every machine of the "
         "cluster sees it under one path"
     )

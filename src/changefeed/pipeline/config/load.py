@@ -17,7 +17,7 @@ from changefeed.pipeline.config.problems import Problem
 from changefeed.protocols import protocol
 from changefeed.redaction import remember
 
-# Options of source, sink and protocols that are paths; a text with `://` is not a path.
+# Options of source, sink and protocols that are paths; a URL is not a path.
 _PATHS = (
     "path", "schema-registry", "claim-check-storage-uri", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
 )  # fmt: skip
@@ -142,8 +142,10 @@ def _anchored(written: dict[str, Any], base: Path | None) -> dict[str, Any]:
     return sections
 
 
+def _is_url(text: str) -> bool:
+    return "://" in text or re.match(r"\w[\w+.-]+:/", text) is not None
+
+
 def _absolute(written: dict[str, Any], base: Path) -> dict[str, Any]:
-    paths = {
-        name: written[name] for name in _PATHS if isinstance(written.get(name), str) and "://" not in written[name]
-    }
+    paths = {name: text for name in _PATHS if isinstance(text := written.get(name), str) and not _is_url(text)}
     return {**written, **{name: str((base / path).absolute()) for name, path in paths.items()}}

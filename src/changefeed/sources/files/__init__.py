@@ -12,6 +12,7 @@ by row groups; a batch that starts within one reads the records before it again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,10 @@ from changefeed.spark_runtime.session import make_active
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_FILE_URL = re.compile(r"file:(//(localhost)?)?(?=/[^/]|/$)")  # as Hadoop writes a path of this machine
+_URL = re.compile(r"\w[\w+.-]+:/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +169,12 @@ def open_source(definition: Any) -> LogFiles:
     """The source of a `type: files` section.
 
     Raises:
-        ConfigError: the path is a URL.
+        ConfigError: the path is a URL of another file system, or of another machine.
     """
-    path: str = definition.path.removeprefix("file://")
-    if "://" in path:
+    path: str = definition.path
+    if local := _FILE_URL.match(path):
+        path = path[local.end() :]
+    if _URL.match(path):
         raise ConfigError(
             f"source.path {path} is a URL, and logs are read from folders: copy or mount it where every machine of the cluster "
             "sees it under one path"
