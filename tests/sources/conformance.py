@@ -26,7 +26,7 @@ import pytest
 from changefeed import record_log
 from changefeed.frames.chunks import CHUNKS_DDL
 from changefeed.frames.mapped import as_frame
-from changefeed.pipeline.run import batch_offset, offset_text
+from changefeed.pipeline.offsets import batch_offset, offset_text
 from changefeed.sources import Source
 from tests.pipeline.history import small_history
 

@@ -101,8 +101,9 @@ class Flow:
 
     def take(self, batch: Batch, until: Until = None) -> None:
         """Takes one batch all the way: to the tables what the frontier covers, the rest to the pending store."""
-        seen = max((ts for of in self.ledger.state.latest.values() for ts in of.values()), default=None)
-        ended = dict.fromkeys(batch.ended, seen) if seen is not None else {}
+        # a partition that has ended is past everything that was read before this batch
+        latest = max((ts for of in self.ledger.state.latest.values() for ts in of.values()), default=None)
+        ended = dict.fromkeys(batch.ended, latest) if latest is not None else {}
         with self._fenced_first():
             state = self._read(batch)
         self.step(state, batch.partitions, until, caught_up=batch.caught_up, ended=ended)
@@ -162,15 +163,14 @@ class Flow:
         fresh = self.pending.index([folder], {folder: total})
         # chunks of what could not be decoded -> dead letters, and the policy
         self.letters.take(self.pending, folder, fresh)
-        # chunks -> what is known now: positions, marks, counts
-        before = self.strategy.arrived(before, fresh)
-        again = rows_within(self.pending, fresh, repeated=lambda chunk: self.strategy.repeated(before, chunk))[
-            "repeated"
-        ]
+        # chunks -> positions, marks and counts; tables that must wait because of the batch are held
+        held = self.strategy.arrived(before, fresh)
+        repeated = rows_within(self.pending, fresh, repeated=lambda chunk: self.strategy.repeated(held, chunk))
         quarantine = self.definition.pipeline.dead_letters == "quarantine"
-        state = absorbed(before, fresh, (folder, total), batch.offset, again, quarantine=quarantine)
-        waiting_before = self.pending.index(before.pending, before.sums)
-        resent, last = sendings(before.resent, before.marks, waiting_before, fresh)
+        state = absorbed(held, fresh, (folder, total), batch.offset, repeated["repeated"], quarantine=quarantine)
+        # rows of tables without a key that the producer sends again
+        waiting_before = self.pending.index(held.pending, held.sums)
+        resent, last = sendings(held.resent, held.marks, waiting_before, fresh)
         return replace(state, resent=resent, marks=last)
 
     def _counted(self, frontier: Frontier, planned: Planned, chunks: list[ChunkInfo]) -> State:

@@ -7,13 +7,12 @@ for the offsets of each batch.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from changefeed.errors import ChangefeedError, ConfigError, SourceError
 from changefeed.pipeline.absorb import without
@@ -24,6 +23,7 @@ from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
+from changefeed.pipeline.offsets import batch_offset, offset_text
 from changefeed.pipeline.operations.expired import wait_for_expiry
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending.changes import Options
@@ -181,7 +181,7 @@ class _Runner:
     def _recover(self) -> None:
         """Finishes a begun step, and applies pending changes that the resolved events already cover."""
         if self.flow.recover():
-            self._tell()
+            self._report()
         state = self.ledger.state
         if isinstance(self.until, int) and state.barrier is not None and state.barrier > self.until:
             raise ConfigError(
@@ -224,7 +224,7 @@ class _Runner:
         if state.pending and state.source is not None:
             self.flow.step(state, self.source.partitions(state.source), self.until, idle=idle)
             if self.ledger.step != before:
-                self._tell()
+                self._report()
 
     def _stream(self) -> None:
         source_offset = self.ledger.state.source or self.source.start
@@ -288,7 +288,7 @@ class _Runner:
     def _take(self, batch: Batch) -> None:
         before = self.ledger.state
         self.flow.take(batch, self.until)
-        self._tell()
+        self._report()
         self._warn_of_late(before)
 
     def _warn_of_late(self, before: State) -> None:
@@ -325,11 +325,11 @@ class _Runner:
             raise self.error
         failed = query.exception()
         if failed is not None:
-            self._ask_why(failed)
+            self._raise_cause(failed)
             raise failed
 
-    def _ask_why(self, failed: BaseException) -> None:
-        """Asks the source for the cause of an error: Spark does not name the topic that is gone.
+    def _raise_cause(self, failed: BaseException) -> None:
+        """Asks the source for the cause of an error, and raises it: Spark does not name the topic that is gone.
 
         Raises:
             ChangefeedError: a topic was deleted or created again, or has lost records.
@@ -363,23 +363,6 @@ class _Runner:
             return True
         return self.flow.is_reached(self.until)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self.progress is not None:
             self.progress(self.ledger.state)
-
-
-def batch_offset(checkpoint: str, number: int) -> str:
-    """The source offset at the end of a batch, from the offset log that Spark writes before it runs the batch.
-
-    The checkpoint is on the driver's own disk, whatever the cluster's file system is. The log has one file per batch: a version,
-    metadata, then a line for each source; the pipeline has one source.
-    """
-    with open(f"{checkpoint}/offsets/{number}") as file:
-        lines = file.read().splitlines()
-    source_offset: Any = json.loads(lines[2])
-    return json.dumps(source_offset)
-
-
-def offset_text(source_offset: str) -> str:
-    """A source offset in canonical form, so that equal ones compare equal."""
-    return json.dumps(json.loads(source_offset), sort_keys=True, separators=(",", ":"))
