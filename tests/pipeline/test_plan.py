@@ -17,7 +17,7 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.pipeline.frontier.cut import CutFrontier
-from changefeed.pipeline.pending.store import ChunkInfo
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import Hold, State

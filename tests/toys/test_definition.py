@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.operations.expire import expire
 from changefeed.sinks import event_sink, sink
 from changefeed.sources import record_source
 from tests.sinks.event_contract import Plain
@@ -44,6 +46,11 @@ def test_an_event_sink_may_be_a_module_of_ones_own() -> None:
     opened = event_sink(section, Plain)
     assert isinstance(opened, SqliteEvents)
     assert opened.location == "/srv/records.sqlite"
+
+
+def test_messages_name_the_module_that_keeps_the_ledger(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^ledger tests\.toys\.sqlite_store: changefeed has not done a step yet"):
+        expire(read(OWN, base=tmp_path), timedelta(days=7))
 
 
 REFUSED = {

@@ -55,6 +55,11 @@ def read_ledger(definition: Definition) -> StoreReader:
     return FileReader(folder_to_read(ledger_folder(definition)), definition.pipeline.name)
 
 
+def ledger_name(definition: Definition) -> str:
+    """The ledger's folder, or the module that keeps it; for messages."""
+    return ledger_folder(definition) if definition.ledger is None else f"ledger {definition.ledger.type}"
+
+
 def owner(definition: Definition) -> str | None:
     """The pipeline's name in the sink's commits; None if it has no ledger yet.
 

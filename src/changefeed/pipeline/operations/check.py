@@ -23,10 +23,10 @@ from changefeed.model.event import Resolved, SchemaChange, TransactionMark
 from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
-from changefeed.pipeline.ledger import occupied, read_ledger, strangers
+from changefeed.pipeline.ledger import ledger_name, occupied, read_ledger, strangers
 from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.explain import TELLING
-from changefeed.pipeline.paths import ledger_folder, tables_folder
+from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.store.base import foreign
 from changefeed.pipeline.store.reading import NeedsSparkError
@@ -311,7 +311,7 @@ def _try_url(url: str) -> None:
 
 
 def _ledger(definition: Definition) -> Check:
-    path = ledger_folder(definition)
+    path = ledger_name(definition)
     name = definition.pipeline.name
     try:
         ledger = read_ledger(definition)

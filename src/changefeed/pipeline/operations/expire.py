@@ -26,9 +26,9 @@ import msgspec
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.ledger import ledger_name, read_ledger
 from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
-from changefeed.pipeline.paths import ledger_folder, own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import WrittenVersion
 from changefeed.pipeline.store.base import Cut, Latest, StoreReader
@@ -65,7 +65,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     latest, known = ledger.latest(), gone(own_folder(definition))
     if latest is None or not latest.step:
         raise ConfigError(
-            f"{ledger_folder(definition)}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
+            f"{ledger_name(definition)}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
         )
     paths, kept, since = list[str](), dict[str, str](), datetime.now(UTC) - age
     there = sink(definition.sink).owned_by(latest.owner)
