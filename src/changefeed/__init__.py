@@ -2,7 +2,8 @@
 
 >>> import changefeed as cf
 
-**Read.** A record log is a file of Kafka records. `read` gives its events in order, as Python values:
+**Read.** A record log is a file of Kafka records. `read` returns its events in order, as Python values: `RowChange`,
+`SchemaChange`, `Resolved`, `TransactionMark`, `Heartbeat` and `DeadLetter`.
 
 >>> events = cf.read("examples/shop/history.jsonl.gz", protocol="ticdc-open")
 >>> updates = [event for event in events if isinstance(event, cf.RowChange) and event.op == "update"]
@@ -16,25 +17,42 @@ update shop.customers {id: 17}  balance: "63.31" → "45.01"  at shop:2:8
 >>> events.records, events.dead_letters
 (902, 0)
 
-`commit_time` is a `datetime` in UTC, of rows and of other events, or None; tables have it as `timestamp[us, UTC]`.
-A record that cannot be decoded is a `DeadLetter` among the events, with its bytes and its position;
-`on_error="raise"` raises instead. Which protocol a log is in, `detect` finds out by decoding a sample:
+`before` and `after` are None if there is no such image. `commit_time` is a `datetime` in UTC; None if the protocol does not
+have it. A record that cannot be decoded is a `DeadLetter` among the events, with its bytes, position and error; with
+`on_error="raise"` it raises instead. `list_protocols()` returns all protocols. If you do not know which one a log is in,
+`detect` decodes a sample of each topic:
 
 >>> (topic,) = cf.detect("examples/shop/history.jsonl.gz")
 >>> topic.best.protocol, topic.best.decoded, topic.sample
 ('ticdc-open', 200, 200)
 
-**Write.** Events are written in the protocol that they came in, byte for byte, or in another one. The result
-lists what the other one cannot carry; a loss that a pipeline would feel is refused unless it is allowed:
+**Write.** `write` encodes events in a protocol. Events that were read from the same protocol become the same bytes again.
 
 >>> cf.write(cf.read("examples/shop/history.jsonl.gz", "ticdc-open"), "copy.parquet", "ticdc-open")
 Written(path=PosixPath('copy.parquet'), records=902, dead_letters=0)
+>>> insert = cf.RowChange("insert", "shop", "orders", after={"id": 7, "note": "new"}, keys=("id",), commit_ts=5)
+>>> cf.write([insert], "made.jsonl", "ticdc-open").records
+1
+
+`transcode` translates a log to another protocol. The result lists what the other protocol cannot carry. A loss that would
+leave a pipeline with wrong or incomplete tables is an error, unless `allow_loss` names it:
+
 >>> done = cf.transcode("copy.parquet", "dts.jsonl.gz", source="ticdc-open", target="tencent-dts", allow_loss=["resolved"])
 >>> done.records, done.lost
 (241, ('commit_ts', 'commit_time.ms', 'delete.commit_ts', 'schema.commit_ts', 'resolved'))
 
-**Columns.** A decoder takes records from anywhere, here from a Parquet file, and gives Arrow tables. `to_arrow`, `to_pandas`
-and `to_polars` are one row a change; `events` is all of it one by one.
+**Records from Kafka.** A decoder takes records of any origin: (key, value) pairs, `Record`s, or Arrow tables with the columns
+of Spark's Kafka source. Use one decoder per stream of records. An encoder converts events to records.
+
+>>> record = cf.encoder("ticdc-open")([insert])[0]
+>>> decode = cf.decoder("ticdc-open")
+>>> [str(event) for event in decode([(record.key, record.value)]).events()]
+['insert shop.orders {id: 7}  note: "new"  at records:0:0']
+>>> decode([(b"?", b"?")]).dead_letters[0].error
+'ticdc-open: key ends 7 bytes early at byte 0 (records:0:1). Is "protocol" right for this topic?'
+
+**Columns.** For millions of rows, use Arrow: a decoder returns one or more batches per table. `to_arrow`, `to_pandas` and
+`to_polars` return one row per change. `events.batches()` returns the same for a record log.
 
 >>> import pyarrow.parquet as pq
 >>> decoded = cf.decoder("ticdc-open")(pq.read_table("copy.parquet"))
@@ -44,16 +62,24 @@ and `to_polars` are one row a change; `events` is all of it one by one.
 >>> len(decoded.events()), decoded.dead_letters
 (948, [])
 
-**Pipelines.** A pipeline keeps lakehouse tables equal to the database, exactly once; see `docs/guides/quickstart.md`.
+**Pipelines.** A pipeline keeps lakehouse tables equal to the database and applies each change exactly once. It is defined by
+a YAML file, or by a dict with `Pipeline.from_dict`; see `docs/guides/quickstart.md`.
 
 >>> pipeline = cf.Pipeline.load("examples/shop/pipeline.yaml")
 >>> explanation = pipeline.explain()
 >>> [(table.table, table.keys) for table in explanation.tables][:2]
 [('shop.audit', ()), ('shop.customers', ('id',))]
 
-`pipeline.check()` checks that it can run here, `pipeline.run()` applies what the source has, and `pipeline.status()` has the
-position and the newest consistent versions of the tables. `cf.spark` is a data source for PySpark. Every error is a
-`ChangefeedError`; its type is who has to act.
+`pipeline.check()` checks whether it can run on this machine. `pipeline.run()` applies the changes that the source has now.
+`pipeline.status()` returns the position, and the newest table versions that are consistent with each other. `cf.spark` has a
+data source for PySpark. Pipelines and `cf.spark` need `pip install 'changefeed[spark]'`.
+
+**Errors.** Every error is a `ChangefeedError`. Its type shows who has to act, and its message what to do:
+
+>>> cf.decoder("ticdc-opn")
+Traceback (most recent call last):
+    ...
+changefeed.errors.ConfigError: unknown protocol "ticdc-opn". Did you mean "ticdc-open"? Known: canal-json, ...
 """
 
 from __future__ import annotations

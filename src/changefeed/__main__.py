@@ -1,4 +1,4 @@
-"""`python -m changefeed`: the command line."""
+"""Runs the command line: `python -m changefeed` is the command `changefeed`."""
 
 from changefeed.cli import main
 

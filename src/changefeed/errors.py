@@ -5,8 +5,8 @@ ChangefeedError
 ├── ConfigError            the user's file or command line; the message carries the fix
 │   └── MissingExtraError  a package that this feature needs is not installed
 ├── ProtocolError          bytes that contradict their protocol; becomes a dead letter
-│   ├── TruncatedError     they end early
-│   └── SchemaError        they contradict the schema or shape they name
+│   ├── TruncatedError     the bytes end early
+│   └── SchemaError        the bytes contradict the schema or shape that they name
 ├── UnsupportedError       well-formed, but changefeed has no representation for it
 ├── SourceError            reading from the source failed       (.transient: worth another try)
 ├── SinkError              writing to the sink failed           (.transient)
@@ -15,7 +15,7 @@ ChangefeedError
 └── ResourceError          this machine lacks disk, memory or time (.transient)
 ```
 
-The message alone suffices to act on: Spark carries an exception from an executor to the driver as text only.
+The message alone must suffice to act on: Spark carries an exception from an executor to the driver as text only.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ TRANSIENT = "(transient)"
 
 
 class ChangefeedError(Exception):
-    """Base of all the exceptions that changefeed raises on purpose."""
+    """Base class of every exception that changefeed raises on purpose."""
 
 
 class ConfigError(ChangefeedError):
-    """The user's configuration cannot work as written."""
+    """The user's configuration, command line or argument cannot work as written; the message contains the fix."""
 
 
 class MissingExtraError(ConfigError):
@@ -87,27 +87,27 @@ class _OutsideError(ChangefeedError):
 
 
 class SourceError(_OutsideError):
-    """Reading failed. `transient`: whether another try may succeed."""
+    """Reading from the source failed. `transient`: whether another try may succeed."""
 
 
 class SinkError(_OutsideError):
-    """Writing failed. `transient`: whether another try may succeed."""
+    """Writing to the sink failed. `transient`: whether another try may succeed."""
 
 
 class FencedError(SinkError):
-    """A newer epoch of this pipeline exists. This writer must stop; it has written nothing since."""
+    """A newer run of the same pipeline has taken over. This run stops; it has written nothing since."""
 
 
 class SchemaRegistryError(_OutsideError):
-    """The schema registry refused, or could not be reached."""
+    """The schema registry refused a request, or did not answer. `transient`: whether another try may succeed."""
 
 
 class ResourceError(_OutsideError):
-    """This machine lacks something: disk, memory, or time. `transient`: whether another try may succeed."""
+    """This machine lacks disk space, memory or time. `transient`: whether another try may succeed."""
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], meant: Mapping[str, str] | None = None) -> ConfigError:
-    """The error for an unknown name: it shows the nearest known name, or the hint in `meant`, then all known names."""
+    """Returns the error for an unknown name. It shows the nearest known name, or the one in `meant`, then all known names."""
     names = sorted(known)
     near = [meant[name]] if meant and name in meant else difflib.get_close_matches(name, names, n=1)
     hint = f' Did you mean "{near[0]}"?' if near else ""

@@ -33,8 +33,8 @@ def link_new(unfinished: str, path: str, root: str) -> bool:
     except OSError as error:
         if error.errno in _NO_LINKS:
             raise SinkError(
-                f"{root}: this file system has no hard links ({error.strerror}), by which a run is kept "
-                "from writing over another's: choose a sink.path on another one"
+                f"{root}: this file system has no hard links ({error.strerror}), without which two runs could overwrite "
+                "each other's files: choose a sink.path on another file system"
             ) from error
         raise
     _sync_names(os.path.dirname(path))

@@ -78,11 +78,11 @@ _TWICE: dict[str, Any] = {"time_zone": "UTC", "time-zone": "UTC"}
     [
         (lambda: cf.read(SHOP, "ticdc-opne"), 'unknown protocol "ticdc-opne". Did you mean "ticdc-open"?'),
         (lambda: cf.read(SHOP, "ticdc-open", time_zoen="UTC"), "unknown option of ticdc-open"),
-        (lambda: cf.read(SHOP, "ticdc-open", **_TWICE), "time-zone is given twice"),
+        (lambda: cf.read(SHOP, "ticdc-open", **_TWICE), "time-zone is set twice"),
         (lambda: cf.read("no.jsonl", "ticdc-open"), "no.jsonl does not exist"),
-        (lambda: cf.read([], "ticdc-open"), "no record log is named"),
-        (lambda: cf.read(__file__, "ticdc-open"), "record log: names end with"),
-        (lambda: cf.read(SHOP, "ticdc-open", on_error="ignore"), 'on_error is "yield" or "raise", not \'ignore\''),  # type: ignore[arg-type]
+        (lambda: cf.read([], "ticdc-open"), "no path: name at least one record log"),
+        (lambda: cf.read(__file__, "ticdc-open"), "record log: its name must end with"),
+        (lambda: cf.read(SHOP, "ticdc-open", on_error="ignore"), 'on_error must be "yield" or "raise", not \'ignore\''),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_an_error_at_once(call: Any, message: str) -> None:

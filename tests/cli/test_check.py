@@ -170,7 +170,7 @@ def test_how_far_the_ledger_is(pipeline: Path, capsys: pytest.CaptureFixture[str
 def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline.write_text(pipeline.read_text().replace("path: lake", "path: /proc/lake"))
     sink = _check(pipeline, capsys, 2)["sink"]
-    assert sink["message"] == "/proc/lake cannot be written: /proc takes no new file (No such file or directory)"
+    assert sink["message"] == "/proc/lake cannot be written: /proc does not allow new files (No such file or directory)"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_damaged_ledger_is_named_with_the_way_out(
             damage = "log/00000000000000000002.json is missing"
     ledger = _check(pipeline, capsys, 2)["ledger"]
     assert ledger["message"] == (
-        f"{place.path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, and "
+        f"{place.path} is the ledger of a changefeed from before the first release, a Delta table: delete it, and "
         "rebuild all tables: changefeed repair --rebuild --all"
         if how == "a Delta table"
         else f"{place.path}: the ledger is damaged: {damage}. Restore it together with the tables and _changefeed/pending, or "

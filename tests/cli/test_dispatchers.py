@@ -60,7 +60,7 @@ def test_case_sensitive_comes_from_the_file_unless_the_command_line_sets_it(tmp_
     "name, text, message",
     [
         ("none.toml", None, "No such file or directory; dispatchers= names a TOML or JSON file"),
-        ("x.toml", "[sink]\n", "no dispatchers in it: expected what a changefeed's file has under [sink]"),
+        ("x.toml", "[sink]\n", "no dispatchers: expected those of a changefeed's [sink] section"),
         ("x.json", "{", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
         ("x.json", "7", "expected a changefeed's configuration, or a list of rules"),
     ],

@@ -205,7 +205,10 @@ def test_on_spark_dead_letters_are_shown_and_errors_are_changefeeds(spark: Spark
             "ticdc-open: partition-num sends rows to other topics or partitions, which needs one encoder for all of "
             "them; on Spark each partition has its own. Leave it out, or transcode without --spark",
         ),
-        (("--out", "{tmp}/o.jsonl"), "{tmp}/o.jsonl: Spark writes a folder of Parquet files; its name has no ending"),
+        (
+            ("--out", "{tmp}/o.jsonl"),
+            "{tmp}/o.jsonl: Spark writes a folder of Parquet files: give a name without an extension",
+        ),
     ],
 )
 def test_on_spark_wrong_options_are_refused(

@@ -153,8 +153,8 @@ COLUMNS = (Column("id", ColumnType.parse("tinyint")), Column("day", ColumnType.p
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"after": {"id": None}}, "shop.t: column id is None in every row: give the change its columns"),
-        ({"after": {"id": {1, 2}}}, "shop.t: column id: {1, 2} has no MySQL type: give the change its columns"),
+        ({"after": {"id": None}}, "shop.t: column id is None in every row: set `columns` of the change"),
+        ({"after": {"id": {1, 2}}}, "shop.t: column id: {1, 2} has no MySQL type: set `columns` of the change"),
         ({"after": {"no": 1}, "columns": COLUMNS}, "shop.t has no column no: it has id, day"),
         (
             {"after": {"day": "2026-01-02"}, "columns": COLUMNS},
@@ -167,7 +167,7 @@ COLUMNS = (Column("id", ColumnType.parse("tinyint")), Column("day", ColumnType.p
         ),
         (
             {"commit_time": datetime(2026, 1, 2, tzinfo=UTC), "time_digits": 4},
-            "4 is not a number of digits of a commit time: 0, 3 or 6",
+            "time_digits is 4, expected 0, 3 or 6",
         ),
     ],
 )

@@ -287,7 +287,10 @@ ERRORS: list[tuple[list[str], str]] = [
         [_row("{}", ',"position":"t:0"')],
         "e:1: 't:0' is not a position: expected topic:partition:offset, with or without :index - at `$.position`",
     ),
-    ([_row("{}", ',"position":"t:4294967296:0"')], "e:1: 't:4294967296:0' has a number too large - at `$.position`"),
+    (
+        [_row("{}", ',"position":"t:4294967296:0"')],
+        "e:1: 't:4294967296:0' has a number that is too large - at `$.position`",
+    ),
     ([_row("{}", ',"shape":"ab"')], "e:1: no line of kind \"shape\" before it describes 'ab' - at `$.shape`"),
     (
         [SHAPE_LINE, (ORDERS_ROW % "{}").replace('["id"]', '["note"]')],
@@ -310,12 +313,12 @@ ERRORS: list[tuple[list[str], str]] = [
     ),
     (
         [SHAPE_LINE.replace('"varchar"', '"datetime(3)"'), ORDERS_ROW % '{"note":"2026-01-02 03:04:05.1234"}'],
-        "e:2: '2026-01-02 03:04:05.1234' is not a datetime(3), whose form is '2026-01-02 03:04:05.000'"
+        "e:2: '2026-01-02 03:04:05.1234' is not a datetime(3): expected the form '2026-01-02 03:04:05.000'"
         " - at `$.after.note`",
     ),
     (
         [SHAPE_LINE.replace('"varchar"', '"timestamp"'), ORDERS_ROW % '{"note":"2026-01-02 03:04:05"}'],
-        "e:2: '2026-01-02 03:04:05' is not a timestamp, whose form is '2026-01-02T03:04:05Z' - at `$.after.note`",
+        "e:2: '2026-01-02 03:04:05' is not a timestamp: expected the form '2026-01-02T03:04:05Z' - at `$.after.note`",
     ),
     (
         [SHAPE_LINE.replace('"varchar"', '"float"'), ORDERS_ROW % '{"note":1e300}'],
@@ -331,11 +334,11 @@ ERRORS: list[tuple[list[str], str]] = [
     ),
     (
         [_row('{"a":1}'), _row('{"a":"x"}')],
-        "e:2: a varchar, but line 1 has a bigint there: a shape line before the row declares its type - at `$.after.a`",
+        "e:2: type varchar here, bigint in line 1: a shape line before the row declares its type - at `$.after.a`",
     ),
     (
         [_row('{"a":{"x":1}}')],
-        "e:1: no value has the keys x; objects here are {base64}, {srid, wkb}, {index}, {bits} - at `$.after.a`",
+        "e:1: no type has values with the keys x; known objects: {base64}, {srid, wkb}, {index}, {bits} - at `$.after.a`",
     ),
     ([_row("{}", ',"x":1,"kind":"y"')], "e:1: Object contains unknown field `x`"),
     ([_row("{}", f',"x":{"7" * 5000}')], "e:1: Object contains unknown field `x`"),
@@ -358,7 +361,7 @@ def test_an_error_names_line_and_path(text: list[str], message: str) -> None:
 
 def test_a_value_that_arrow_refuses_is_an_error_of_its_line() -> None:
     text = [SHAPE_LINE, ORDERS_ROW % '{"id":1,"note":"a"}', ORDERS_ROW % '{"id":1,"note":"\\udc80"}']
-    with pytest.raises(SchemaError, match=r"^e:3: '\\udc80' is not a string: .* - at `\$\.after\.note`$"):
+    with pytest.raises(SchemaError, match=r"^e:3: '\\udc80' does not fit string: .* - at `\$\.after\.note`$"):
         list(parse(text, name="e"))
 
 

@@ -97,15 +97,15 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
         (
             "java.lang.OutOfMemoryError: Java heap space",
             ResourceError,
-            "Spark's JVM has not enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the machine "
-            "has more",
+            "Spark's JVM does not have enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the "
+            "machine has more",
             False,
         ),
         (
             "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
             ResourceError,
-            "the cluster has ended this application: somebody stopped it, or its executors did not start: see their logs "
-            "there. Run again: what was begun is finished first",
+            "the cluster has ended this application: it was stopped, or its executors did not start. See their logs on "
+            "the cluster, and run again: what was begun is finished first",
             False,
         ),
         (
@@ -162,8 +162,8 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
             "java.lang.AssertionError: assertion failed: If startingOffsets contains specific offsets, you must specify all "
             "TopicPartitions.",
             SourceError,
-            "the topics have other partitions than source.starting-offsets names, or got new ones a moment ago: name all of "
-            "them, or run again",
+            "source.starting-offsets does not name exactly the partitions of the topics, or partitions were just added: "
+            "name all of them, or run again",
             True,
         ),
         (
@@ -198,7 +198,7 @@ def test_any_other_error_is_a_defect_in_one_line() -> None:
          "the disk is full: make room there and run again. What was begun is finished first, nothing is lost"),
         (SinkError("t: its log is damaged"), SinkError, "t: its log is damaged"),
         (PermissionError(errno.EACCES, "Permission denied", "/tmp/x"), ResourceError, "/tmp/x: Permission denied"),
-        (MemoryError(), ResourceError, "this process has not enough memory: lower source.max-records-per-batch, or raise "
+        (MemoryError(), ResourceError, "this process does not have enough memory: lower source.max-records-per-batch, or raise "
          "spark.driver.memory if the machine has more"),
         (ConnectionRefusedError(111, "Connection refused"), ResourceError, "Spark's JVM has ended: killed, or out of memory "
          "(spark.driver.memory). Run again: what was begun is finished first"),

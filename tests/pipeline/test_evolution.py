@@ -131,7 +131,9 @@ def test_old_values_that_cannot_be_converted_are_an_error() -> None:
     before = inferred(None, [shape("*id int", "c datetime(3)")], declared=False)
     with pytest.raises(SchemaError) as error:
         wider_in_sql(before, inferred(before, [shape("*id int", "c varchar")], declared=False))
-    assert str(error.value) == ("column c was datetime(3) and now needs longtext, which its values cannot be taken to")
+    assert str(error.value) == (
+        "column c was datetime(3) and now needs longtext, to which its values cannot be converted"
+    )
 
 
 # DDL on tables that have rows.
@@ -169,8 +171,8 @@ def test_drop_rename_and_retype_are_one_rewrite() -> None:
         ("ADD x DATETIME DEFAULT CURRENT_TIMESTAMP",
          "column x: only the upstream has the values that DEFAULT CURRENT_TIMESTAMP gave to existing rows"),
         ("MODIFY t DATETIME",
-         "column t: what the upstream made of its values cannot be derived from a change of datetime(3) to datetime"),
-        ("MODIFY a YEAR", "column a: what the upstream made of its values cannot be derived from a change of int to year"),
+         "column t: its values after the change of datetime(3) to datetime cannot be derived from those before it"),
+        ("MODIFY a YEAR", "column a: its values after the change of int to year cannot be derived from those before it"),
     ],
 )  # fmt: skip
 def test_values_that_only_the_upstream_has_are_an_error(action: str, message: str) -> None:
@@ -208,7 +210,7 @@ def test_a_zero_date_by_default_follows_the_sinks_policy() -> None:
     with pytest.raises(SchemaError) as error:
         after(table, action, "fail")
     assert str(error.value) == (
-        "column d: the rows there were got '0000-00-00', which date cannot hold downstream, and `irregular: fail` is set"
+        "column d: existing rows get the default '0000-00-00', which date cannot hold downstream, and `irregular: fail` is set"
     )
 
 

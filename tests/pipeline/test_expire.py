@@ -228,7 +228,7 @@ def test_an_expiry_that_is_at_work_is_waited_for(lake: Lake, pid: int, host: str
     with pytest.raises(ConfigError) as caught:
         lake.expire()
     assert str(caught.value) == (
-        f"another `changefeed expire` has been at work since {lake.now:%Y-%m-%d %H:%M:%S}Z (process {pid} on "
+        f"another `changefeed expire` has been running since {lake.now:%Y-%m-%d %H:%M:%S}Z (process {pid} on "
         f"{host or socket.gethostname()}): wait for it. One on another machine that died is taken over after an hour"
     )
     assert len(_there(lake)) == 3

@@ -103,7 +103,7 @@ def test_a_run_does_not_wait_forever(spark: SparkSession, tmp_path: Path, monkey
         with pytest.raises(SinkError) as caught:
             run(pipeline, spark, once=True)
         assert caught.value.transient
-        assert "`changefeed expire` is deleting folders, or died at it. Run it again, and then this" in str(
+        assert "`changefeed expire` is deleting folders, or was interrupted. Run it again, then run this again" in str(
             caught.value
         )
     assert expire(pipeline, timedelta()).kept == {"app/orders": "a step under way names it"}

@@ -72,7 +72,7 @@ def _notes(pipeline: Definition) -> Path:
     return _lake(pipeline) / "app" / "notes"
 
 
-FOREIGN = "commit 1 (WRITE) is not the pipeline's and changes the table"
+FOREIGN = "commit 1 (WRITE) was not made by this pipeline and changes the table"
 
 
 def _gone(pipeline: Definition) -> None:
@@ -118,7 +118,7 @@ def _other_table(pipeline: Definition) -> None:
         (_data_file_gone, "1 data files are gone or damaged, the first part-"),
         (_foreign_row, FOREIGN),
         pytest.param(_foreign_column, FOREIGN, marks=pytest.mark.nightly),
-        pytest.param(_other_table, "another table lies here than the one", marks=pytest.mark.nightly),
+        pytest.param(_other_table, "this is not the table that the pipeline wrote", marks=pytest.mark.nightly),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
@@ -206,7 +206,9 @@ def test_maintenance_by_others_does_not_stop_the_run(
 def test_a_restored_table_stops_the_run(pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]) -> None:
     run(pipeline, spark, once=True, until=log[1][1])
     DeltaTable(_notes(pipeline)).restore(0)
-    with pytest.raises(SinkError, match=r"notes: commit \d+ \(RESTORE\) is not the pipeline's and changes the table"):
+    with pytest.raises(
+        SinkError, match=r"notes: commit \d+ \(RESTORE\) was not made by this pipeline and changes the table"
+    ):
         run(pipeline, spark, once=True)
     repair(pipeline, spark, ["app.notes"], "restore")
     run(pipeline, spark, once=True)
@@ -337,7 +339,7 @@ def test_a_folder_with_other_files_is_not_written_to(
     (tmp_path / "lake/app/notes").mkdir(parents=True)
     (tmp_path / "lake/app/notes/report.csv").write_text("a,b\n")
     with pytest.raises(
-        ConfigError, match=r"app/notes holds files and no Delta table: give the pipeline another sink.path"
+        ConfigError, match=r"app/notes contains files, but no Delta table: give the pipeline another sink.path"
     ):
         run(definition(log[0], tmp_path / "lake"), spark, once=True)
 

@@ -23,7 +23,7 @@ REFUSED = {
     SOURCE
     + SINK.replace(
         "lake", "/srv/la%20ke"
-    ): "sink.path: readers to which every path is a URL take '%20' in /srv/la%20ke for "
+    ): "sink.path: readers that treat every path as a URL take '%20' in /srv/la%20ke for "
     "another character: name the folder without it",
     SOURCE: "sink is missing",
     SOURCE
@@ -104,7 +104,7 @@ nonsense: 1
         ':10: unknown option of ticdc-avro "schema-registri". Did you mean "schema-registry"?'
     )
     assert problems[5:8] == [
-        ":13: the environment has no NOT_THERE, which ${NOT_THERE} stands for",
+        ":13: ${NOT_THERE} refers to the environment variable NOT_THERE, which is not set",
         ":15: pipeline.name: expected letters, digits, `_`, `.` and `-` alone, got 'a b'",
         ":16: pipeline.parallelism: expected at most 64, got 99",
     ]

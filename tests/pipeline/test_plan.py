@@ -179,7 +179,7 @@ SHORT = _insert(0, 2, b=5)
         (
             "try_evolve", [CREATE, ROW, "ALTER TABLE t MODIFY a YEAR, ADD c INT", LATER],
             [FULL | {"c": None}, {"id": 2, "a": 4, "b": 5, "c": None}],
-            ["not applied (column a: what the upstream made of its values cannot be derived from a change of int to year): "
+            ["not applied (column a: its values after the change of int to year cannot be derived from those before it): "
              "ALTER TABLE t MODIFY a YEAR, ADD c INT"],
         ),
         (
@@ -230,11 +230,11 @@ def test_rows_and_notes_after_a_schema_change(
         ),
         (
             {"behavior": "exception"}, [CREATE, "ALTER TABLE t ADD c INT"],
-            "schema.change.behavior is `exception`, and at log:0:1 came: ALTER TABLE t ADD c INT",
+            "schema.change.behavior is `exception`, and there is a schema change at log:0:1: ALTER TABLE t ADD c INT",
         ),
         (
             {"behavior": "try_evolve", "irregular": "fail"}, [CREATE, "ALTER TABLE t ADD d DATE NOT NULL"],
-            "'ALTER TABLE t ADD d DATE NOT NULL' at log:0:1: column d: the rows there were got '0000-00-00', which date "
+            "'ALTER TABLE t ADD d DATE NOT NULL' at log:0:1: column d: existing rows get the default '0000-00-00', which date "
             "cannot hold downstream, and `irregular: fail` is set",
         ),
         (

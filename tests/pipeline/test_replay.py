@@ -199,5 +199,6 @@ def test_a_position_without_a_letter_is_an_error(logs: Logs, tmp_path: Path) -> 
     with pytest.raises(ConfigError) as error:
         look(pipeline, ["app:0:99"])
     assert (
-        str(error.value) == "there is no dead letter to replay at app:0:99; `changefeed dlq list` shows those that do"
+        str(error.value)
+        == "there is no dead letter to replay at app:0:99; `changefeed dlq list` shows those that there are"
     )

@@ -93,7 +93,7 @@ BAD_LINES = [
     ('{"partition":2147483648}', "Expected `int` <= 2147483647 - at `$.partition`"),
     ('{"offset":1.5}', "Expected `int`, got `float` - at `$.offset`"),
     ('{"key":"AAA"}', "Invalid base64 encoded string - at `$.key`"),
-    ('{"key":"AAAA","key_text":"x"}', "both `key` and `key_text`: one of them is enough"),
+    ('{"key":"AAAA","key_text":"x"}', "it has both `key` and `key_text`: give only one of them"),
     ('{"headers":[["k"]]}', "Expected `array` of length 2 - at `$.headers[0]`"),
     ("{} {}", "JSON is malformed: trailing characters (byte 4)"),
 ]
@@ -168,7 +168,7 @@ def test_an_incomplete_last_line_is_an_error_if_the_log_is_read_to_its_end(tmp_p
     assert count(path) == 1
     with pytest.raises(SourceError) as raised:
         rows_of(path)
-    assert str(raised.value) == f"{path}:2: the last line is not whole: 12 bytes, and no line feed yet"
+    assert str(raised.value) == f"{path}:2: the last line is incomplete: 12 bytes, and no line feed yet"
     path.write_text('{}\n{"topic":"shop"}')
     assert [row["topic"] for row in rows_of(path)] == ["log", "shop"]
 

@@ -13,7 +13,7 @@ from changefeed.protocols.base import RegistryOptions
 from changefeed.schema_registry import connect
 from changefeed.schema_registry.files import Files
 
-NO_LIST = "expected a list of {id, subject, schema}, the id a number, the others texts"
+NO_LIST = "expected a list of {id, subject, schema}, the id a number, the others strings"
 
 
 def listed(*entries: tuple[int, str, str]) -> str:

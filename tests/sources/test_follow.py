@@ -139,8 +139,8 @@ def test_a_log_that_was_replaced_by_a_shorter_one_is_an_error(name: str, tmp_pat
     with pytest.raises(SourceError) as error:
         LogFiles(str(path), 1).end(None, source_offset)  # type: ignore[arg-type]
     assert str(error.value) == (
-        f"{path} has become shorter: 1,000 records of it have been read. A log may grow, not be replaced: restore it, or give "
-        "what is new a name of its own"
+        f"{path} has become shorter: 1,000 records of it have been read. A log may grow, but not be replaced: restore it, "
+        "or give the new log another name"
     )
 
 

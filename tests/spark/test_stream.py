@@ -89,8 +89,8 @@ def test_a_log_that_became_shorter_is_refused() -> None:
     with pytest.raises(Exception) as caught:
         reader.partitions({"files": {"a.jsonl": [7, 70]}}, {"files": {"a.jsonl": [6, 60]}})
     assert str(caught.value) == (
-        "a.jsonl has become shorter: 7 records of it have been read. A log may grow, not be replaced: restore it, or give what "
-        "is new a name of its own"
+        "a.jsonl has become shorter: 7 records of it have been read. A log may grow, but not be replaced: restore it, or "
+        "give the new log another name"
     )
 
 

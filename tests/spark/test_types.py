@@ -127,7 +127,7 @@ def test_a_column_that_no_table_has_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         column_type(StructField("c", DayTimeIntervalType()))
     assert str(caught.value).startswith(
-        "changefeed: column c: no column of MySQL is read as interval day to second; it can be"
+        "changefeed: column c: no MySQL type corresponds to interval day to second: use decimal(p,s) or one of "
     )
 
 

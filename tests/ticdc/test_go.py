@@ -71,7 +71,7 @@ def test_unquote_refuses_texts_that_quote_never_prints(text: str) -> None:
 def test_unquote_refuses_other_texts_than_runes(text: str) -> None:
     with pytest.raises(SchemaError) as caught:
         unquote(text)
-    assert str(caught.value) == f"escaped text has no rune {text}"
+    assert str(caught.value) == f"escaped text has an invalid escape {text}"
 
 
 @pytest.mark.parametrize("printed", [" ", "~", "é", "\U0001fae8", "\U00011f02", "\U00031350", "\ufffd"])

@@ -72,7 +72,7 @@ WRONG = [
     ("/a(/.*", "missing ), unterminated subpattern"),
     ("/^t(?!x)/.*", "(?! is not supported in Go's regular expressions, in '/^t(?!x)/.*' at character 0"),
     ("/[[:alpha:]]/.*", "[[: is not supported by changefeed, in '/[[:alpha:]]/.*' at character 0"),
-    ("@tables.txt", "patterns in a file are not read; write them into the option"),
+    ("@tables.txt", "files of patterns are not supported; write the patterns into the option"),
 ]
 
 

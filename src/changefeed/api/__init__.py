@@ -1,5 +1,5 @@
-"""The implementation of `import changefeed` and of the commands, one for both.
+"""The functions and classes behind `import changefeed`; the command line calls the same ones.
 
-Files on one subject: `codecs` (bytes ⇄ changes), `logs` (files of records), `translation`, `detection`, `catalog` (the
-protocols there are), `pipeline`. `changefeed/__init__.py` has their public names. Nothing here prints.
+One file per subject: `codecs` (bytes ⇄ changes), `logs` (files of records), `translation`, `detection`, `catalog` (the
+list of protocols), `pipeline`. `changefeed/__init__.py` has their public names. Nothing in this package prints.
 """

@@ -1,4 +1,4 @@
-"""The protocols there are: `list_protocols` of `import changefeed`, and the same in `changefeed list`."""
+"""The supported protocols: `list_protocols` of `import changefeed`, which is also the command `changefeed list`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class ProtocolInfo:
     """A protocol that changefeed decodes and encodes.
 
     Attributes:
-        name: as `read`, `write`, `decoder` and pipelines take it.
-        title: for people.
-        ops: the ops that it distinguishes.
-        schema_changes, resolved, transactions, heartbeats: whether it has such events.
+        name: the name that `read`, `write`, `decoder` and pipeline definitions take, such as `ticdc-open`.
+        title: the name for people, such as `TiCDC Open Protocol`.
+        ops: the ops that the protocol distinguishes: some of `insert`, `update`, `delete`, `read`, `upsert`.
+        schema_changes, resolved, transactions, heartbeats: whether the protocol has events of this kind.
         cuts: what completes a cut: `marks` (resolved events or checkpoints), `transactions`, or `nothing`.
-        carries: keys of events that it carries (docs/reference/loss.md).
-        options: the names of its options, by the producer's own names.
+        carries: the parts of an event that the protocol can carry, by their keys in docs/reference/loss.md.
+        options: the names of the protocol's options, as the producer spells them.
     """
 
     name: str
@@ -37,12 +37,12 @@ class ProtocolInfo:
     options: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `changefeed list --json`."""
+        """Returns the attributes as plain values: one entry of `changefeed list --json`."""
         return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
 
 
 def list_protocols() -> list[ProtocolInfo]:
-    """The protocols there are, by name.
+    """Returns every supported protocol, sorted by name.
 
     Example:
         >>> import changefeed as cf

@@ -1,6 +1,6 @@
-"""Decoders and encoders by a protocol's name: `decoder` and `encoder` of `import changefeed`.
+"""Decoders and encoders by protocol name: `decoder` and `encoder` of `import changefeed`.
 
-Options have the producer's own names, as `time-zone`; in Python calls `time_zone` is the same option.
+Options have the names that the producer gives them, such as `time-zone`; in Python, `time_zone` is the same option.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from changefeed.stores import stores_of
 
 
 class Decoder:
-    """Bytes to changes, for one stream of records: it remembers what its records declare. Not shared between threads.
+    """Decodes one stream of records to changes. Remembers table shapes between calls, so use one decoder per thread.
 
     Attributes:
-        protocol: its name.
-        records: how many records it has been given so far.
+        protocol: the protocol's name.
+        records: number of records that have been passed to it so far.
     """
 
     def __init__(self, protocol: str, options: Mapping[str, Any]) -> None:
@@ -46,21 +46,23 @@ class Decoder:
         Args:
             records: an Arrow `RecordBatch` or `Table` with the columns of Spark's Kafka source (`key`, `value`, `topic`,
                 `partition`, `offset`, `timestamp`, `timestampType`, `headers`; `key` and `value` suffice), or an iterable of
-                `Record`s, or of tuples or dicts of the same.
+                `Record`s, tuples with the fields of `Record`, or dicts with its field names.
 
         Returns:
-            Row changes by table, other events, and dead letters: a record that cannot be decoded raises nothing.
+            Row changes by table, other events, and dead letters. A record that cannot be decoded is a dead letter and
+            raises no error.
 
         Raises:
-            SchemaError: something in `records` is not a record.
-            SourceError, SchemaRegistryError: a claim-check store or a schema registry failed.
+            SchemaError: an element of `records` is not a record.
+            SourceError: a claim-check file cannot be read.
+            SchemaRegistryError: the schema registry cannot be reached.
         """
         batch = batch_of(records, self.records)
         self.records += len(batch)
         return self._decoder.decode(batch)
 
     def finish(self) -> Decoded:
-        """Dead letters for the records whose remainder never came; nothing for most protocols."""
+        """Ends the input: returns a dead letter for each record of an event that is incomplete. None for most protocols."""
         return Decoded(dead=unfinished(self._decoder, self.protocol))
 
     def __repr__(self) -> str:
@@ -68,10 +70,10 @@ class Decoder:
 
 
 class Encoder:
-    """Changes to bytes, for one stream of records.
+    """Encodes changes to one stream of records. Remembers table shapes between calls, so use one encoder per thread.
 
     Attributes:
-        protocol: its name.
+        protocol: the protocol's name.
     """
 
     def __init__(self, protocol: str, options: Mapping[str, Any]) -> None:
@@ -80,28 +82,28 @@ class Encoder:
         self._encoder = build_encoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, changes: Decoded | Iterable[Event]) -> list[Record]:
-        """Encodes changes; dead letters among them are left out.
+        """Encodes changes to records; leaves out dead letters among them.
 
         Args:
-            changes: what a decoder returned, or events in order.
+            changes: the result of a decoder, or events in order.
 
         Raises:
-            UnsupportedError: the protocol cannot carry one of them; the message names it.
+            UnsupportedError: the protocol cannot carry one of the events; the message names it.
             SchemaError: a value does not fit its column.
         """
         parts = [changes] if isinstance(changes, Decoded) else change.decoded(changes)
         return [record for part in parts for record in records_of(self.encode(part))]
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The same in columns, those of Spark's Kafka source."""
+        """Encodes changes to an Arrow batch with the columns of Spark's Kafka source; raises as a call does."""
         return self._encoder.encode(changes)
 
     def finish(self) -> list[Record]:
-        """The last records, which some protocols send when there are no more changes."""
+        """Ends the output: returns the last records, which some protocols send after the last change."""
         return [record for batch in self.last() for record in records_of(batch)]
 
     def last(self) -> Iterator[pa.RecordBatch]:
-        """The same in columns."""
+        """Ends the output as `finish` does; the records are in Arrow batches."""
         if isinstance(self._encoder, ClosingEncoder):
             yield self._encoder.finish()
 
@@ -110,11 +112,11 @@ class Encoder:
 
 
 def decoder(protocol: str, **options: Any) -> Decoder:
-    """A decoder, with the Rust kernel where it is installed and reads the protocol.
+    """Returns a decoder of a protocol. It uses the Rust kernel if that is installed and supports the protocol.
 
     Args:
-        protocol: its name; `list_protocols` has them.
-        **options: of the protocol, by the producer's own names: `time_zone="Asia/Shanghai"`.
+        protocol: the protocol's name; `list_protocols` returns all names.
+        **options: options of the protocol, by the producer's names with `_` for `-`: `time_zone="Asia/Shanghai"`.
 
     Raises:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
@@ -128,11 +130,11 @@ def decoder(protocol: str, **options: Any) -> Decoder:
 
 
 def encoder(protocol: str, **options: Any) -> Encoder:
-    """An encoder, with the Rust kernel where it is installed and writes the protocol.
+    """Returns an encoder of a protocol. It uses the Rust kernel if that is installed and supports the protocol.
 
     Args:
-        protocol: its name; `list_protocols` has them.
-        **options: of the protocol, by the producer's own names.
+        protocol: the protocol's name; `list_protocols` returns all names.
+        **options: options of the protocol, by the producer's names with `_` for `-`.
 
     Raises:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
@@ -141,11 +143,11 @@ def encoder(protocol: str, **options: Any) -> Encoder:
 
 
 def read_options(protocol: str, options: Mapping[str, Any]) -> Options:
-    """The options of a protocol, checked, with the rules of a file that they name.
+    """Validates the options of a protocol; reads the dispatch rules from a file if an option names one.
 
     Args:
-        protocol: its name.
-        options: by the producer's names, or as Python spells them.
+        protocol: the protocol's name.
+        options: the options by the producer's names, such as `time-zone`, or by Python's, such as `time_zone`.
 
     Raises:
         ConfigError: the protocol or an option is unknown, or an option's value does not fit.
@@ -154,14 +156,14 @@ def read_options(protocol: str, options: Mapping[str, Any]) -> Options:
 
 
 def by_producer(protocol: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by the producer's names: `time-zone` for `time_zone`. Secrets among them are kept out of messages."""
+    """Renames options to the producer's names: `time_zone` to `time-zone`. Later messages show none of their secrets."""
     fields = msgspec.structs.fields(protocol_named(protocol).options)
     python = {field.name: field.encode_name for field in fields}
     renamed: dict[str, Any] = {}
     for name, value in options.items():
         own = python.get(name, name)
         if own in renamed:
-            raise ConfigError(f"{own} is given twice")
+            raise ConfigError(f"{own} is set twice")
         renamed[own] = str(value) if isinstance(value, Path) else value
         remember(own, value)
     return renamed

@@ -1,4 +1,4 @@
-"""The dead letters that a pipeline keeps, as values."""
+"""The dead letters that a pipeline has stored, as Python values."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class KeptDeadLetter:
     """A dead letter that a pipeline has stored: a record, or one message of a record, that could not be decoded.
 
     Attributes:
-        id: the beginning of `sha256`; letters of the same bytes share it.
+        id: the first hex digits of `sha256`; dead letters with the same bytes have the same id.
         position: `topic:partition:offset`, with `:index` for one message of a record.
-        reason: a stable code, as `truncated`.
-        error: the full message.
-        table: `database.table`; None if it could not be read.
-        byte: offset of the error in the key or value; None if unknown.
-        at: when it was stored, in UTC.
-        replayed: when it was replayed; None if it has not been.
-        pipeline, protocol: their names.
-        schema_id: of the schema that the record names.
-        sha256: of the record's key and value.
-        key, value, headers: the whole record's, as read.
+        reason: a stable code, such as `truncated` (docs/reference/errors.md).
+        error: the full error message.
+        table: `database.table`; None if the record does not show it.
+        byte: byte offset of the error in the key or value; None if unknown.
+        at: when the dead letter was stored, in UTC.
+        replayed: when it was replayed, in UTC; None if it has not been replayed.
+        pipeline, protocol: the names of the pipeline and of its protocol.
+        schema_id: id of the record's schema in the schema registry; None if the record names none.
+        sha256: SHA-256 of the record's key and value, in hex.
+        key, value, headers: those of the whole record, as read.
     """
 
     id: str
@@ -51,16 +51,16 @@ class KeptDeadLetter:
     headers: tuple[tuple[str, bytes | None], ...]
 
     def has(self, which: str) -> bool:
-        """Whether it is the letter of this position or record, or of an id of six digits or more."""
+        """Whether `which` identifies this dead letter: its position, its record's, or six or more first digits of its id."""
         return which in (self.position, self.record) or (len(which) >= 6 and self.sha256.startswith(which))
 
     @property
     def record(self) -> str:
-        """The position of the record: `topic:partition:offset`."""
+        """The record's position, without an index: `topic:partition:offset`."""
         return ":".join(self.position.split(":")[:3])
 
     def summary(self) -> dict[str, Any]:
-        """The output of `changefeed dlq list --json`."""
+        """Returns the attributes without the record's bytes: one entry of `changefeed dlq list --json`."""
         return {
             "id": self.id,
             "position": self.position,
@@ -73,7 +73,7 @@ class KeptDeadLetter:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `changefeed dlq show --json`, bytes in base64."""
+        """Returns all attributes, with bytes in base64: the output of `changefeed dlq show --json`."""
         return {
             **self.summary(),
             **{name: getattr(self, name) for name in ("pipeline", "protocol", "schema_id", "sha256")},
@@ -84,11 +84,11 @@ class KeptDeadLetter:
 
 
 def dead_letters(definition: Definition, *, replayed: bool = False) -> list[KeptDeadLetter]:
-    """The dead letters that have not been replayed, by position; with `replayed`, the replayed ones too.
+    """Returns the dead letters that have not been replayed, sorted by position; with `replayed`, the replayed ones too.
 
     Raises:
-        ConfigError: the ledger beside them is another pipeline's.
-        SinkError: they cannot be read.
+        ConfigError: the ledger belongs to another pipeline.
+        SinkError: the table of dead letters cannot be read.
     """
     return [_kept(row) for row in letters(definition, replayed=replayed)]
 

@@ -1,4 +1,4 @@
-"""Detection of the protocol of record logs: `detect` of `import changefeed` and on the command line."""
+"""Finds out which protocol record logs are in: `detect` of `import changefeed`, and the command `changefeed detect`."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ _log = logging.getLogger(__name__)
 def detect(paths: Paths, *, records: int = RECORDS, options: Mapping[str, Any] | None = None) -> list[DetectedTopic]:
     """Finds out which protocol the records of each topic are in.
 
-    Up to 200 records of each topic are looked at, and decoded in every protocol that recognizes one of them.
+    Up to 200 records of each topic are decoded in every protocol that recognizes one of them.
 
     Args:
-        paths: a record log or several.
-        records: how many to read of each log.
-        options: for the attempts to decode, by the producer's own names; each protocol takes those that it has.
+        paths: the path of one record log, or of several.
+        records: maximum number of records to read from each log.
+        options: protocol options to decode with, by the producer's names; each protocol uses those that it has.
 
     Returns:
-        One `DetectedTopic` per topic: `best` is the likeliest protocol, or None; `fits` are all, the likeliest first, each with
-        the reason (`why`), how many records look like it (`recognized`) and decode (`decoded`), and the first error.
+        One `DetectedTopic` per topic. `best` is the most likely protocol, or None. `fits` has all candidates, the most likely
+        first: why each was tried (`why`), how many records it recognizes and decodes (`recognized`, `decoded`), and
+        the first error (`trouble`).
 
     Raises:
-        ConfigError: no protocol has an option of that name, or a path is not a record log.
+        ConfigError: no protocol has one of the options, or a path is not a record log.
         SourceError: a log cannot be read.
     """
     named = {name.replace("_", "-"): str(value) for name, value in (options or {}).items()}
@@ -42,12 +43,12 @@ def detect(paths: Paths, *, records: int = RECORDS, options: Mapping[str, Any] |
 
 
 def detect_logs(logs: Iterable[Path], options: Mapping[str, str], records: int = RECORDS) -> list[DetectedTopic]:
-    """The same for paths that are checked and options by the producer's names."""
+    """Does the work of `detect`, for paths that have been checked and options by the producer's names."""
     return detect_batches((batch for log in logs for batch in _first(log, records)), options)
 
 
 def _first(log: Path, records: int) -> Iterator[pa.RecordBatch]:
-    """The first records of a log; of a damaged one those before the damage, if there are any."""
+    """Reads the first records of a log; if it is damaged, the records before the damage."""
     some = False
     try:
         for batch in record_log.read(log, stop=records):

@@ -1,7 +1,7 @@
-"""Dispatch rules from a changefeed's configuration file, for `-o dispatchers=FILE`: TOML, as TiCDC takes it, or JSON.
+"""Reads TiCDC's dispatch rules from a file, for `-o dispatchers=FILE`: the TOML of a TiCDC changefeed, or JSON.
 
-The file has a changefeed's whole configuration (`case-sensitive`, `[sink] dispatchers`), `dispatchers` alone, or,
-in JSON, the list of rules.
+The file contains the whole configuration of a TiCDC changefeed (`case-sensitive`, `[sink] dispatchers`), only `dispatchers`,
+or, in JSON, only the list of rules.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from changefeed.errors import ConfigError
 
 
 def with_rules(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with the rules of the file in place of its name; `case-sensitive` on the command line wins.
+    """Returns the options with the file's name replaced by its rules. An explicit `case-sensitive` overrides the file's.
 
     Raises:
-        ConfigError: the file cannot be read, or has no rules.
+        ConfigError: the file cannot be read, or contains no rules.
     """
     if not isinstance(values.get("dispatchers"), str | Path):
         return dict(values)
@@ -30,7 +30,7 @@ def with_rules(values: Mapping[str, Any]) -> dict[str, Any]:
     sink = content.get("sink", content)
     rules = sink.get("dispatchers") if isinstance(sink, dict) else None
     if rules is None:
-        raise ConfigError(f"{path}: no dispatchers in it: expected what a changefeed's file has under [sink]")
+        raise ConfigError(f"{path}: no dispatchers: expected those of a changefeed's [sink] section")
     sensitive = content.get("case-sensitive", content.get("case_sensitive", False))
     return {"case-sensitive": sensitive, **values, "dispatchers": rules}
 

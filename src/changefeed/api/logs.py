@@ -1,4 +1,4 @@
-"""Reading and writing record logs: `read` and `write` of `import changefeed`, `decode` and `encode` on the command line."""
+"""Reads and writes record logs: `read` and `write` of `import changefeed`, `decode` and `encode` on the command line."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Count = Callable[[int], None]
 
 
 class Events(Iterator[Event]):
-    """The events of record logs in order. A batch of records is in memory, never a file.
+    """Iterator over the events of record logs, in order. Holds one batch of records in memory, never a whole file.
 
     Attributes:
-        records: how many records have been read so far.
-        dead_letters: how many records, or messages of one, could not be decoded so far.
+        records: number of records read so far.
+        dead_letters: number of records, or messages in a record, that could not be decoded so far.
     """
 
     def __init__(self, paths: Paths, protocol: str, options: Mapping[str, Any], on_error: OnError = "yield") -> None:
         if on_error not in ("yield", "raise"):
-            raise ConfigError(f'on_error is "yield" or "raise", not {on_error!r}')
+            raise ConfigError(f'on_error must be "yield" or "raise", not {on_error!r}')
         self.records = 0
         self.dead_letters = 0
         self._paths = paths_of(paths)
@@ -46,7 +46,10 @@ class Events(Iterator[Event]):
         return next(self._events)
 
     def batches(self) -> Iterator[Decoded]:
-        """The same a batch of records at a time, in columns: much faster. Use this, or the events, not both."""
+        """Iterates over the same events as Arrow columns, one `Decoded` per batch of records: much faster.
+
+        Use either this or the iterator itself: each event is returned once.
+        """
         return self._batches
 
     def _decoded(self) -> Iterator[Decoded]:
@@ -72,22 +75,22 @@ class Events(Iterator[Event]):
 
 
 def read(paths: Paths, protocol: str, *, on_error: OnError = "yield", **options: Any) -> Events:
-    """Reads record logs, event by event.
+    """Reads record logs, one event at a time.
 
     Args:
-        paths: a log or several: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst`, `*.parquet`, or a folder of Parquet files.
-        protocol: what the records are in; `list_protocols` has the names, `detect` finds out.
-        on_error: a record that cannot be decoded is a `DeadLetter` among the events (`yield`), or raises (`raise`).
-        **options: of the protocol, by the producer's own names: `time_zone="Asia/Shanghai"`.
+        paths: one path or several: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst`, `*.parquet`, or a folder of Parquet files.
+        protocol: the protocol of the records; `list_protocols` returns the names, `detect` finds out which one it is.
+        on_error: what to do with a record that cannot be decoded: `yield` a `DeadLetter` among the events, or `raise`.
+        **options: options of the protocol, by the producer's names with `_` for `-`: `time_zone="Asia/Shanghai"`.
 
     Returns:
         An iterator of `RowChange`, `SchemaChange`, `Resolved`, `TransactionMark`, `Heartbeat` and `DeadLetter` in the order
-        of the records. Its `records` and `dead_letters` count along; its `batches()` gives columns instead.
+        of the records. Its `records` and `dead_letters` count what has been read; its `batches()` returns columns instead.
 
     Raises:
-        ConfigError: at once, for an unknown protocol or option, or a path that is not a record log.
-        SourceError: while reading, for a log that is damaged; events before the damage have been given.
-        ProtocolError: while reading, with `on_error="raise"`.
+        ConfigError: by this call, for an unknown protocol or option, or a path that is not a record log.
+        SourceError: by the iterator, if a log is damaged, after the events before the damage.
+        ProtocolError: by the iterator, with `on_error="raise"`.
     """
     return Events(paths, protocol, options, on_error)
 
@@ -97,9 +100,9 @@ class Written:
     """A record log that was written.
 
     Attributes:
-        path: of the log.
-        records: how many are in it.
-        dead_letters: how many dead letters were among the events; they are left out.
+        path: the path of the log.
+        records: number of records in the log.
+        dead_letters: number of dead letters among the events; they were left out.
     """
 
     path: Path
@@ -115,17 +118,17 @@ def write(
     overwrite: bool = False,
     **options: Any,
 ) -> Written:
-    """Writes a record log; it appears under its name when it is complete, or not at all.
+    """Writes a record log. The file appears under its name when it is complete, or not at all.
 
     Args:
-        events: in order: those of `read`, events made by hand, or what a decoder returned.
-        path: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst` or `*.parquet`.
-        protocol: to write them in.
-        overwrite: replace a log that is there.
-        **options: of the protocol, by the producer's own names.
+        events: the events in order: those of `read`, events made by hand, or the result of a decoder.
+        path: the log to write: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst` or `*.parquet`.
+        protocol: the protocol to write the events in.
+        overwrite: whether to replace an existing log.
+        **options: options of the protocol, by the producer's names with `_` for `-`.
 
     Raises:
-        ConfigError: an unknown protocol or option, or the log exists.
+        ConfigError: the protocol or an option is unknown, or the log exists.
         UnsupportedError: the protocol cannot carry one of the events.
         SchemaError: a value does not fit its column.
         SinkError: the file cannot be written.
@@ -135,7 +138,7 @@ def write(
 
 
 def write_batches(batches: Iterable[Decoded], path: Path, encoder: Encoder, progress: Count | None = None) -> Written:
-    """Writes the batches; `progress` is called with the number of records that each became."""
+    """Encodes and writes batches of changes; calls `progress` with the number of records of each."""
     dead = 0
     with record_log.RecordLogWriter(path) as log:
         for changes in batches:
@@ -150,14 +153,14 @@ def write_batches(batches: Iterable[Decoded], path: Path, encoder: Encoder, prog
 
 
 def paths_of(paths: Paths) -> tuple[Path, ...]:
-    """The paths of record logs, as a tuple.
+    """Returns the paths of record logs as a tuple.
 
     Raises:
-        ConfigError: there is none, or a path does not exist or is not a record log.
+        ConfigError: there is no path, or a path does not exist or is not a record log.
     """
     logs = (Path(paths),) if isinstance(paths, str | Path) else tuple(map(Path, paths))
     if not logs:
-        raise ConfigError("no record log is named")
+        raise ConfigError("no path: name at least one record log")
     for path in logs:
         if not path.exists():
             raise ConfigError(f"{path} does not exist")
@@ -166,10 +169,10 @@ def paths_of(paths: Paths) -> tuple[Path, ...]:
 
 
 def new_log(path: str | Path, *, overwrite: bool) -> Path:
-    """The path of a log that may be written.
+    """Returns the path of a log to write, after checking that it may be written.
 
     Raises:
-        ConfigError: it is there, and must not be replaced.
+        ConfigError: the log exists, and `overwrite` is not set.
     """
     log = Path(path)
     if log.is_file() and not overwrite:

@@ -1,4 +1,4 @@
-"""Points in time of an upstream: a commit_ts, a time (all commits up to its millisecond), or a GTID."""
+"""Points up to which a pipeline can be run: a commit_ts, a time (all commits up to its millisecond), or a GTID."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _YEARS = range(2000, 2200)  # outside of these years a commit_ts is not a TSO bu
 
 
 def moment_of(value: int | str | datetime) -> int | str:
-    """The commit_ts that a value stands for, or the GTID or GTID set that it is.
+    """Converts a point in time to a commit_ts; a GTID or GTID set is returned unchanged.
 
     Args:
-        value: a commit_ts, as number or digits; a time, in UTC unless it has a zone: the last commit_ts of its millisecond; or
-            a GTID or GTID set. Three numbers that make a date are a date, whatever MariaDB's GTIDs look like.
+        value: a commit_ts, as a number or as digits; a time (UTC unless it has a zone), which becomes the last commit_ts of
+            its millisecond; or a GTID or GTID set. Text such as `2026-03-01` is a date, not a GTID of MariaDB.
 
     Raises:
-        ConfigError: it is none of these.
+        ConfigError: the value is not one of these.
     """
     if isinstance(value, datetime):
         return _last_of(value, value.isoformat())
@@ -46,7 +46,7 @@ def _last_of(time: datetime, shown: str) -> int:
 
 
 def time_of(commit_ts: int | None) -> str | None:
-    """The commit_ts as an ISO time in UTC, or None if it is not a TSO."""
+    """Returns the time of a commit_ts of TiDB in ISO format, in UTC; None if the number contains no time."""
     if commit_ts is None:
         return None
     try:
@@ -57,5 +57,5 @@ def time_of(commit_ts: int | None) -> str | None:
 
 
 def iso(time: datetime) -> str:
-    """A time in UTC, in the form that events have."""
+    """Formats a time in UTC as events show it: `2026-03-01T12:00:00.000Z`."""
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

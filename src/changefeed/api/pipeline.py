@@ -1,4 +1,4 @@
-"""A pipeline in Python: what `changefeed check`, `explain`, `run`, `status`, `dlq`, `repair` and `expire` do."""
+"""A pipeline in Python: the operations of `changefeed check`, `explain`, `run`, `status`, `dlq`, `repair` and `expire`."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """A source, a sink, and how changes get from one to the other.
+    """Keeps the tables of a sink equal to the database whose changes a source delivers.
 
-    Only `run`, `replay` and `repair` need Spark; so do the others if the sink's file system can be reached through Spark alone. A
-    session that you pass is used and left running; without one, a session is started and stopped again.
+    `run`, `replay` and `repair` need Spark. The other methods need it only if nothing but Spark can reach the sink's file
+    system. A session that you pass is used and left running; otherwise one is started and stopped again.
 
     Attributes:
-        definition: the content of the YAML file, checked; immutable.
+        definition: the validated content of the YAML file; immutable.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -47,26 +47,26 @@ class Pipeline:
 
     @classmethod
     def load(cls, path: str | Path) -> Pipeline:
-        """The pipeline that a YAML file defines.
+        """Loads a pipeline from a YAML file.
 
         Args:
-            path: of the file; relative paths in it are relative to its folder, `${NAME}` is taken from the environment.
+            path: the file. Relative paths in it start at its folder; `${NAME}` is replaced by the environment variable.
 
         Raises:
-            ConfigError: the file cannot be read, or has something in it that cannot work; the message lists all of it.
+            ConfigError: the file cannot be read, or has invalid settings; the message lists all of them.
         """
         return cls(load(path))
 
     @classmethod
     def from_dict(cls, definition: Mapping[str, Any], *, base: str | Path | None = None) -> Pipeline:
-        """The pipeline that a dict defines, with the sections and names of the YAML file.
+        """Creates a pipeline from a dict with the sections and names of the YAML file.
 
         Args:
             definition: `{"source": {…}, "sink": {…}, "pipeline": {…}}`.
-            base: the folder that relative paths are relative to; the current one if left out.
+            base: the folder at which relative paths start; by default the current folder.
 
         Raises:
-            ConfigError: something in it cannot work; the message lists all of it.
+            ConfigError: some settings are invalid; the message lists all of them.
         """
         return cls(read(dict(definition), base=Path.cwd() if base is None else Path(base)))
 
@@ -76,24 +76,26 @@ class Pipeline:
         return self.definition.pipeline.name
 
     def check(self, records: int = 1000) -> CheckReport:
-        """Checks that the pipeline can run here: Java, jars, source, first records, sink, ledger. Nothing is left behind.
+        """Checks that the pipeline can run on this machine: Java, jars, source, first records, sink, ledger.
+
+        Leaves no files behind.
 
         Args:
-            records: how many records of the source to decode.
+            records: maximum number of records of the source to decode.
 
         Returns:
-            All checks; `ok` is False if one failed. A failure raises nothing.
+            The result of every check; `ok` is False if one failed. A failed check raises no error.
         """
         return CheckReport(tuple(checks(self.definition, records)))
 
     def explain(self, records: int = 10_000) -> Explanation:
-        """Explains what a run would do: tables with keys and types, what is not kept, policies. Nothing is changed.
+        """Explains what a run would do: tables with keys and types, what is not kept, policies. Changes nothing.
 
         Args:
-            records: how many records of the source to look at.
+            records: maximum number of records of the source to read.
 
         Raises:
-            ConfigError: the source is not there, or a table of somebody else is where one would go.
+            ConfigError: the source does not exist, or a table of another program is in the way.
             SourceError: the source cannot be read.
             UnsupportedError: a schema change in the records cannot be applied.
         """
@@ -109,25 +111,26 @@ class Pipeline:
         stopping: Callable[[], bool] | None = None,
         retrying: Callable[[Retry], None] | None = None,
     ) -> Summary:
-        """Applies the changes of the source to the tables of the sink. It goes on where the last run ended, however it did.
+        """Applies the changes of the source to the tables of the sink, from where the last run ended.
 
         Args:
-            spark: a session; without one, a session is started, and stopped at the end.
-            once: stop after what the source has now; else follow it until `stop` is called.
+            spark: the session to use; by default one is started, and stopped at the end.
+            once: stop when everything that the source has now is applied; otherwise follow it until `stop` is called.
             until: bring all tables to exactly this point: a commit_ts, a time (UTC unless it has a zone), or a GTID.
             progress: called after every step.
-            stopping: asked every second whether to stop after this step. With it, Ctrl-C is yours to handle.
-            retrying: called before the wait for another try, after an error that may pass.
+            stopping: called every second; once it returns True, the run stops after the current step. If you pass it, Ctrl-C
+                is yours to handle.
+            retrying: called before each wait for a retry, after a transient error.
 
         Returns:
-            What was done; `reached` is False if the source does not reach `until` yet.
+            What was applied. `reached` is False if the source does not reach `until` yet.
 
         Raises:
-            KeyboardInterrupt: Ctrl-C; the step that the run was at has been finished. A second one ends the process.
-            ConfigError: the pipeline cannot run as defined, or `until` lies before what has been applied.
-            ProtocolError: a record could not be decoded, and the policy is to stop.
-            FencedError: another run of the pipeline took over.
-            SourceError, SinkError, ResourceError: the outside failed, and went on failing.
+            KeyboardInterrupt: Ctrl-C, after the current step is finished. A second Ctrl-C ends the process.
+            ConfigError: the pipeline cannot run as defined, or `until` is before what has been applied.
+            ProtocolError: a record could not be decoded, and `pipeline.dead-letters` is `stop`.
+            FencedError: another run of the pipeline has taken over.
+            SourceError, SinkError, ResourceError: source, sink or machine failed, and all retries failed too.
         """
         from changefeed.pipeline.run import run
 
@@ -150,43 +153,43 @@ class Pipeline:
             return Summary.of(self.definition, done, time.monotonic() - began, stopped=stops())
 
     def stop(self) -> None:
-        """Lets a `run` in another thread end after the step that it is at."""
+        """Stops a `run` in another thread after its current step."""
         self._stop.set()
 
     def status(self, cuts: int | None = NEWEST) -> Status:
         """Reads the pipeline's state from its ledger: positions, cuts and counts.
 
         Args:
-            cuts: how many of the newest cuts; None for all.
+            cuts: how many of the newest cuts to return; None for all.
 
         Raises:
-            ConfigError: the ledger is another pipeline's.
-            SinkError: it cannot be read.
+            ConfigError: the ledger belongs to another pipeline.
+            SinkError: the ledger cannot be read.
         """
         return asked(self.definition, lambda: status(self.definition, cuts))
 
     def dead_letters(self, *, replayed: bool = False) -> list[KeptDeadLetter]:
-        """The records that could not be decoded and wait; with `replayed`, also those that have been decoded since.
+        """Returns the dead letters that have not been replayed, sorted by position; with `replayed`, the replayed ones too.
 
         Raises:
-            ConfigError: the ledger is another pipeline's.
-            SinkError: they cannot be read.
+            ConfigError: the ledger belongs to another pipeline.
+            SinkError: the table of dead letters cannot be read.
         """
         return asked(self.definition, lambda: dead_letters(self.definition, replayed=replayed))
 
     def replay(
         self, positions: Sequence[str] = (), *, dry_run: bool = False, spark: SparkSession | None = None
     ) -> Outcome:
-        """Decodes dead letters again, with the options that the pipeline has now, and applies what they hold.
+        """Decodes dead letters again, with the pipeline's current options, and applies their changes.
 
         Args:
-            positions: `topic:partition:offset`, with or without `:index`: these letters alone; all if left out.
-            dry_run: change nothing.
-            spark: a session; one is started if it is needed and none is given.
+            positions: the dead letters to replay, as `topic:partition:offset` with or without `:index`; by default all.
+            dry_run: only report what would be done.
+            spark: the session to use; by default one is started if it is needed.
 
         Raises:
-            ConfigError: no letter waits at one of the positions.
-            SinkError: ledger or letters cannot be read or written.
+            ConfigError: there is no dead letter to replay at one of the positions.
+            SinkError: the ledger or the table of dead letters cannot be read or written.
         """
         from changefeed.pipeline.operations.replay import look, replay
 
@@ -203,15 +206,15 @@ class Pipeline:
         *,
         spark: SparkSession | None = None,
     ) -> Repaired:
-        """Repairs tables that a run refuses to write on.
+        """Repairs tables that a run refuses to write to, because they differ from the ledger.
 
         Args:
-            tables: by `database.table`; or `all`, with `rebuild`: the next run reads the source from its beginning.
+            tables: names as `database.table`; or `all`, only with `rebuild`: the next run reads the source from its start.
             how: `restore` the rows of the ledger's version, `accept` the table as it is, or `rebuild` it from the source.
-            spark: a session; without one, a session is started and stopped.
+            spark: the session to use; by default one is started and stopped again.
 
         Raises:
-            ConfigError: the ledger has no such table, or it cannot be repaired this way.
+            ConfigError: the ledger does not have the table, or the table cannot be repaired this way.
             SinkError: the ledger is damaged.
             SourceError: the source has lost records that a rebuild needs.
         """
@@ -219,29 +222,29 @@ class Pipeline:
         from changefeed.pipeline.operations.repair import repair, start_over
 
         if tables == "all" and how != "rebuild":
-            raise ConfigError(f"all tables at once can be rebuilt only: name the tables to {how}")
+            raise ConfigError(f'"all" can only be used with "rebuild": name the tables to {how}')
         with session_for(self.definition, spark) as session:
             if tables == "all":
                 return start_over(self.definition, session)
             return repair(self.definition, session, tuple(tables), how)
 
     def expire(self, older_than: timedelta = timedelta(days=7), *, dry_run: bool = False) -> Expiry:
-        """Deletes the folders of renamed and dropped tables that only old cuts pin.
+        """Deletes the folders of renamed and dropped tables that only old cuts use.
 
         Args:
-            older_than: how long ago the newest cut must have stopped using a folder.
-            dry_run: delete nothing.
+            older_than: minimum time since the first cut that no longer uses a folder.
+            dry_run: only report what would be deleted.
 
         Raises:
-            ConfigError: the pipeline has done no step, or another expiry is at work.
-            SinkError: the ledger cannot be read, or a folder not deleted.
+            ConfigError: the pipeline has not done a step yet, or another `expire` is running.
+            SinkError: the ledger cannot be read, or a folder cannot be deleted.
         """
         from changefeed.pipeline.operations.expire import expire
 
         return expire(self.definition, older_than, dry_run=dry_run)
 
     def missing(self) -> str | None:
-        """The reason why the source cannot be read yet, as a pattern that matches no file; None if it can be."""
+        """Returns why the source cannot be read yet, such as a pattern that matches no file; None if it can be read."""
         missing = source(self.definition.source).missing()
         return None if missing is None else missing.what
 

@@ -1,4 +1,4 @@
-"""The reports of a run, while it goes on and at its end."""
+"""Reports of a run: `Progress` after each step, `Summary` at the end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Progress:
     """The state of a pipeline after a step.
 
     Attributes:
-        commit_ts: the barrier, up to which all tables have been applied; None before the first cut, and with consistency
-            `key`.
-        commit_time: the same as an ISO time in UTC; None where the upstream's numbers are not times.
-        counts: where everything that was read has gone, since the pipeline began.
-        tables: how many tables there are.
+        commit_ts: the barrier, up to which all tables have been applied; None before the first cut, and with
+            `consistency: key`.
+        commit_time: the time of `commit_ts` in ISO format, in UTC; None if the upstream's numbers are not times.
+        counts: what has been read since the pipeline began, and how much of it is applied, repeated or pending.
+        tables: number of tables.
         quarantined: tables that are held back because of their dead letters.
-        late: tables that are not in the cut before their topics have caught up.
-        waits_for: partitions, as `topic:partition`, without a resolved event while changes wait for one.
+        late: tables that are in no cut until their topics have caught up.
+        waits_for: partitions without a resolved event, as `topic:partition`, while changes wait for one.
     """
 
     commit_ts: int | None
@@ -41,7 +41,7 @@ class Progress:
 
     @classmethod
     def of(cls, definition: Definition, state: State) -> Progress:
-        """The progress that a state is."""
+        """Creates the progress report of a pipeline's state."""
         quarantined = state.quarantined()
         return cls(
             state.barrier,
@@ -64,11 +64,11 @@ class TableVersion:
     """A table at the end of a run.
 
     Attributes:
-        path: where it lies.
-        version: the table format's version that belongs to the cut; None while there is no table.
-        before: its version when the run began; None for a new table.
-        held: whether it is in quarantine, or waits for its topic to catch up, and belongs to no cut.
-        held_after: of such a table, the commit_ts up to which it was applied; None: none of it.
+        path: the table's location.
+        version: the table version that belongs to the cut, in the table format's numbers; None if there is no table yet.
+        before: the version when the run began; None for a new table.
+        held: whether the table is quarantined, or waits for its topic to catch up; it then belongs to no cut.
+        held_after: for a held table, the commit_ts up to which it was applied; None if nothing was applied.
     """
 
     path: str
@@ -83,17 +83,17 @@ class Summary:
     """The result of a run.
 
     Attributes:
-        pipeline: its name.
-        epoch: the number of the run, among all of the pipeline.
-        steps: how many it did.
-        applied: row changes applied by it.
-        schema_changes: schema changes applied by it.
-        seconds: how long it took, without starting Spark.
-        reached: whether `until` was reached; None where none was given.
-        stopped: whether it was asked to stop.
-        commit_ts, commit_time, counts, quarantined, late: as in `Progress`, at the end.
-        tables: `database.table` -> where it is.
-        resolved: (topic, partition) -> the highest resolved event there; None where none was read.
+        pipeline: the pipeline's name.
+        epoch: the number of the run; each run of a pipeline has a higher one.
+        steps: number of steps that the run did.
+        applied: number of row changes that the run applied.
+        schema_changes: number of schema changes that the run applied.
+        seconds: duration of the run in seconds, without the start of Spark.
+        reached: whether `until` was reached; None without `until`.
+        stopped: whether the run ended because it was asked to stop.
+        commit_ts, commit_time, counts, quarantined, late: as in `Progress`, at the end of the run.
+        tables: `database.table` -> the table's version and location.
+        resolved: (topic, partition) -> commit_ts of its highest resolved event; None if none has been read.
     """
 
     pipeline: str
@@ -114,7 +114,7 @@ class Summary:
 
     @classmethod
     def of(cls, definition: Definition, run: RunResult, seconds: float, *, stopped: bool) -> Summary:
-        """The summary of a run."""
+        """Creates the summary of a run from its result and its duration in seconds."""
         state, before = run.state, run.before
         quarantined = state.quarantined()
         return cls(
@@ -163,7 +163,7 @@ def _reached(commit_ts: int | None, counts: Counts, quarantined: tuple[str, ...]
 
 
 def _waits_for(definition: Definition, state: State) -> list[str]:
-    """The partitions that hold the cut, as no resolved event of theirs was read; none when nothing waits."""
+    """Returns the partitions that block the barrier because they have no resolved event yet; empty if nothing waits."""
     opened = source(definition.source)
     marks = opened.capabilities.cuts == "marks"
     if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:

@@ -1,4 +1,4 @@
-"""A Spark session for the duration of one operation."""
+"""Opens a Spark session for one operation, and closes it afterwards."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _T = TypeVar("_T")
 
 @contextmanager
 def spark_for(definition: Definition) -> Iterator[SparkSession]:
-    """A session with the pipeline's Spark configuration."""
+    """Opens a session with the pipeline's Spark configuration."""
     with spark_named(f"changefeed {definition.pipeline.name}", definition.spark) as spark:
         yield spark
 
 
 @contextmanager
 def session_for(definition: Definition, spark: SparkSession | None) -> Iterator[SparkSession]:
-    """The caller's session, which keeps running; without one, a new session for the pipeline."""
+    """Yields the caller's session and leaves it running; without one, opens a session for the pipeline."""
     if spark is not None:
         yield spark
         return
@@ -37,7 +37,7 @@ def session_for(definition: Definition, spark: SparkSession | None) -> Iterator[
 
 @contextmanager
 def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
-    """A Spark session; a session that was already running is not stopped.
+    """Opens a Spark session. A session that was already running is not stopped.
 
     Raises:
         MissingExtraError: pyspark is not installed.
@@ -59,7 +59,7 @@ def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
 
 
 def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
-    """The result of `ask`, which reads a sink without Spark, or with Spark if the sink cannot be reached otherwise."""
+    """Calls `ask`, which reads a sink, without Spark; calls it again with Spark if the sink cannot be reached otherwise."""
     from changefeed.pipeline.edge import as_ours
     from changefeed.pipeline.store.reading import NeedsSparkError
 
@@ -73,7 +73,7 @@ def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
 
 
 def through(definition: Definition, spark: SparkSession) -> AbstractContextManager[None]:
-    """Lets a command read the sink through the session, if the sink is not a folder of this machine."""
+    """Makes reads of the sink go through the session, unless the sink is a folder of this machine."""
     from changefeed.spark_runtime.files import read_by
 
     return read_by(spark) if _is_remote(definition) else nullcontext()

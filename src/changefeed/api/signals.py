@@ -1,4 +1,4 @@
-"""Stop signals: the first one ends the work in good order, the second one ends the process."""
+"""Handles stop signals: the first one stops the run after the current step, the second one ends the process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stop:
-    """The signal that asked to stop; None if there was none."""
+    """Holds the stop signal that was received; None if there was none."""
 
     signal: signal.Signals | None = None
 

@@ -1,4 +1,4 @@
-"""Translates record logs of one protocol to a record log of another: `cf.transcode`, and the command."""
+"""Translates record logs from one protocol to another: `cf.transcode`, and the command `changefeed transcode`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ class Transcoded:
     """A record log that was written in another protocol.
 
     Attributes:
-        path: of the log.
-        records: how many are in it.
-        dead_letters: how many records, or messages of one, could not be decoded; they are not in the log.
-        lost: keys of events that the target does not carry (docs/reference/loss.md), whether or not an event had them.
-        needed: those of `lost` that a pipeline needs -> why; they had to be allowed.
+        path: the path of the log.
+        records: number of records in the log.
+        dead_letters: number of records, or messages in a record, that could not be decoded; they were left out.
+        lost: the parts of events that the target cannot carry, by their keys in docs/reference/loss.md, even if no event
+            of this log has them.
+        needed: the keys among `lost` that a pipeline needs -> why; `allow_loss` had to name them.
     """
 
     path: Path
@@ -40,10 +41,10 @@ class Transcoded:
 
 
 class Translation:
-    """The way from one protocol with its options to another.
+    """A translation from one protocol and its options to another.
 
     Attributes:
-        loss: what is lost on it.
+        loss: the parts of events that are lost.
     """
 
     def __init__(
@@ -55,12 +56,12 @@ class Translation:
         self.loss: Loss = loss(self._source, self._reads, self._target, read_options(target, target_options))
 
     def run(self, paths: Paths, path: Path, on_dead_letter: OnDeadLetter, progress: Count | None = None) -> Transcoded:
-        """Reads logs and writes one.
+        """Reads record logs and writes one in the other protocol.
 
         Args:
-            paths: the logs.
+            paths: the logs to read.
             path: the log to write.
-            on_dead_letter: called with each.
+            on_dead_letter: called with each dead letter.
             progress: called with the number of records that have been read since the last call.
         """
         events = Events(paths, self._source.name, self._source_options)
@@ -94,17 +95,18 @@ def transcode(
     """Reads records in one protocol and writes them in another.
 
     Args:
-        paths: the record log or logs to read.
+        paths: one record log to read, or several.
         path: the record log to write: `*.jsonl`, `*.jsonl.gz`, `*.jsonl.zst` or `*.parquet`.
         source: the protocol of the records.
         target: the protocol to write.
-        source_options, target_options: of the protocols, by the producer's own names.
-        allow_loss: keys of events that may be lost though a pipeline needs them, as `resolved`; the error names them.
-        on_dead_letter: called with each record that cannot be decoded; without it they are logged as warnings.
-        overwrite: replace a log that is there.
+        source_options, target_options: options of the two protocols, by the producers' names.
+        allow_loss: keys of event parts that may be lost although a pipeline needs them, such as `resolved`. The error
+            that refuses a loss names them.
+        on_dead_letter: called with each dead letter; by default they are logged as warnings.
+        overwrite: whether to replace an existing log.
 
     Raises:
-        ConfigError: an unknown protocol or option, the log exists, or something is lost that a pipeline needs.
+        ConfigError: a protocol or option is unknown, the log exists, or a loss that a pipeline would feel is not allowed.
         SourceError: a log cannot be read.
         UnsupportedError: the target cannot carry one of the events.
         SinkError: the file cannot be written.

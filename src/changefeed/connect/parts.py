@@ -145,7 +145,7 @@ def check_struct(tree: Any, node: Node, path: str) -> None:
     if tree.keys() != node.by_name.keys():
         name = sorted(tree.keys() ^ node.by_name.keys())[0]
         where = "schema" if name in node.by_name else "payload"
-        raise SchemaError(f"{path} has {name!r:.60} in its {where} only")
+        raise SchemaError(f"{path} has {name!r:.60} only in its {where}")
 
 
 def schema_id(value: bytes | None) -> int | None:
@@ -183,7 +183,7 @@ class PartWriter:
         if block.avro:
             t, write = self._compiled(block.text)
             if self._ids is None:
-                raise ConfigError('option "schema-registry" is not set, and records are to be Avro')
+                raise ConfigError('Avro records need a schema registry: set option "schema-registry"')
             out = bytearray(confluent.header(self._ids.id(subject, block.text, block.id)))
             try:
                 write(avro_form.datum(tree, t), out)

@@ -1,1 +1,1 @@
-"""The data model of changes: tables, types, values, batches, events, and their text."""
+"""The data model of changes: tables, types, values, batches, events, and their JSON text."""

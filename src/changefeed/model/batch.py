@@ -1,23 +1,23 @@
-"""Changes in columns: what a decoder returns and an encoder takes.
+"""Changes as Arrow columns: the result of a decoder and the input of an encoder.
 
-A table batch is one shape and one Arrow record batch, a row a change:
+A table batch is one shape and one Arrow record batch, with one row per change:
 
     record      int32    row of the record in the batch that was decoded, from 0
     topic       string   ┐
-    partition   int32    │ where the record lies
+    partition   int32    │ position of the record
     offset      int64    ┘
-    index       int32    which event of the record, from 0; NULL when the record holds one only
+    index       int32    number of the event in its record, from 0; NULL if the record has only one event
     op          string   insert update delete read upsert
-    commit_ts   uint64   upstream ordering number, NULL where there is none
-    sequence    uint64   the order of changes where there is no commit_ts, else NULL; it is made of what `origin` holds
-    commit_time timestamp[s, ms or us; UTC]   the unit is the precision that is known
+    commit_ts   uint64   upstream ordering number; NULL if the protocol has none
+    sequence    uint64   order of changes without commit_ts, computed from `origin`; else NULL
+    commit_time timestamp[s, ms or us; UTC]   the unit is the known precision
     transaction struct<id string, order int64, table_order int64>
-    origin      string   JSON object of the protocol's other fields, NULL if there are none
-    before      struct   image, NULL for none; its fields are `shape.before_columns`
-    after       struct   image, NULL for none; its fields are `shape.after_columns`
-    irregular   map<string, binary>   column -> the text (UTF-8, or the very bytes) that its type cannot hold
+    origin      string   JSON object with the protocol's other fields; NULL if there are none
+    before      struct   image, NULL if there is none; its fields are `shape.before_columns`
+    after       struct   image, NULL if there is none; its fields are `shape.after_columns`
+    irregular   map<string, binary>   column -> text (UTF-8, or the bytes as sent) that the column's type cannot hold
 
-`(record, index)` is the order of events; rows of one batch are in that order. Batches of several tables interleave.
+Events are ordered by `(record, index)`, and rows of one batch are in that order. Batches of several tables interleave.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ RECORDS = pa.schema(
 
 
 def table_schema(shape: TableShape, unit: str = "ms") -> pa.Schema:
-    """The Arrow schema of a table batch of this shape; `unit` is the commit time's: s, ms or us."""
+    """Returns the Arrow schema of a table batch of this shape; `unit` is that of the commit time: s, ms or us."""
     return pa.schema(
         [
             ("record", pa.int32()),
@@ -81,7 +81,7 @@ def table_schema(shape: TableShape, unit: str = "ms") -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """Rows of one shape, in columns; the columns are drawn at the top of this module."""
+    """Changes of rows of one shape, as Arrow columns; the top of this module lists the columns."""
 
     shape: TableShape
     rows: pa.RecordBatch
@@ -91,26 +91,26 @@ class TableBatch:
 
     @property
     def name(self) -> str:
-        """The table, as `database.table`."""
+        """The name of the table: `database.table`."""
         return full_name(self.shape.database, self.shape.table)
 
     def changes(self) -> Iterator[RowChange]:
-        """The changes one by one, as Python values."""
+        """Iterates over the changes as Python values."""
         from changefeed.model.change import changes
 
         return changes(self)
 
     def to_arrow(self) -> pa.Table:
-        """A plain table, one row a change: `_op`, `_commit_ts`, `_commit_time`, `_position`, then the table's columns.
+        """Returns an Arrow table with one row per change: `_op`, `_commit_ts`, `_commit_time`, `_position`, table columns.
 
-        The columns have the values after the change; before it, for a delete. Both images are in `rows`.
+        The table's columns have the values after the change, for a delete those before it. `rows` has both images.
         """
         from changefeed.model.flat import flat
 
         return flat(self.rows, self.shape.columns)
 
     def to_pandas(self) -> Any:
-        """The table of `to_arrow` as a `pandas.DataFrame`, in Arrow types: integers stay integers beside NULL.
+        """Returns the table of `to_arrow` as a `pandas.DataFrame` with Arrow types: integers stay integers beside NULL.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -122,7 +122,7 @@ class TableBatch:
         return self.to_arrow().to_pandas(types_mapper=pandas.ArrowDtype)
 
     def to_polars(self) -> Any:
-        """The table of `to_arrow` as a `polars.DataFrame`.
+        """Returns the table of `to_arrow` as a `polars.DataFrame`.
 
         Raises:
             ConfigError: polars is not installed.
@@ -134,18 +134,18 @@ class TableBatch:
         return polars.from_arrow(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The table of `to_arrow` for any library that reads Arrow: `polars.DataFrame(batch)`, DuckDB."""
+        """Exports the table of `to_arrow` to any library that reads Arrow, as in `polars.DataFrame(batch)`."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Events of a batch of records. Nothing is sorted; `(record, index)` orders it, and `events` gives that order.
+    """The events of a batch of records, unsorted: `(record, index)` is their order, and `events` returns them in it.
 
     Attributes:
-        tables: changes of rows, in columns.
+        tables: row changes, as one or more Arrow batches per table.
         control: schema changes, resolved events, transaction marks and heartbeats.
-        dead: records, or messages of one, that could not be decoded.
+        dead: records, or messages in a record, that could not be decoded.
     """
 
     tables: list[TableBatch] = field(default_factory=list)
@@ -154,22 +154,22 @@ class Decoded:
 
     @property
     def dead_letters(self) -> list[DeadLetter]:
-        """Records, or messages of one, that could not be decoded: `dead` under its full name."""
+        """Records, or messages in a record, that could not be decoded: the same list as `dead`."""
         return self.dead
 
     def events(self) -> list[Event]:
-        """All events in order, one by one, as Python values; dead letters are among them."""
+        """Returns all events in order as Python values, including dead letters."""
         from changefeed.model.change import events
 
         return events(self)
 
 
 class BatchBuilder:
-    """Collects rows of any shape and builds table batches, one a shape.
+    """Collects rows of any shape and builds table batches, one per shape.
 
-    Values are what pyarrow takes for the column's Arrow type, with integers for date32 (days) and timestamps (µs), so
-    that no date outside Python's calendar is lost. An image is a dict column -> value that has exactly the columns the
-    shape has.
+    Values are those that pyarrow takes for the column's Arrow type, but integers for date32 (days) and timestamps (µs), so
+    that no date outside Python's calendar is lost. An image is a dict column -> value with exactly the columns of the
+    shape.
     """
 
     def __init__(self, unit: str = "ms") -> None:
@@ -191,7 +191,7 @@ class BatchBuilder:
         origin: str | None = None,
         irregular: dict[str, bytes] | None = None,
     ) -> None:
-        """Adds one row; `commit_time` counts the builder's unit since the epoch."""
+        """Adds one row; `commit_time` is a number of the builder's units since 1970."""
         self._rows.setdefault(shape, []).append(
             (
                 place.record,
@@ -212,10 +212,10 @@ class BatchBuilder:
         )
 
     def build(self) -> list[TableBatch]:
-        """The table batches, in the order in which their shapes were first seen.
+        """Returns the table batches, in the order in which their shapes were first added.
 
         Raises:
-            pyarrow.ArrowInvalid: a value does not fit its column's type; the caller has not checked it.
+            pyarrow.ArrowInvalid: a value does not fit its column's type; the caller must check this before.
         """
         return [
             TableBatch(shape, _columns(rows, table_schema(shape, self._unit))) for shape, rows in self._rows.items()
@@ -228,20 +228,20 @@ def _columns(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def record_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
-    """Records from dicts with the names of `RECORDS`; a missing one is NULL, `timestampType` 0 (create time)."""
+    """Builds a batch of records from dicts with the names of `RECORDS`; a missing name is NULL, `timestampType` 0."""
     filled = [{"timestampType": 0, "headers": [], **row} for row in rows]
     return pa.RecordBatch.from_pylist(filled, schema=RECORDS)
 
 
 class RecordBuilder:
-    """Collects records, one by one or a batch at a time, and builds one batch of them, in order."""
+    """Collects single records and batches of records, and builds one batch of all of them, in order."""
 
     def __init__(self) -> None:
         self._rows: list[dict[str, Any]] = []
         self._batches: list[pa.RecordBatch] = []
 
     def add(self, row: dict[str, Any]) -> None:
-        """Adds a record, as `record_batch` takes it."""
+        """Adds one record, a dict as for `record_batch`."""
         self._rows.append(row)
 
     def add_batch(self, batch: pa.RecordBatch) -> None:
@@ -251,7 +251,7 @@ class RecordBuilder:
         self._batches.append(batch)
 
     def build(self) -> pa.RecordBatch:
-        """All of them."""
+        """Returns a batch of all records that have been added."""
         self._flush()
         return self._batches[0] if len(self._batches) == 1 else pa.concat_batches(self._batches)
 
@@ -262,7 +262,7 @@ class RecordBuilder:
 
 
 def record_columns(count: int, **columns: Any) -> pa.RecordBatch:
-    """Records from columns with the names of `RECORDS`; a missing column gets the default of `record_batch`."""
+    """Builds a batch of records from columns with the names of `RECORDS`; a missing column gets `record_batch`'s default."""
     filled = {"timestampType": pa.repeat(0, count), "headers": [[]] * count, **columns}
     arrays = [pa.nulls(count, f.type) if f.name not in filled else _typed(filled[f.name], f.type) for f in RECORDS]
     return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)

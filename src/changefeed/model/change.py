@@ -1,9 +1,9 @@
-"""Changes of rows one by one, as Python values; and a batch of events in order, both ways.
+"""Row changes as Python values; conversion between a batch of events and a sequence of events in order.
 
     Decoded ── events ──▶ RowChange, SchemaChange, Resolved, TransactionMark, Heartbeat, DeadLetter, in order
     Decoded ◀─ decoded ── any iterable of these
 
-Both directions lose nothing: what `events` gives, `decoded` turns into the same events.
+Both directions lose nothing: `decoded` converts the result of `events` to the same events.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ class RowChange:
     Attributes:
         op: `insert`, `update`, `delete`, `read` (by a snapshot) or `upsert` (insert or update, unknown which).
         database, table: the upstream table.
-        before, after: the row's images, column -> value; None for no image. A column that an image does not carry is
-            absent, which is not NULL (None). `changefeed.model.natural` lists the Python type of each MySQL type.
+        before, after: the row's images, column -> value; None if there is no image. A column that an image does not
+            carry is absent, which is not NULL (None). `changefeed.model.natural` lists the Python type of each MySQL type.
         keys: names of the handle key's columns; empty if there is none, or it is unknown.
-        commit_ts: the upstream's ordering number of the transaction; None where the protocol has none.
-        commit_time: when the transaction was committed, in UTC; None where the protocol does not carry it.
+        commit_ts: the upstream's ordering number of the transaction; None if the protocol has none.
+        commit_time: time of the commit, in UTC; None if the protocol does not carry it.
         position: topic, partition and offset of the record.
-        transaction: `id`, `order` and `table_order` of the row in its transaction, as far as known; else None.
-        origin: the protocol's own fields that no other attribute holds; None if there are none.
-        irregular: column -> the text of a value that its type cannot hold, as a zero date; the image has None there.
+        transaction: `id`, `order` and `table_order` of the row in its transaction, as far as known; None if unknown.
+        origin: the protocol's own fields that have no attribute here; None if there are none.
+        irregular: column -> text of a value that its type cannot hold, such as a zero date; the image has None there.
         columns: the table's columns with their MySQL types; None in a change made by hand: types are then inferred.
-        sequence: the order of changes where there is no commit_ts.
-        time_digits: known digits of `commit_time`: 0 (seconds), 3 or 6.
-        wire: what only this protocol needs to write the same bytes again.
+        sequence: the order of changes if there is no commit_ts.
+        time_digits: known fraction digits of `commit_time`: 0 (seconds), 3 or 6.
+        wire: details that only this protocol needs, to write the same bytes again.
     """
 
     op: str
@@ -71,7 +71,7 @@ class RowChange:
 
     @property
     def key(self) -> dict[str, Any]:
-        """The handle key's values after the change; before it, for a delete. Empty for a table without a key."""
+        """The handle key's columns and values after the change, for a delete before it. Empty for a table without a key."""
         image = self.before if self.after is None else self.after
         return {name: image[name] for name in self.keys if image is not None and name in image}
 
@@ -86,13 +86,13 @@ Event = RowChange | Control | DeadLetter
 
 
 def changes(batch: TableBatch) -> Iterator[RowChange]:
-    """The rows of one table batch, in its order."""
+    """Iterates over the rows of one table batch, in its order."""
     for _, _, change in _placed(batch):
         yield change
 
 
 def events(changes: Decoded) -> list[Event]:
-    """All events of a batch in their order, dead letters at their positions."""
+    """Iterates over all events of a batch in order; dead letters come at their positions."""
     placed: list[tuple[int, int, Event]] = [one for batch in changes.tables for one in _placed(batch)]
     placed += [(e.place.record, e.place.index or 0, e) for e in (*changes.control, *changes.dead)]
     placed.sort(key=lambda one: one[:2])
@@ -100,7 +100,7 @@ def events(changes: Decoded) -> list[Event]:
 
 
 def _placed(batch: TableBatch) -> Iterator[tuple[int, int, RowChange]]:
-    """Each row with the number of its record and its index there."""
+    """Yields each row with its record's number and its index in the record."""
     rows, shape = batch.rows, batch.shape
     unit = rows.schema.field("commit_time").type.unit
     step = timedelta(microseconds=10 ** (6 - _DIGITS[unit]))
@@ -153,14 +153,14 @@ def _values(array: pa.Array, column: Column) -> list[Any]:
 
 
 def decoded(events: Iterable[Event], *, batch_events: int = 10_000) -> Iterator[Decoded]:
-    """The events in columns, as encoders take them, a batch at a time.
+    """Converts events to batches of columns, as encoders take them.
 
-    Events that follow each other at one position, with different indexes, are in one record; a batch never ends inside
-    of one. A row without a position gets topic `events`, partition 0 and its number as offset.
+    Consecutive events with the same position and different indexes belong to one record, and a record is never split
+    between batches. A row without a position gets topic `events`, partition 0 and its number as offset.
 
     Args:
-        events: in order.
-        batch_events: a batch ends with the record that reaches this number.
+        events: the events in order.
+        batch_events: a batch ends with the record that reaches this number of events.
 
     Raises:
         SchemaError: a value does not fit its column's type, or no type can be inferred for a column.
@@ -177,7 +177,7 @@ def decoded(events: Iterable[Event], *, batch_events: int = 10_000) -> Iterator[
 
 
 class _Batch:
-    """Events of one batch, numbered by their records."""
+    """The events of one batch, with the numbers of their records."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -187,7 +187,7 @@ class _Batch:
         self._dead: list[DeadLetter] = []
 
     def continues(self, position: Position) -> bool:
-        """Whether the event at `position` lies in the record of the last one."""
+        """Whether the event at `position` belongs to the same record as the last one."""
         last = self._last
         if last is None or last.index is None or position.index is None:
             return False
@@ -226,7 +226,7 @@ def _built(builder: BatchBuilder) -> list[TableBatch]:
 
 def _unit(change: RowChange) -> str:
     if change.time_digits not in UNITS:
-        raise SchemaError(f"{change.time_digits!r} is not a number of digits of a commit time: 0, 3 or 6")
+        raise SchemaError(f"time_digits is {change.time_digits!r}, expected 0, 3 or 6")
     return UNITS[change.time_digits]
 
 
@@ -270,7 +270,7 @@ def _writer(shape: TableShape, name: str) -> Callable[[Any], Any]:
 
 
 class _Shapes:
-    """The shape of each change: of the columns that it names, or of those that the values of its table lead to."""
+    """Determines the shape of each change: from its `columns`, or else inferred from the values of all rows of its table."""
 
     def __init__(self, changes: Iterable[RowChange]) -> None:
         self._made: dict[tuple[Any, ...], TableShape] = {}
@@ -284,10 +284,10 @@ class _Shapes:
         self._inferred = {table: _inferred(table, values) for table, values in self._bare.items()}
 
     def shape(self, change: RowChange) -> TableShape:
-        """The shape of a change.
+        """Returns the shape of a change.
 
         Raises:
-            SchemaError: an image has a column that is not among `columns`.
+            SchemaError: an image has a column that is not in `columns`.
         """
         columns = change.columns
         if columns is None:
@@ -318,8 +318,8 @@ def _inferred(table: tuple[str, str, tuple[str, ...]], values: dict[str, list[An
         try:
             kind = inferred(seen)
         except SchemaError as error:
-            raise SchemaError(f"{database}.{name}: column {column}: {error}: give the change its columns") from error
+            raise SchemaError(f"{database}.{name}: column {column}: {error}: set `columns` of the change") from error
         if kind is None:
-            raise SchemaError(f"{database}.{name}: column {column} is None in every row: give the change its columns")
+            raise SchemaError(f"{database}.{name}: column {column} is None in every row: set `columns` of the change")
         columns.append(Column(column, kind, key=column in keys if keys else None))
     return tuple(columns)

@@ -1,8 +1,8 @@
-"""A table as its DDL defines it: the columns that rows carry, its unique keys, and the one that identifies a row.
+"""A table as its DDL defines it: columns, unique keys, and the handle key, which identifies a row.
 
-The handle key is the primary key; else, of the unique keys whose columns are all NOT NULL, the one with the fewest
-columns, the oldest of several; else there is none. Virtual generated columns never reach a row: a table has only
-their names and places, so that later DDL may name them.
+The handle key is the primary key. Without one, it is the unique key with the fewest columns, all of them NOT NULL; the
+oldest of several. Otherwise there is none. Virtual generated columns never occur in rows: only their names and places are
+kept, so that later DDL may name them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PRIMARY = "PRIMARY"
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
-    """A unique index; the primary key is the one named `PRIMARY`."""
+    """A unique index of a table; the primary key has the name `PRIMARY`."""
 
     name: str
     columns: tuple[str, ...]
@@ -25,13 +25,14 @@ class UniqueKey:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table's definition. It travels as JSON by msgspec, like any dataclass of plain values.
+    """A table's definition: columns and keys. A plain dataclass, which msgspec reads and writes as JSON.
 
     Attributes:
-        columns: those that rows carry, in upstream order.
-        keys: the handle key's columns in the key's order; empty when there is none.
+        database, name: names of the database and of the table.
+        columns: the columns that rows carry, in upstream order.
+        keys: names of the handle key's columns, in the key's order; empty if there is no handle key.
         uniques: all unique keys, oldest first; empty if unknown.
-        virtual: virtual generated columns: their place among all columns, from 0, and their name; in that order.
+        virtual: virtual generated columns as (place among all columns, from 0; name), sorted by place.
     """
 
     database: str
@@ -55,7 +56,7 @@ class Table:
         uniques: tuple[UniqueKey, ...],
         virtual: tuple[tuple[int, str], ...] = (),
     ) -> Table:
-        """The table with these unique keys: its handle key chosen, and its columns marked accordingly."""
+        """Creates a table from its columns and unique keys: chooses the handle key, and marks its columns."""
         primary = next((k.columns for k in uniques if k.name == PRIMARY), ())
         columns = tuple(replace(c, nullable=False) if c.name in primary else c for c in columns)
         keys = handle_key(columns, uniques)
@@ -63,12 +64,12 @@ class Table:
         return cls(database, name, columns, keys, uniques, virtual)
 
     def column(self, name: str) -> Column | None:
-        """The column of this name, compared as MySQL does, without regard to case."""
+        """Returns the column with this name, ignoring case as MySQL does."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
 
 def handle_key(columns: tuple[Column, ...], uniques: tuple[UniqueKey, ...]) -> tuple[str, ...]:
-    """Names of the handle key's columns among `columns`, in the key's order."""
+    """Chooses the handle key among the unique keys; returns its column names in the key's order, empty if there is none."""
     required = {c.name for c in columns if c.nullable is False}
     carried = {c.name for c in columns}
     for key in uniques:

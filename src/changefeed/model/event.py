@@ -1,4 +1,4 @@
-"""Change events that are not rows, and dead letters. Rows travel in columns: see `batch.py`, and one by one: `change.py`.
+"""Change events other than row changes, and dead letters. Row changes: `batch.py` in columns, `change.py` one by one.
 
 `str(event)` is the line that `changefeed decode` prints for it.
 """
@@ -19,11 +19,11 @@ OPS = ("insert", "update", "delete", "read", "upsert")
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A wall-clock time in UTC, with as many digits as the producer sent.
+    """A time in UTC, with the number of fraction digits that the producer sent.
 
     Attributes:
-        us: microseconds since the epoch.
-        digits: of the fraction: 0, 3 or 6.
+        us: microseconds since 1970-01-01 00:00:00 UTC.
+        digits: number of known fraction digits: 0, 3 or 6.
     """
 
     us: int
@@ -31,14 +31,14 @@ class Instant:
 
     @property
     def datetime(self) -> dt.datetime:
-        """The time as Python has it, in UTC."""
+        """The same time as a `datetime` in UTC."""
         return _EPOCH + dt.timedelta(microseconds=self.us)
 
     def __str__(self) -> str:
         return self.datetime.isoformat(timespec=_TIMESPECS[self.digits]).replace("+00:00", "Z")
 
     def __format__(self, spec: str) -> str:
-        """Formats like `datetime`: `f"{event.instant:%H:%M}"`."""
+        """Formats the time as `datetime` does: `f"{event.instant:%H:%M}"`."""
         return format(self.datetime, spec) if spec else str(self)
 
 
@@ -46,21 +46,21 @@ _TIMESPECS = {0: "seconds", 3: "milliseconds", 6: "microseconds"}
 
 
 class _Event:
-    """The fields that all events except rows share."""
+    """The fields of every event that is not a row change."""
 
     __slots__ = ()
 
     @property
     def position(self) -> Position:
-        """The position of the event."""
+        """Topic, partition, offset and index of the event."""
         place: Position = self.place  # type: ignore[attr-defined]  # each subclass has it
         return place
 
     @property
     def commit_time(self) -> dt.datetime | None:
-        """When the transaction was committed, in UTC, as for rows; None where the protocol does not carry it.
+        """Time of the commit, in UTC; None if the protocol does not carry it.
 
-        `instant` has the same time with the digits that are known.
+        `instant` is the same time with its number of known digits.
         """
         instant: Instant | None = getattr(self, "instant", None)  # dead letters have none
         return None if instant is None else instant.datetime
@@ -73,14 +73,14 @@ class _Event:
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange(_Event):
-    """DDL.
+    """A DDL statement was executed upstream.
 
     Attributes:
-        type: what it does, snake case: `create_table`, `add_column`, … or `other`.
-        ddl: the statement's text as sent.
-        columns: the table after the change; None if the protocol does not contain them.
-        sequence: its place in the order of changes where there is no commit_ts.
-        origin: other fields of the protocol, by its own keys.
+        type: the kind of statement in snake case: `create_table`, `add_column`, … or `other`.
+        ddl: the text of the statement, as sent.
+        columns: the table's columns after the change; None if the record does not contain them.
+        sequence: its place in the order of changes, if there is no commit_ts.
+        origin: other fields of the protocol, by the protocol's own names.
     """
 
     type: str
@@ -97,7 +97,7 @@ class SchemaChange(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Resolved(_Event):
-    """The promise that no later event of the partition has a commit_ts at or below this one."""
+    """A resolved event: no later event of the same partition will have a commit_ts at or below this one."""
 
     commit_ts: int
     place: Place
@@ -107,7 +107,12 @@ class Resolved(_Event):
 
 @dataclass(frozen=True, slots=True)
 class TransactionMark(_Event):
-    """A transaction begins or ends. `status` is `begin` or `end`, `tables` maps names to event counts."""
+    """The begin or end of a transaction.
+
+    Attributes:
+        status: `begin` or `end`.
+        tables: `database.table` -> number of the transaction's events in it.
+    """
 
     status: str
     id: str
@@ -120,10 +125,10 @@ class TransactionMark(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat(_Event):
-    """The producer lives.
+    """A sign of life of the producer.
 
     Attributes:
-        sequence: promise that nothing of the partition follows at or below it in the order of changes; None for none.
+        sequence: no later event of the partition will be at or below this in the order of changes; None without promise.
     """
 
     place: Place
@@ -137,14 +142,14 @@ Control = SchemaChange | Resolved | TransactionMark | Heartbeat
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter(_Event):
-    """A record, or one message of it, that could not be decoded; nothing of it has been used.
+    """A record, or one message in it, that could not be decoded. None of its content has been used.
 
     Attributes:
-        reason: stable code, `ProtocolError.reason`.
-        error: the full message.
-        byte: where in the key or value the contradiction was seen, if known.
-        key, value, headers: the whole record's, as read.
-        database, table: the table of the message, if it could be read.
+        reason: a stable code, such as `truncated` or `bad-json` (docs/reference/errors.md).
+        error: the full error message.
+        byte: byte offset of the error in the key or value; None if unknown.
+        key, value, headers: those of the whole record, as read.
+        database, table: the table of the message; None if it could not be read.
     """
 
     reason: str

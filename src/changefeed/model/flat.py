@@ -1,12 +1,12 @@
-"""A table batch as a plain table: one row a change, one column a column, with what is known of the change in front.
+"""Converts a table batch to a plain table: one row per change, four columns about the change, then the table's columns.
 
     _op          string      insert, update, delete, read or upsert
-    _commit_ts   uint64      the upstream's ordering number; NULL where there is none
-    _commit_time timestamp   microseconds in UTC; NULL where it is unknown
-    _position    string      topic:partition:offset, with :index where the record has several events
-    …            …           the row after the change; before it, for a delete. NULL too where the image has no such column
+    _commit_ts   uint64      the upstream's ordering number; NULL if there is none
+    _commit_time timestamp   microseconds in UTC; NULL if unknown
+    _position    string      topic:partition:offset, with :index if the record has several events
+    …            …           the row after the change, for a delete before it; also NULL if the image lacks the column
 
-The Arrow types are those of `types.py`; a field's metadata holds the MySQL type.
+The Arrow types are those of `types.py`; the metadata of a field contains the MySQL type.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from changefeed.model.table import Column, image_type
 
 
 def flat(rows: pa.RecordBatch, columns: tuple[Column, ...]) -> pa.Table:
-    """The plain table of a table batch's rows.
+    """Returns the plain table of a table batch.
 
     Args:
-        rows: with the columns drawn in `batch.py`.
-        columns: of the table.
+        rows: the batch's rows, with the columns listed in `batch.py`.
+        columns: the columns of the upstream table.
     """
     after, before = rows.column("after"), rows.column("before")
     has_after = after.is_valid()

@@ -1,8 +1,8 @@
-"""The keys of events, as capabilities and losses name them: what a protocol may carry, or lose on the way.
+"""The parts of an event that a protocol can carry or lose, by the keys that capabilities and losses use.
 
-A key applies to events as `decode --json` prints them; those that begin with `delete.` of deletes, the plain ones of
-all other rows. `position` and `origin` are in no list: the first is always the record's own, the second is what one
-protocol sends and no other key covers.
+The keys are those of `decode --json`. A key that begins with `delete.` applies to deletes, the same key without it to all
+other rows. `position` and `origin` are not listed: the first always comes from the record, the second is what only one
+protocol has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names of tables as text: `database.table`, which no two tables share.
+"""Names of tables as text: `database.table`, unique for each table.
 
 MySQL allows a dot in a quoted name: table `b.c` of database `a` and table `c` of database `a.b` would have the same text. So a
 part with a dot or a backtick is written as in SQL:
@@ -18,12 +18,12 @@ _PARTS = re.compile(r"(`(?:[^`]|``)*`|[^.`]*)\.(`(?:[^`]|``)*`|[^.`]*)", re.DOTA
 
 @lru_cache(maxsize=1 << 14)
 def full_name(database: str, table: str) -> str:
-    """`database.table`."""
+    """Returns `database.table`; a part with a dot or a backtick is quoted."""
     return f"{_quoted(database)}.{_quoted(table)}"
 
 
 def names_of(name: str) -> tuple[str, str]:
-    """Database and table of a text by `full_name`; of any other text, what is before and after its first dot."""
+    """Splits the result of `full_name` into database and table; any other text is split at its first dot."""
     parts = _PARTS.fullmatch(name)
     if parts is None:
         database, _, table = name.partition(".")

@@ -1,4 +1,4 @@
-"""Values as Python has them ⇄ the ready form, which is what pyarrow takes for a column's Arrow type (see `values.py`).
+"""Converts between Python values and the ready form, which pyarrow takes for a column's Arrow type (see `values.py`).
 
     MySQL type                  Python
     integers, bit, year         int
@@ -13,7 +13,7 @@
     enum, set                   str; int where the members are unknown
     geometry kinds              {"srid": int, "wkb": bytes}
 
-Both directions lose nothing: a value that was read is written as it was.
+Both directions are exact: a value that was read is written unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _unchanged(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def to_python(t: ColumnType) -> Callable[[Any], Any]:
-    """The function ready value -> Python value for this type. The caller handles NULL."""
+    """Returns a function that converts ready values of this type to Python values. The caller handles NULL."""
     match t.name:
         case "date":
             return lambda days: date.fromordinal(days + _DAY_ZERO)
@@ -60,10 +60,10 @@ def to_python(t: ColumnType) -> Callable[[Any], Any]:
 
 @lru_cache(maxsize=4096)
 def from_python(t: ColumnType) -> Callable[[Any], Any]:
-    """The function Python value -> ready value for this type. The caller handles NULL.
+    """Returns a function that converts Python values to ready values of this type. The caller handles NULL.
 
-    The function raises SchemaError for a value of another Python type where Arrow would take it, or fail with a message
-    of its own.
+    That function raises SchemaError for a value of a wrong Python type. Arrow would accept some of these, and report
+    others less clearly.
     """
     match t.name:
         case "date":
@@ -80,22 +80,24 @@ def from_python(t: ColumnType) -> Callable[[Any], Any]:
 
 def _of(kind: type, value: Any, t: ColumnType) -> Any:
     if not isinstance(value, kind) or (kind is date and isinstance(value, datetime)):
-        raise SchemaError(f"{value!r} is not a {t}: expected {kind.__name__}")
+        raise SchemaError(f"{value!r} is not {t.with_article}: expected {kind.__name__}")
     return value
 
 
 def _moment(value: Any, t: ColumnType, *, zoned: bool) -> Any:
     moment = _of(datetime, value, t)
     if (moment.tzinfo is not None) is not zoned:
-        raise SchemaError(f"{value!r} is not a {t}: expected datetime {'with' if zoned else 'without'} a time zone")
+        raise SchemaError(
+            f"{value!r} is not {t.with_article}: expected datetime {'with' if zoned else 'without'} a time zone"
+        )
     return moment
 
 
 def inferred(values: Iterable[Any]) -> ColumnType | None:
-    """The type that holds all of these Python values; None if all of them are None.
+    """Infers the MySQL type that holds all of these Python values; None if all of them are None.
 
     Raises:
-        SchemaError: no type does.
+        SchemaError: no type holds all of them.
     """
     types = {_type(value) for value in values if value is not None}
     for wide in ("double", "bigint unsigned"):

@@ -1,4 +1,4 @@
-"""The position of a change event: its record, and its index in the record."""
+"""Positions of change events: topic, partition and offset of the record, and the index in the record."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PLACE = re.compile(r"([^:]*):(\d{1,10}):(\d{1,19})(?::(\d{1,10}))?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of one change event; as text `topic:partition:offset`, with `:index` where the record has several.
+    """The position of one change event. `str()` is `topic:partition:offset`, with `:index` if the record has several.
 
     Attributes:
-        topic, partition, offset: of the record, as in Kafka.
-        index: which event of the record, from 0, or None when the record holds one event only.
-        record: the record's row in the batch that was decoded, from 0; orders events of different partitions as read.
+        topic, partition, offset: those of the record, as in Kafka.
+        index: number of the event in its record, from 0; None if the record has only one event.
+        record: the record's row in the batch that was decoded, from 0: the order in which different partitions were read.
     """
 
     topic: str
@@ -34,10 +34,10 @@ class Position:
 
     @classmethod
     def parse(cls, text: str, record: int = 0) -> Position:
-        """The position that `topic:partition:offset[:index]` names.
+        """Parses `topic:partition:offset`, with or without `:index`.
 
         Raises:
-            ConfigError: the text has another form.
+            ConfigError: the text does not have this form.
         """
         match = _PLACE.fullmatch(text)
         if match is None:

@@ -1,4 +1,4 @@
-"""A record as Kafka has it, as a Python value; in columns it is `batch.RECORDS`."""
+"""Kafka records as Python values; as Arrow columns they have the schema `batch.RECORDS`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from changefeed.model.batch import RECORDS, record_batch
 
 
 class Record(NamedTuple):
-    """One record; a plain tuple of the same values, or a dict with these names, does as well.
+    """One Kafka record. A tuple of the same values, or a dict with these names, can be used instead.
 
     Attributes:
-        key, value: the bytes; None for none.
-        topic: without a colon.
-        partition: from 0.
-        offset: from 0; None: the number of the record among those that the decoder has been given.
-        timestamp: with a time zone.
-        headers: names and values.
+        key, value: the bytes, or None.
+        topic: the topic's name, without a colon.
+        partition: the partition, from 0.
+        offset: the offset, from 0; None: the decoder numbers the records itself.
+        timestamp: the record's time, with a time zone.
+        headers: (name, value) pairs; a value may be None.
     """
 
     key: bytes | None
@@ -37,14 +37,14 @@ Records: TypeAlias = pa.RecordBatch | pa.Table | Iterable[Record | tuple[Any, ..
 
 
 def batch_of(records: Records, first: int = 0) -> pa.RecordBatch:
-    """Records in columns, those of `RECORDS`.
+    """Converts records to an Arrow batch with the columns of `RECORDS`.
 
     Args:
         records: an Arrow batch or table with some of these columns, or `Record`s, tuples or dicts.
-        first: the offset of the first of them, if they have none.
+        first: offset of the first record, if the records have no offsets.
 
     Raises:
-        SchemaError: a record has a name that is unknown, or a value of another type.
+        SchemaError: a record has an unknown name, or a value of a wrong type.
     """
     try:
         if isinstance(records, pa.RecordBatch | pa.Table):
@@ -57,7 +57,7 @@ def batch_of(records: Records, first: int = 0) -> pa.RecordBatch:
 
 
 def records_of(batch: pa.RecordBatch) -> list[Record]:
-    """The records of a batch with the columns of `RECORDS`."""
+    """Converts an Arrow batch with the columns of `RECORDS` to a list of records."""
     records = []
     for row in batch.to_pylist():
         headers = tuple((header["key"], header["value"]) for header in row["headers"] or ())

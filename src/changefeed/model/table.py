@@ -1,4 +1,4 @@
-"""Tables as records describe them: columns, and the shape that many rows have in common."""
+"""Tables as records describe them: columns, and shapes, which many rows have in common."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from changefeed.model.types import ColumnType
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of an upstream table, as far as its description goes.
+    """A column of an upstream table, as far as it is known.
 
     Attributes:
-        nullable, key: True, False, or None if unknown.
-        default: the SQL text of the default, or None for none; only schema changes know it.
+        name: the column's name.
+        type: its MySQL type.
+        nullable: whether it allows NULL; None if unknown.
+        key: whether it belongs to the handle key; None if unknown.
+        default: the SQL text of its default; None without a default, and always in rows: only schema changes have it.
     """
 
     name: str
@@ -31,15 +34,15 @@ class Column:
 
 @dataclass(frozen=True)
 class TableShape:
-    """A table with columns and types, and which of the columns each image carries.
+    """A table's columns and types as rows show them, and which of the columns the images before and after carry.
 
-    Absent is not NULL: rows whose images carry different columns are of different shapes. A row without a before image
-    (an insert) or without an after image (a delete) fits any shape that agrees in the image it has.
+    Absent is not NULL: rows whose images carry different columns have different shapes. A row without a before image
+    (an insert) or without an after image (a delete) fits any shape that agrees in the image that it has.
 
     Attributes:
         columns: all columns that occur, in upstream order.
-        before, after: names of the columns that the image carries where there is one; None means all of them.
-        wire: JSON text of details that only this protocol has and needs to write the same bytes again, or "".
+        before, after: names of the columns that this image carries, if a row has it; None means all columns.
+        wire: JSON text of details that only this protocol has, and needs to write the same bytes again; may be "".
     """
 
     database: str
@@ -53,28 +56,28 @@ class TableShape:
         return self._hash
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the hash, which is another one in another process."""
+        """Pickles all but the cached hash, which differs in another process."""
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
     @cached_property
     def _hash(self) -> int:
-        """Worked out once: shapes with many columns are looked up for each batch."""
+        """The hash, computed once: shapes with many columns are looked up for each batch."""
         return hash((self.database, self.table, self.columns, self.before, self.after, self.wire))
 
     @cached_property
     def id(self) -> str:
-        """12 hex digits that stand for database, table, columns and wire. Which images carry what is not in it."""
+        """12 hex digits: a hash of database, table, columns and wire. `before` and `after` have no influence on it."""
         text = canonical([self.database, self.table, self.described, self.wire])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     @cached_property
     def described(self) -> list[dict[str, Any]]:
-        """The columns as the canonical text shows them."""
+        """The columns as plain values, in the form of `decode --json`."""
         return [{"name": c.name, "type": str(c.type), "nullable": c.nullable, "key": c.key} for c in self.columns]
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """Names of the handle key's columns; empty if there is none or it is unknown."""
+        """Names of the handle key's columns; empty if there is no handle key, or it is unknown."""
         return tuple(c.name for c in self.columns if c.key)
 
     @cached_property
@@ -94,7 +97,7 @@ class TableShape:
 
     @cached_property
     def before_type(self) -> pa.StructType:
-        """Arrow type of the before image: a struct with one field a column."""
+        """Arrow type of the before image: a struct with one field per column."""
         return image_type(self.before_columns)
 
     @cached_property
@@ -104,12 +107,12 @@ class TableShape:
 
 
 def image_type(columns: tuple[Column, ...]) -> pa.StructType:
-    """The Arrow struct that carries an image of these columns; a field's metadata holds its MySQL type."""
+    """Returns the Arrow struct type of an image with these columns; the metadata of a field contains its MySQL type."""
     return pa.struct([pa.field(c.name, c.type.arrow, metadata={"mysql": str(c.type)}) for c in columns])
 
 
 def canonical(value: Any) -> str:
-    """JSON without spaces, UTF-8 unescaped (lone surrogates escaped, so that any text survives)."""
+    """Formats JSON without spaces and with unescaped UTF-8; lone surrogates are escaped, so that any text is preserved."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     if text.isascii():
         return text

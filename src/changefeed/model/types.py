@@ -1,8 +1,8 @@
 """The types of MySQL and TiDB columns, their text, and the Arrow type that carries each without loss.
 
 The text is MySQL's own (`bigint unsigned`, `decimal(12,2)`, `enum('a','b')`), reduced to the details that a protocol sends:
-`decimal` alone where the precision is unknown, `enum` alone where the members are. What is unknown decides the Arrow
-type too, so that text and Arrow type always agree:
+just `decimal` if the precision is unknown, just `enum` if the members are unknown. The Arrow type depends on the same
+details, so text and Arrow type always agree:
 
     type                       Arrow                     type               Arrow
     tinyint … bigint           int8 int16 int32 int64    date               date32
@@ -16,7 +16,7 @@ type too, so that text and Arrow type always agree:
     binary, … blob             binary                    vector(n)          list<float32>
     boolean                    bool (a protocol's own)   null               null
 
-TIME runs to ±838:59:59 and keeps its digits, which no Arrow type does: it stays the text that MySQL prints.
+TIME goes up to ±838:59:59 and keeps its number of digits, which no Arrow type can: it is the text that MySQL prints.
 """
 
 from __future__ import annotations
@@ -85,15 +85,15 @@ GEOMETRY = pa.struct([("srid", pa.uint32()), ("wkb", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """One MySQL type, as far as it is known.
+    """The MySQL type of a column, as far as it is known.
 
     Attributes:
-        name: the base name, lower case, one of `NAMES`.
-        unsigned: for numbers only.
-        length: what stands in the parentheses first: characters, bytes, bits, digits of a decimal, fraction digits of
-            a temporal type, dimension of a vector. None when absent or unknown.
-        scale: digits after the point, of decimal, float and double. None when absent or unknown.
-        members: of enum and set; None when unknown.
+        name: the base name in lower case, one of `NAMES`.
+        unsigned: whether it is UNSIGNED; only for numbers.
+        length: the first number in parentheses: characters, bytes, bits, digits of a decimal, fraction digits of a
+            temporal type, dimension of a vector. None if absent or unknown.
+        scale: digits after the point of decimal, float and double. None if absent or unknown.
+        members: members of an enum or set; None if unknown.
     """
 
     name: str
@@ -104,7 +104,7 @@ class ColumnType:
 
     @classmethod
     def parse(cls, text: str) -> ColumnType:
-        """The type that `text` names, in any case; attributes such as `not null` or a charset are not part of it.
+        """Parses a type such as `decimal(12,2)` or `INT UNSIGNED`. NOT NULL, charsets and the like are not allowed.
 
         Raises:
             SchemaError: the text is not a MySQL type.
@@ -121,8 +121,13 @@ class ColumnType:
         return self.name + (f"({inside})" if inside else "") + (" unsigned" if self.unsigned else "")
 
     @property
+    def with_article(self) -> str:
+        """The type in a sentence: `a date`, `an int unsigned`."""
+        return f"{'an' if self.name[0] in 'aeio' else 'a'} {self}"
+
+    @property
     def arrow(self) -> pa.DataType:
-        """The Arrow type that carries every value of this type."""
+        """The Arrow type that can hold every value of this MySQL type."""
         return _arrow(self)
 
 

@@ -1,4 +1,4 @@
-"""Values: canonical form (what the text shows) ⇄ ready form (what pyarrow takes for the column's Arrow type).
+"""Converts values between the canonical form, which JSON text has, and the ready form, which pyarrow takes for a column.
 
     MySQL type          canonical                     ready
     integers, bit       int                           int
@@ -15,9 +15,9 @@
     geometry kinds      {"srid": n, "wkb": base64}    {"srid": n, "wkb": bytes}
     vector              [1.5, 2]                      list of float
 
-Two failures differ. Text that is not of the type's form at all is a `SchemaError`. Text that is of the form but lies
-outside of what the Arrow type can hold (`0000-00-00`, `-0.00`) raises `IrregularError`: the value is kept word for
-word beside the column.
+There are two kinds of invalid values. Text that does not have the type's form raises `SchemaError`. Text that has the form
+but a value that the Arrow type cannot hold (`0000-00-00`, `-0.00`) raises `IrregularError`: the caller keeps the text
+verbatim beside the column.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _DAY_US = 86_400_000_000
 
 
 class IrregularError(ProtocolError):
-    """A value of the right form that its type cannot hold; it is kept as text, the column is NULL."""
+    """A value has the right form, but its type cannot hold it: the column becomes NULL, and the text is kept beside it."""
 
 
 def read_date(text: str) -> int:
-    """Days since 1970-01-01 of `YYYY-MM-DD`."""
+    """Parses `YYYY-MM-DD`; returns the days since 1970-01-01."""
     match = _DATE.fullmatch(text)
     if match is None:
         raise SchemaError(f"{text!r} is not a date")
@@ -67,16 +67,16 @@ def _days(year: int, month: int, day: int, text: str) -> int:
 
 
 def write_date(days: int) -> str:
-    """`YYYY-MM-DD` of days since 1970-01-01."""
+    """Formats days since 1970-01-01 as `YYYY-MM-DD`."""
     return date.fromordinal(days + _EPOCH).isoformat()
 
 
 def read_datetime(text: str) -> tuple[int, int]:
-    """Microseconds since 1970-01-01 00:00:00 and the number of fraction digits of `YYYY-MM-DD HH:MM:SS[.f]`.
+    """Parses `YYYY-MM-DD HH:MM:SS[.f]`; returns microseconds since 1970-01-01 00:00:00, and the number of fraction digits.
 
     Raises:
-        SchemaError: the text has another form.
-        IrregularError: it has, but names no moment of the calendar (zero dates).
+        SchemaError: the text does not have this form.
+        IrregularError: it is not a valid date and time, such as a zero date.
     """
     match = _DATETIME.fullmatch(text)
     if match is None:
@@ -90,7 +90,7 @@ def read_datetime(text: str) -> tuple[int, int]:
 
 
 def write_datetime(us: int, digits: int, *, separator: str = " ", zone: str = "") -> str:
-    """`YYYY-MM-DD HH:MM:SS` and, for digits > 0, a point and that many digits."""
+    """Formats microseconds since 1970 as `YYYY-MM-DD HH:MM:SS`, with a point and `digits` fraction digits if > 0."""
     days, rest = divmod(us, _DAY_US)
     second, fraction = divmod(rest, 1_000_000)
     clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
@@ -99,12 +99,12 @@ def write_datetime(us: int, digits: int, *, separator: str = " ", zone: str = ""
 
 
 def write_instant(us: int, digits: int) -> str:
-    """`YYYY-MM-DDTHH:MM:SS[.f]Z`."""
+    """Formats microseconds since 1970 as `YYYY-MM-DDTHH:MM:SS[.f]Z`, with `digits` fraction digits."""
     return write_datetime(us, digits, separator="T", zone="Z")
 
 
 def read_time(text: str) -> str:
-    """The text of a TIME, checked: `[-]HH[H]:MM:SS[.f]`, at most 838 hours."""
+    """Checks the text of a TIME, `[-]HH[H]:MM:SS[.f]` with at most 838 hours, and returns it."""
     match = _TIME.fullmatch(text)
     if match is None or int(match[1]) > 838 or (len(match[1]) == 3 and match[1][0] == "0"):
         raise SchemaError(f"{text!r} is not a time")
@@ -112,7 +112,7 @@ def read_time(text: str) -> str:
 
 
 def read_decimal(text: str) -> str:
-    """The text of a DECIMAL, checked: plain notation, no exponent, no needless zero in front, at most 65 digits."""
+    """Checks the text of a DECIMAL and returns it: no exponent, no needless leading zero, at most 65 digits."""
     match = _DECIMAL.fullmatch(text)
     if match is None or len(text) > 68:
         raise SchemaError(f"{text[:80]!r} is not a decimal")
@@ -122,7 +122,7 @@ def read_decimal(text: str) -> str:
 
 
 def shortest_float32(value: float) -> float:
-    """The double with the shortest text among those that read back to the same float32."""
+    """Returns the double with the shortest decimal text that reads back to the same float32."""
     if value != value or value in (float("inf"), float("-inf")):
         return value
     for digits in (6, 7, 8, 9) if abs(value) >= 2.0**-126 else range(1, 10):  # subnormals have fewer digits
@@ -150,10 +150,10 @@ Write = Callable[[Any], Any]
 
 @lru_cache(maxsize=4096)
 def reader(t: ColumnType) -> Read:
-    """The function canonical -> ready for this type.
+    """Returns a function that converts canonical values of this type to ready ones.
 
-    The function raises SchemaError for a value that is not of the type, IrregularError for one that the column's Arrow
-    type cannot hold. NULL is handled by the caller.
+    That function raises SchemaError for a value that does not have the type's form, IrregularError for one that the
+    Arrow type cannot hold. The caller handles NULL.
     """
     name = t.name
     if name in INTEGERS or name in ("bit", "year"):
@@ -161,7 +161,7 @@ def reader(t: ColumnType) -> Read:
 
         def read_integer(value: Any) -> int:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise SchemaError(f"{value!r} is not a {t}")
+                raise SchemaError(f"{value!r} is not {t.with_article}")
             return value
 
         return read_integer
@@ -195,7 +195,7 @@ def reader(t: ColumnType) -> Read:
 
 @lru_cache(maxsize=4096)
 def writer(t: ColumnType) -> Write:
-    """The function ready -> canonical for this type. NULL is handled by the caller."""
+    """Returns a function that converts ready values of this type to canonical ones. The caller handles NULL."""
     name = t.name
     if name == "float":
         return lambda value: _write_float(shortest_float32(value))
@@ -225,7 +225,7 @@ def writer(t: ColumnType) -> Write:
 def _expect(kind: type, t: ColumnType, then: Read) -> Read:
     def read(value: Any) -> Any:
         if not isinstance(value, kind):
-            raise SchemaError(f"{value!r} is not a {t}")
+            raise SchemaError(f"{value!r} is not {t.with_article}")
         return then(value)
 
     return read
@@ -244,7 +244,7 @@ def _fixed_decimal(t: ColumnType) -> Read:
 
 def _bounded(value: Any, limit: int, t: ColumnType) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= limit:
-        raise SchemaError(f"{value!r} is not a {t}")
+        raise SchemaError(f"{value!r} is not {t.with_article}")
     return value
 
 

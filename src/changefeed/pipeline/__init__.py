@@ -1,1 +1,1 @@
-"""Pipelines: configuration, the data flow, and the record of what has been applied."""
+"""Pipelines: configuration, data flow, and the ledger of what has been applied."""

@@ -137,8 +137,8 @@ def _of_kafka(text: str) -> ChangefeedError | None:
         )
     if "you must specify all TopicPartitions" in text:
         return SourceError(
-            "the topics have other partitions than source.starting-offsets names, or got new ones a moment ago: name all of "
-            "them, or run again",
+            "source.starting-offsets does not name exactly the partitions of the topics, or partitions were just added: "
+            "name all of them, or run again",
             transient=True,
         )
     if refused := _KAFKA_CONFIG.search(text):
@@ -175,8 +175,8 @@ def _of_the_machine(text: str, folders: Iterable[str]) -> ChangefeedError | None
         or "Master removed our application" in text
     ):
         return ResourceError(
-            "the cluster has ended this application: somebody stopped it, or its executors did not start: see their logs "
-            "there. Run again: what was begun is finished first"
+            "the cluster has ended this application: it was stopped, or its executors did not start. See their logs on "
+            "the cluster, and run again: what was begun is finished first"
         )
     if "heartbeat timed out" in text or "Futures timed out after" in text or "RpcTimeoutException" in text:
         return ResourceError(
@@ -198,7 +198,7 @@ def _of_files(text: str) -> ChangefeedError | None:
         return SinkError(f"{_line(text, file)}: {_DAMAGED}")
     if _COLUMNS.search(text):
         return SinkError(
-            "a table lacks a column that this pipeline wrote: somebody else has changed it. Restore it, or rebuild it "
+            "a table lacks a column that this pipeline wrote: another program has changed it. Restore it, or rebuild it "
             "from the source: changefeed repair"
         )
     return None
@@ -232,7 +232,8 @@ def _jvm_ended() -> ResourceError:
 
 def _memory(what: str) -> ResourceError:
     return ResourceError(
-        f"{what} has not enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the machine has more"
+        f"{what} does not have enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the "
+        "machine has more"
     )
 
 

@@ -150,7 +150,7 @@ class Executor:
             if first is None:
                 at, of = self.sink.location(copy.path), self.sink.location(copy.source)
                 raise SinkError(
-                    f"{at}: it is to be a copy of {of}, which another run of the pipeline has written to meanwhile. {WAY_OUT}"
+                    f"{at} must become a copy of {of}, but another run of the pipeline has written to {of} since. {WAY_OUT}"
                 )
             self.before[copy.source] = replace(self.before[copy.source], done=first.number - 1)
 
@@ -237,8 +237,8 @@ class Executor:
             wanted = f"{changes.least:,}{'' if changes.least == changes.rows else f' to {changes.rows:,}'}"
             raise SinkError(
                 f"{self.sink.location(path)}: the last write has read {changes.read:,} row changes from the pending "
-                f"store, which holds {wanted} for it. The table is not right: restore it with `changefeed repair`, and report "
-                "this with the pipeline's definition"
+                f"store, but the store has {wanted} for it. The table is wrong: restore it with `changefeed repair`, and "
+                "report this with the pipeline's definition"
             )
 
     def _note(self, state: State, write_id: WriteId) -> str:

@@ -90,7 +90,7 @@ class Guard:
         if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has assigned it to this ledger
             return PathState(snapshot.version)
         if path in self.tables:
-            raise SinkError(f"{at}: another table lies here than the one that the pipeline wrote. {WAY_OUT}")
+            raise SinkError(f"{at}: this is not the table that the pipeline wrote. {WAY_OUT}")
         self._check_foreign(path, snapshot, table)
         return PathState(snapshot.version, adopted=True)
 
@@ -117,7 +117,7 @@ class Guard:
         at = self.sink.location(path)
         snapshot = self.sink.snapshot(path)
         if snapshot is None or snapshot.write_id is None:
-            raise SinkError(f"{at}: the table is gone since it was written. {WAY_OUT}")
+            raise SinkError(f"{at}: the table was deleted after this step wrote it. {WAY_OUT}")
         self._check_epoch(at, snapshot.write_id)
         if snapshot.version != before.version + writes:
             self._check_commits(path, before.version, snapshot.version, {*self.epochs, self.epoch})
@@ -130,7 +130,7 @@ class Guard:
             raise SinkError(f"{at}: the table is gone. {WAY_OUT}")
         if path not in self.left and not self.epochs and self.sink.has_files(path):
             raise ConfigError(
-                f"{at} holds files and no Delta table: give the pipeline another sink.path, or move the folder away"
+                f"{at} contains files, but no Delta table: give the pipeline another sink.path, or move the folder away"
             )
 
     def _check_ours(self, path: str, snapshot: TableSnapshot, write_id: WriteId, table: Table | None) -> PathState:
@@ -199,7 +199,7 @@ class Guard:
     def _missing(self, path: str) -> SinkError:
         at = self.sink.location(path)
         return SinkError(
-            f"{at}: the table lacks commits that the ledger has: was an older copy put back, or its log cut? {WAY_OUT}"
+            f"{at}: the table lacks commits that the ledger has: was an older copy restored, or its log truncated? {WAY_OUT}"
         )
 
     def _check_epoch(self, at: str, write_id: WriteId) -> None:
@@ -213,7 +213,8 @@ class Guard:
         for commit in self.sink.commits(path, after, upto):
             if not self._may_be(commit, epochs):
                 raise SinkError(
-                    f"{at}: commit {commit.version} ({commit.operation}) is not the pipeline's and changes the table. {WAY_OUT}"
+                    f"{at}: commit {commit.version} ({commit.operation}) was not made by this pipeline and changes the table. "
+                    f"{WAY_OUT}"
                 )
 
     def _may_be(self, commit: Commit, epochs: Collection[int]) -> bool:

@@ -6,15 +6,15 @@ from changefeed.pipeline.config.definition import Definition
 
 
 def tables_folder(definition: Definition) -> str:
-    """The folder with all tables, `<sink path>`."""
+    """Returns the folder with all tables, `<sink path>`."""
     return definition.sink.path.rstrip("/")
 
 
 def own_folder(definition: Definition) -> str:
-    """`_changefeed`, with the folders `ledger`, `pending` and `dead_letters`."""
+    """Returns `<sink path>/_changefeed`, which contains `ledger`, `pending` and `dead_letters`."""
     return f"{tables_folder(definition)}/_changefeed"
 
 
 def ledger_folder(definition: Definition) -> str:
-    """`_changefeed/ledger`."""
+    """Returns `<sink path>/_changefeed/ledger`."""
     return f"{own_folder(definition)}/ledger"

@@ -1,4 +1,4 @@
-"""The protocols: bytes to changes and back, one folder each; none imports another."""
+"""The protocols, which convert between bytes and changes: one folder each; none imports another."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ PROTOCOLS: dict[str, str] = {
 
 @cache
 def protocol(name: str) -> Protocol:
-    """The protocol of this name, loaded on first use.
+    """Returns the protocol with this name; loads it on first use.
 
     Raises:
-        ConfigError: there is none; the message has the nearest name and all of them.
+        ConfigError: the name is unknown; the message has the nearest name and all names.
     """
     if name not in PROTOCOLS:
         raise unknown_name("protocol", name, PROTOCOLS, _meant())
@@ -32,7 +32,7 @@ def protocol(name: str) -> Protocol:
 
 
 def ticdc_names() -> dict[str, str]:
-    """The name in a TiCDC sink URI -> the protocol's name here."""
+    """Returns name in a TiCDC sink URI -> changefeed's name of the protocol."""
     return {called: name for name in PROTOCOLS for called in protocol(name).ticdc_names}
 
 

@@ -1,7 +1,7 @@
 """The contract of a protocol: options, a decoder, an encoder, and its capabilities.
 
-A protocol is a folder here and a line in `PROTOCOLS`. Its `__init__.py` has one `PROTOCOL: Protocol`. Decoders and
-encoders do no I/O: whatever lies outside the record (a claim-check body, a registered schema) comes through `Stores`.
+A protocol is a folder in this package and a line in `PROTOCOLS`. Its `__init__.py` has one `PROTOCOL: Protocol`. Decoders and
+encoders do no I/O: data outside the record (a claim-check body, a registered schema) comes through `Stores`.
 """
 
 from __future__ import annotations
@@ -27,50 +27,50 @@ Redefine = Callable[[ColumnType, ColumnType], Callable[[Any], Any]]
 
 
 class Decoder(Interface):
-    """Bytes to changes. Built where it runs, from a protocol's name and options; not shared between threads."""
+    """Decodes records to changes. Built in the process that uses it, from a protocol's name and options; for one thread."""
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """Decodes records; `records` has the columns of `model.batch.RECORDS`.
+        """Decodes records, a batch with the columns of `model.batch.RECORDS`.
 
-        Never raises for the content of a record: a record that contradicts the protocol is in `Decoded.dead`.
+        Never raises for the content of a record: a record that contradicts the protocol becomes a dead letter.
         """
         ...
 
     def forget(self) -> None:
-        """Forgets the shapes that rows have made, but not its state about the order of records."""
+        """Drops the shapes of earlier rows, but not the state about the order of records."""
         ...
 
 
 @runtime_checkable
 class OrderedDecoder(Decoder, Interface):
-    """A decoder whose answer about a record depends on those before it, not only through the shapes that they made."""
+    """A decoder whose result for a record depends on earlier records, not only through their shapes."""
 
     def mark(self) -> Any:
-        """Its state, between two calls of `decode`."""
+        """Returns the decoder's state, between two calls of `decode`."""
         ...
 
     def rewind(self, mark: Any) -> None:
-        """Goes back to a state, also from the middle of a `decode` that has raised."""
+        """Restores a state of `mark`, also after a `decode` that has raised."""
         ...
 
 
 @runtime_checkable
 class FragmentDecoder(Decoder, Interface):
-    """A decoder of a protocol in which an event may lie in several records.
+    """A decoder of a protocol in which an event may span several records.
 
-    Records whose remainder has not come yet stay for the next `decode` of the same decoder.
+    Records of an incomplete event are kept for the next `decode` of the same decoder.
     """
 
     def waiting(self) -> pa.RecordBatch:
-        """The records that wait, in the order in which they came.
+        """Returns the records of incomplete events, in the order in which they came.
 
-        A new decoder that is fed these records, and then what follows, returns what this one would have returned.
+        A new decoder that gets these records, and then the next ones, returns the same as this one would.
         """
         ...
 
 
 def unfinished(decoder: Decoder, protocol: str) -> list[DeadLetter]:
-    """A dead letter for each record that still waits for its remainder where the records end."""
+    """Returns a dead letter for each record of an event that is still incomplete at the end of the records."""
     if not isinstance(decoder, FragmentDecoder):
         return []
     letters = []
@@ -83,13 +83,13 @@ def unfinished(decoder: Decoder, protocol: str) -> list[DeadLetter]:
 
 
 class Encoder(Interface):
-    """Changes to bytes."""
+    """Encodes changes to records."""
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records for `changes`, with the columns of `model.batch.RECORDS`.
+        """Encodes `changes` into records, a batch with the columns of `model.batch.RECORDS`.
 
         Raises:
-            UnsupportedError: the protocol has no words for a change; the message names it.
+            UnsupportedError: the protocol cannot represent a change; the message names it.
         """
         ...
 
@@ -99,7 +99,7 @@ class ClosingEncoder(Encoder, Interface):
     """An encoder that may write records after the last change."""
 
     def finish(self) -> pa.RecordBatch:
-        """The last records."""
+        """Returns the last records, after all changes have been encoded."""
         ...
 
 
@@ -108,7 +108,7 @@ class NumberingEncoder(Encoder, Interface):
     """An encoder that numbers the events that it writes.
 
     Attributes:
-        last_number: of the last event. Set on a new encoder, it goes on behind it.
+        last_number: number of the last event. If it is set on a new encoder, that continues with the next number.
     """
 
     last_number: int
@@ -127,21 +127,21 @@ class ClaimChecks(msgspec.Struct, frozen=True):
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Base of every protocol's options. Names and values are the producer's own; fields carry a description."""
+    """Base class of every protocol's options, with the producer's names and values; each field has a description."""
 
     @property
     def dispatches(self) -> tuple[str, ...]:
-        """The options among these that send rows to other topics or partitions than the changes' own."""
+        """The set options that send rows to other topics or partitions than those of the changes."""
         return ()
 
     @property
     def claim_checks(self) -> ClaimChecks | None:
-        """The folder with the values that are too large for messages; None if the options name none."""
+        """The claim-check folder, for values that are too large for messages; None if the options set none."""
         return None
 
     @property
     def one_writer(self) -> bool:
-        """Whether only one encoder at a time can work with these."""
+        """Whether only one encoder at a time may use these options."""
         return False
 
 
@@ -150,7 +150,7 @@ def _named(name: str, default: Any = None) -> Any:
 
 
 class RegistryOptions(Options, frozen=True):
-    """Base of the options of protocols whose schemas lie in a schema registry; the dotted names are Confluent's own."""
+    """Base class of the options of protocols that use a schema registry; names with dots are Confluent's."""
 
     schema_registry: Annotated[
         str | None,
@@ -199,7 +199,7 @@ class RegistryOptions(Options, frozen=True):
 
     @property
     def one_writer(self) -> bool:
-        """Whether new schemas go into a file."""
+        """Whether new schemas are written to a file: then only one encoder at a time may use these options."""
         return self.schema_registry is not None and not self.schema_registry.startswith(("http://", "https://"))
 
 
@@ -208,12 +208,12 @@ class Stores:
     """Access to data outside the records, for decoders and encoders, as plain functions.
 
     Attributes:
-        get_body: name of a claim-check file -> its bytes; None when no store is configured.
-        put_body: the same way out.
-        get_schema: id -> the text of the schema. LookupError when the schema registry does not know the id,
-            SchemaRegistryError when it cannot be asked.
-        register_schema: (subject, text) -> id; a text that is there already keeps its id. SchemaRegistryError when the
-            schema registry refuses it or cannot be asked.
+        get_body: name of a claim-check file -> its bytes; None if no store is configured.
+        put_body: stores the bytes of a claim-check file under its name; None if no store is configured.
+        get_schema: id -> the text of the schema. Raises LookupError if the schema registry does not have the id,
+            SchemaRegistryError if it cannot be reached.
+        register_schema: (subject, text) -> id; a text that is registered already keeps its id. Raises SchemaRegistryError
+            if the schema registry refuses it or cannot be reached.
     """
 
     get_body: Callable[[str], bytes] | None = None
@@ -224,7 +224,7 @@ class Stores:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record, as `Protocol.recognize` is shown it."""
+    """One record, as the argument of `Protocol.recognize` and `Protocol.likely`."""
 
     topic: str
     key: bytes | None
@@ -237,18 +237,18 @@ class Capabilities:
     """The parts of an event that the protocol carries, and its guarantees; the loss table is made from this.
 
     Attributes:
-        carries: those of `model.keys.KEYS` that a foreign event still has after it was encoded and decoded.
-        provides: keys that its producer's records have, and that no foreign event gets.
-        requires: key -> the key without which an event loses it, as an update that is recognised by its old row alone.
-        cuts: the proof that everything up to some point was sent: `marks` in every partition (resolved events, or
-            heartbeats with a sequence), whole `transactions`, or nothing.
+        carries: the keys of `model.keys.KEYS` that a foreign event still has after it was encoded and decoded.
+        provides: keys that the producer's own records have, but foreign events never get.
+        requires: key -> another key, without which an event loses it: some protocols mark an update only by its old row.
+        cuts: how to know that everything up to some point was sent: `marks` in every partition (resolved events, or
+            heartbeats with a sequence), complete `transactions`, or `nothing`.
         missing_commit_ts: some rows have neither commit_ts nor sequence; it is estimated from the records around them.
         headers: whether the protocol uses record headers.
-        fragments: an event may lie in several records; the decoder is a `FragmentDecoder`.
-        key_only: a row that is too large may come with its key alone, and `ohk` in its origin.
-        broadcast: a schema change, or a mark at or above it, is sent to every partition of its topic, after the rows of its
-            tables before it. Without that, each partition is in order.
-        restored_ddl: TiDB wrote the text of the schema changes, from what it had parsed; see `mysql.ddl.parse`.
+        fragments: an event may span several records; the decoder is a `FragmentDecoder`.
+        key_only: a row that is too large may be sent with only its key, and `ohk` in its origin.
+        broadcast: a schema change, or a resolved event at or above it, is sent to every partition of its topic, after all
+            earlier rows of its tables. Otherwise each partition is in order.
+        restored_ddl: TiDB generated the text of the schema changes from its parsed form; see `mysql.ddl.parse`.
     """
 
     carries: frozenset[str]
@@ -264,22 +264,22 @@ class Capabilities:
 
     @property
     def ops(self) -> frozenset[str]:
-        """The ops it can tell apart."""
+        """The ops that the protocol distinguishes."""
         return frozenset(key.removeprefix("op.") for key in self.carries if key.startswith("op."))
 
     @property
     def schema_changes(self) -> bool:
-        """Whether schema changes exist."""
+        """Whether the protocol has schema changes."""
         return "schema" in self.carries
 
     @property
     def resolved(self) -> bool:
-        """Whether resolved events exist."""
+        """Whether the protocol has resolved events."""
         return "resolved" in self.carries
 
     @property
     def transactions(self) -> bool:
-        """Whether begin and end of transactions are events."""
+        """Whether the protocol has events for the begin and end of transactions."""
         return "transaction-mark" in self.carries
 
     @property
@@ -289,7 +289,7 @@ class Capabilities:
 
     @property
     def cut_key(self) -> str | None:
-        """The key that its cuts require."""
+        """The key in `model.keys.KEYS` that the protocol's cuts require; None without cuts."""
         return {"marks": "resolved" if self.resolved else "checkpoint", "transactions": "transaction-mark"}.get(
             self.cuts
         )
@@ -301,8 +301,8 @@ class Form:
 
     Attributes:
         name: empty for the usual form.
-        options: those of a producer that sends many rows; the others are the defaults.
-        values: what a value is; it decides which library the decoder is measured against.
+        options: options of a producer that sends many rows; the others have their defaults.
+        values: the format of values, which decides the library that the benchmark compares with.
     """
 
     name: str = ""
@@ -312,13 +312,13 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class KernelTwin:
-    """The class of the Rust kernel that decodes the protocol's rows as its decoder does.
+    """The class of the Rust kernel that decodes the protocol's rows exactly as the protocol's decoder does.
 
     Attributes:
-        call: options -> name of the class, and its keyword arguments; None where it cannot decode with these options.
-        topics: a shape is registered for one topic, and `decode` gets the records' topics.
-        headers: `decode` gets the records' headers.
-        record_groups: records become groups before they are decoded; the decoder is a `codec.record_groups.GroupDecoder`.
+        call: options -> name of the class, and its keyword arguments; None if it does not support these options.
+        topics: whether a shape is registered for one topic, and `decode` gets the records' topics.
+        headers: whether `decode` gets the records' headers.
+        record_groups: whether records are grouped before they are decoded, by a `codec.record_groups.GroupDecoder`.
     """
 
     call: Callable[[Any], tuple[str, Mapping[str, Any]] | None]
@@ -332,20 +332,20 @@ class Protocol:
     """A change protocol: its decoder, encoder, options and capabilities.
 
     Attributes:
-        ticdc_names: what a TiCDC sink URI calls it; empty where TiCDC does not write it.
-        aliases: other names that people try; an unknown name is answered with the protocol that was meant.
-        reasons: reason of a dead letter that this protocol alone gives -> what it means, for the page of errors.
-        forms: of its record values.
-        capabilities: its most; `capabilities_of` has those with some options.
+        ticdc_names: names of the protocol in a TiCDC sink URI; empty if TiCDC does not write it.
+        aliases: other names that people try; the error for such a name suggests this protocol.
+        reasons: reasons of dead letters that only this protocol has -> their meaning, for the page of errors.
+        forms: the forms of its record values.
+        capabilities: the maximum capabilities; `capabilities_of` returns those with some options.
         redefine: converts values to the types that DDL defines, by the protocol's options; None if records declare
             their types.
-        carries: the options -> what is carried with them; None where options change nothing of it.
+        carries: options -> keys that are carried with them; None if options make no difference.
         variants: options with which more or less is carried than with the defaults, for the loss table and its tests.
-        self_describing: the decoder sees in the records what they carry, independently of its options.
-        verbatim: events that were read from the protocol are written as they were, independently of the options.
-        kernel: its twin in the Rust kernel; None where only the decoder can read it.
-        recognize: a record -> why it seems to be of this protocol, None where it does not. A cheap look, no proof.
-        likely: a record of this protocol -> options that its bytes show.
+        self_describing: whether the decoder sees in the records what they carry, independently of its options.
+        verbatim: whether events that were read from the protocol are written unchanged, independently of the options.
+        kernel: the corresponding class of the Rust kernel; None if only the decoder can read the protocol.
+        recognize: record -> why it seems to be of this protocol, None if it does not. A quick test, not a proof.
+        likely: record of this protocol -> options that its bytes show.
     """
 
     name: str
@@ -368,13 +368,13 @@ class Protocol:
     likely: Callable[[Record], Mapping[str, str]] | None = None
 
     def capabilities_of(self, options: Options) -> Capabilities:
-        """The capabilities with these options."""
+        """Returns the capabilities with these options."""
         if self.carries is None:
             return self.capabilities
         return replace(self.capabilities, carries=self.carries(options))
 
     def read_options(self, values: Mapping[str, Any]) -> Options:
-        """Checks options and returns them; values may be texts, as from a command line or a URI.
+        """Validates options and returns them; values may be strings, as from a command line or a URI.
 
         Raises:
             ConfigError: an option is unknown, and the message names the nearest one; or its value is invalid.

@@ -1,10 +1,11 @@
-"""Encoders whose rows the kernel may write, by whole columns.
+"""The contract of encoders for which the kernel writes the keys and values of rows, whole columns at a time.
 
     table batch ─ heads ─▶ kernel, by the shape's template ─▶ keys, values ─ lines ─▶ Lines ┐
-        └ rows that the kernel has no words for ───────────────────────────▶ Row ──────────┴ encode_events ─▶ records
+        └ rows that the kernel does not support ───────────────────────────▶ Row ──────────┴ encode_events ─▶ records
 
-Rule 1. What a record holds, where it goes and how many rows it has stays the encoder's; the kernel only writes text.
-Rule 2. Events come in their order: whatever an encoder remembers of one decides about the next.
+Rule 1. The encoder decides the content of records, their topics and partitions, and how many rows they have; the kernel only
+        writes text.
+Rule 2. Events are encoded in order, because an encoder may remember earlier events.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from changefeed.protocols.base import Encoder
 
 @runtime_checkable
 class ColumnEncoder(Encoder, Interface):
-    """An encoder that takes rows whose keys and values are written already."""
+    """An encoder that accepts rows whose keys and values the kernel has written."""
 
     def template(self, shape: TableShape) -> str | None:
-        """The template of a shape's rows (see `columnar.templates`); None where only the encoder can write them.
+        """Returns the template of a shape's rows (see `columnar.templates`); None if only the encoder can write them.
 
         Raises:
-            UnsupportedError: the protocol has no words for the shape.
+            UnsupportedError: the protocol cannot represent the shape.
         """
         ...
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
-        """The columns that templates name; NULL in rows that only the encoder can write."""
+        """Returns the columns that templates use; NULL in rows that only the encoder can write."""
         ...
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
-        """The columns of written rows for `encode_events`: `ordinal`, and others that the encoder chooses.
+        """Returns written rows in the form for `encode_events`: the column `ordinal`, and others of the encoder's choice.
 
         Args:
-            shape: of the rows.
-            rows: a table batch's, with a column `ordinal`, their order among all events.
-            keys, values: of the rows; no keys where the template has none.
+            shape: the shape of the rows.
+            rows: the rows of a table batch, with a column `ordinal`: their order among all events.
+            keys, values: the rows' keys and values; `keys` is None if the template has none.
         """
         ...
 

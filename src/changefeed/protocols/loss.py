@@ -36,7 +36,7 @@ _CUTS = "a pipeline would have no cuts: no point at which all tables are complet
 
 @dataclass(frozen=True, slots=True)
 class FixWords:
-    """The words in which a fix allows a loss, or sets options of the target or of the source."""
+    """Wording of fixes, for the command line or for Python: allow a loss, set options of the target or of the source."""
 
     allow: Callable[[tuple[str, ...]], str]
     target: Callable[[Mapping[str, str]], str]
@@ -57,14 +57,14 @@ PYTHON = FixWords(
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The loss of one protocol's events in another.
+    """The parts that events of one protocol lose in another.
 
     Attributes:
-        source, target: their names.
+        source, target: names of the protocols.
         keys: the keys that are lost, in the order of `model.keys.KEYS`.
-        needed: those among them that a pipeline needs -> why.
-        remedies: options of the target with which it loses less of these, the fewest that do, or none.
-        stated: options of the source that declare the part of its records by which an op is recognized; empty if there are none.
+        needed: lost keys that a pipeline needs -> why.
+        remedies: options of the target with which fewer needed keys are lost; as few options as possible, maybe none.
+        stated: options of the source which declare that its records have a missing part; empty if there are none.
     """
 
     source: str
@@ -104,7 +104,7 @@ class Loss:
 
 
 def loss(source: Protocol, source_options: Options, target: Protocol, target_options: Options) -> Loss:
-    """The keys that events of `source` lose in `target`."""
+    """Returns the keys that events of `source` lose in `target`."""
     lost = tuple(_lost(source, source_options, target, target_options))
     cut = source.capabilities.cut_key
     reasons = {**NEEDED, **({cut: _CUTS} if cut else {})}
@@ -133,7 +133,7 @@ def _lost(source: Protocol, source_options: Options, target: Protocol, target_op
 
 
 def _may_have(source: Protocol, sure: frozenset[str], *, itself: bool) -> frozenset[str]:
-    """The keys that events of the source may have; `itself` when they are written in the same protocol again."""
+    """Returns the keys that events of the source may have; `itself`: they are written in the same protocol again."""
     most = source.capabilities.carries
     if not itself:
         return (most if source.self_describing else sure) | source.capabilities.provides
@@ -145,7 +145,7 @@ def _may_have(source: Protocol, sure: frozenset[str], *, itself: bool) -> frozen
 def _remedy(
     source: Protocol, source_options: Options, target: Protocol, target_options: Options, needed: Collection[str]
 ) -> Mapping[str, str]:
-    """The options among the target's variants that lose the least of what is needed."""
+    """Returns the target's variant of options that loses the fewest needed keys."""
     before = set(_lost(source, source_options, target, target_options))
 
     def left(options: Mapping[str, str]) -> int:
@@ -157,7 +157,7 @@ def _remedy(
 
 
 def _statement(source: Protocol, source_options: Options, missing: Collection[str]) -> Mapping[str, str]:
-    """The options among the source's variants with which its records have what is missing."""
+    """Returns the source's variant of options with which its records have the missing keys."""
 
     def has(options: Mapping[str, str]) -> bool:
         return set(missing) <= source.capabilities_of(source.read_options(options)).carries
@@ -168,7 +168,7 @@ def _statement(source: Protocol, source_options: Options, missing: Collection[st
 
 
 def fewest(options: Mapping[str, str], fits: Callable[[Mapping[str, str]], bool]) -> Mapping[str, str]:
-    """The options without those that are not needed to fit."""
+    """Removes options that are not needed: returns the fewest options that still `fit`."""
     for name in options:
         fewer = {other: value for other, value in options.items() if other != name}
         if fits(fewer):

@@ -1,9 +1,9 @@
-"""Option values as they come, from a YAML file, a URI or a command line, to those that a protocol has.
+"""Converts option values from a YAML file, a URI or a command line to the types of a protocol's options.
 
-Rule 1. Texts become numbers and booleans where these are wanted. Numbers become no texts: YAML has made 3.6 of 3.60 before
-        anybody could ask.
-Rule 2. An error names the option and what it wants. It shows no value that wants to be a text, which may be a password,
-        and no other one that is a text but does not look like a number.
+Rule 1. Strings are converted to numbers and booleans where an option needs these. Numbers are not converted to strings: YAML
+        has read 3.60 as 3.6 already.
+Rule 2. An error names the option and the expected value. It does not show the value of a string option, which may be a
+        password, nor another value that is a string and does not look like a number.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _TYPES = {
 
 
 def read(protocol: str, options: type[_Options], values: Mapping[str, Any]) -> _Options:
-    """The options, checked.
+    """Validates options and returns them.
 
     Raises:
-        ConfigError: an option is unknown or its value does not fit; the message names the nearest or the problem.
+        ConfigError: an option is unknown, and the message has the nearest name; or its value is invalid.
     """
     known = dict(zip(options.__struct_encode_fields__, options.__struct_fields__, strict=True))
     for name in values:
@@ -62,7 +62,7 @@ def may_be_shown(value: Any) -> bool:
 
 
 def _choices(hint: Any) -> Iterator[str]:
-    """The texts that a type of literals, or a union with one, allows."""
+    """Returns the strings that a `Literal` type, or a union with one, allows."""
     for part in get_args(hint):
         if get_origin(hint) is Literal:
             yield str(part)

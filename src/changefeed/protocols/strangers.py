@@ -20,7 +20,7 @@ _ENVELOPES = ("payload",)
 
 
 def name(record: Record) -> str | None:
-    """The name of the format that the record seems to have, or None."""
+    """Returns the name of the unsupported format that the record seems to have; None if it is unknown."""
     data = record.value if record.value is not None else record.key
     if data is None:
         return "a record without key and value"

@@ -141,5 +141,5 @@ def _form(path: str | Path) -> ModuleType:
     if name.endswith(".parquet") or Path(path).is_dir():
         return parquet
     raise ConfigError(
-        f"{name} is not a record log: names end with {', '.join(LINES)} or .parquet, or are folders of Parquet"
+        f"{name} is not a record log: its name must end with {', '.join(LINES)} or .parquet, or be a folder of Parquet files"
     )

@@ -161,7 +161,7 @@ def _body(data: Any, text: Any, name: str, path: Path, number: int) -> bytes | N
     if text is _UNSET:
         return None if data is _UNSET else data
     if data is not _UNSET:
-        raise SourceError(f"{path}:{number + 1}: both `{name}` and `{name}_text`: one of them is enough")
+        raise SourceError(f"{path}:{number + 1}: it has both `{name}` and `{name}_text`: give only one of them")
     return None if text is None else text.encode()
 
 
@@ -172,7 +172,7 @@ def _no_record(path: Path, number: int, line: bytes, error: Exception) -> Source
         if number == 0 and line.startswith(start):
             return SourceError(f"{path} is not JSON Lines: it {what}")
     if line[-1:] != b"\n" and not isinstance(error, msgspec.ValidationError):
-        return SourceError(f"{path}:{number + 1}: the last line is not whole: {len(line)} bytes, and no line feed yet")
+        return SourceError(f"{path}:{number + 1}: the last line is incomplete: {len(line)} bytes, and no line feed yet")
     message = f"{TOPIC_RULE} - at `$.topic`" if repr(_TOPIC) in str(error) else error
     return SourceError(f"{path}:{number + 1}: {message}")
 

@@ -105,7 +105,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
         raise SchemaRegistryError(f"schema registry {path}: {error}") from error
     if not isinstance(entries, list) or not all(_is_entry(entry) for entry in entries):
         raise SchemaRegistryError(
-            f"schema registry {path}: expected a list of {{id, subject, schema}}, the id a number, the others texts"
+            f"schema registry {path}: expected a list of {{id, subject, schema}}, the id a number, the others strings"
         )
     return entries
 

@@ -76,7 +76,9 @@ class Client:
                 self._refused.popitem(last=False)
             raise
         if registered.references:
-            raise SchemaError(f"schema {schema_id} refers to others", reason="bad-schema")
+            raise SchemaError(
+                f"schema {schema_id} references other schemas, which is not supported", reason="bad-schema"
+            )
         if (registered.schema_type or "AVRO") != "AVRO":
             raise SchemaError(f"schema {schema_id} is {registered.schema_type}, expected AVRO", reason="bad-schema")
         if not isinstance(registered.schema_str, str) or not registered.schema_str:
@@ -95,7 +97,7 @@ class Client:
         except LookupError as error:
             raise SchemaRegistryError(str(error)) from error
         if not registered or registered < 0:  # typed int, but None if the response has none
-            raise SchemaRegistryError(f"schema registry {self._urls} gave {subject} the id {registered}")
+            raise SchemaRegistryError(f"schema registry {self._urls} returned the id {registered} for {subject}")
         return registered
 
     def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
@@ -156,7 +158,7 @@ def _check_files(options: RegistryOptions) -> None:
     }
     for name, path in files.items():
         if path is not None and not os.path.exists(path):
-            raise ConfigError(f"{name}: there is no {path!r}")
+            raise ConfigError(f"{name}: {path!r} does not exist")
 
 
 def _settings(urls: str, user_info: str | None, options: RegistryOptions) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Sinks: how a target is written, its types and its guarantee; one folder each, behind the contract in `base.py`."""
+"""Sinks: one folder for each kind of target, with its types and its way to commit; the contract is in `base.py`."""
 
 from __future__ import annotations
 
@@ -29,53 +29,53 @@ EVENT_SINKS: dict[str, str] = {
 
 
 def sink_sections() -> dict[str, type[SinkSection]]:
-    """Sink type -> model of its section in a definition."""
+    """Returns sink type -> model of the `sink` section in a definition."""
     return {name: import_module(f"{place}.section").SECTION for name, place in SINKS.items()}
 
 
 def sink(definition: Any, session: SparkSession | None = None) -> TableSink:
-    """The sink that a definition's `sink` section describes.
+    """Opens the sink that a definition's `sink` section describes.
 
     Args:
         definition: the section.
-        session: None for methods of the contract that need no Spark.
+        session: the Spark session; None to use only methods that need no Spark.
 
     Raises:
-        ConfigError: there is none of this type.
+        ConfigError: the sink type is unknown.
     """
     opened: TableSink = module_of("sink", definition.type, SINKS).open_sink(definition, session)
     return opened
 
 
 def letter_table(definition: Any, path: str, session: SparkSession | None = None) -> LetterTable:
-    """The table of dead letters at `path`, in the format of the sink that a `sink` section describes.
+    """Opens the table of dead letters at `path`, in the format of the sink that a `sink` section describes.
 
     Args:
         definition: the section.
-        path: where the table lies.
-        session: None for methods of the contract that need no Spark.
+        path: location of the table.
+        session: the Spark session; None to use only methods that need no Spark.
 
     Raises:
-        ConfigError: there is no sink of this type.
+        ConfigError: the sink type is unknown.
     """
     opened: LetterTable = module_of("sink", definition.type, SINKS).open_letters(path, session)
     return opened
 
 
 def event_sink_sections() -> dict[str, type[Section]]:
-    """Event sink type -> model of its options."""
+    """Returns event sink type -> model of its options."""
     return {name: import_module(f"{place}.section").SECTION for name, place in EVENT_SINKS.items()}
 
 
 def event_sink(definition: Any, encoder: Callable[[], Encoder]) -> EventSink:
-    """The event sink that a section describes.
+    """Opens the event sink that a section describes.
 
     Args:
         definition: the section.
-        encoder: makes an encoder of the protocol in which the changes are written.
+        encoder: creates an encoder of the protocol in which changes are written.
 
     Raises:
-        ConfigError: there is none of this type.
+        ConfigError: the sink type is unknown.
     """
     opened: EventSink = module_of("event sink", definition.type, EVENT_SINKS).open_events(definition, encoder)
     return opened

@@ -1,19 +1,19 @@
-"""The contract of a table sink: tables that a pipeline writes with one atomic commit a write.
+"""The contract of a table sink: tables that a pipeline writes, with one atomic commit per write.
 
 Theory of operation:
 
-Rule 1. A *write* is a value (`Create`, `Upsert` …): what to do to the table at one path. It holds no SQL. The sink has its
-own dialect, its own types and its own way to commit.
+Rule 1. A *write* is a value (`Create`, `Upsert` …): what to do to the table at one path. It contains no SQL. The sink has
+its own dialect, its own types and its own way to commit.
 Rule 2. Every commit carries, atomically with the data, the *write id* of the pipeline that made it: epoch, step, number.
 Write ids of one pipeline only grow. The sink keeps the last one of each pipeline with the table, and reports it in
 `snapshot`. A pipeline is known by its *owner* text, which no other pipeline has.
 Rule 3. `apply` with a write id at or below the table's last one changes nothing: the write has been made. If the last one
 has a higher epoch, `apply` raises `FencedError`, whose message names it as `epoch 2`. Of two writers that commit at the same
 time, at most one succeeds; the other raises.
-Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then asks `snapshot`.
-Rule 5. Versions of a table are whole numbers, from 0, that grow by one with each commit, of whomever. Old versions stay
-readable until somebody deletes their files: a published cut is a version of each table. A write in place of any table that is
-there (`Create`, `Load`, `Copy`, `Import`) makes the next version, too, and keeps the write ids of all pipelines.
+Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then calls `snapshot`.
+Rule 5. Versions of a table are integers from 0 that grow by one with each commit, also of other writers. Old versions stay
+readable until their files are deleted: a published cut is a version of each table. A write in place of any table that exists
+(`Create`, `Load`, `Copy`, `Import`) makes the next version, too, and keeps the write ids of all pipelines.
 Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every
 reader has. The sink adds no column that the definition does not name.
 
@@ -96,7 +96,7 @@ class IrregularUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of a `Rewrite` on `_irregular`, the map of column names to texts.
 
     Attributes:
-        dropped: names to leave out.
+        dropped: names to remove.
         renamed: old name -> new name.
         added: new column -> its text in every row.
     """
@@ -110,8 +110,8 @@ class _Write(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """One write to one table.
 
     Attributes:
-        path: of the table, below the sink's root: `<database>/<table>`.
-        number: counts the writes to `path` in a step, from 1.
+        path: the table's path below the sink's root: `<database>/<table>`.
+        number: number of the write among those to `path` in the step, from 1.
         table: the table's columns and keys after the write.
     """
 
@@ -121,11 +121,11 @@ class _Write(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Create(_Write, frozen=True, tag=True, kw_only=True):
-    """Makes an empty table, in place of any table that is there."""
+    """Creates an empty table; replaces an existing table."""
 
 
 class Load(_Write, frozen=True, tag=True, kw_only=True):
-    """Makes a table that holds the changes' rows and nothing else, in place of any table that is there."""
+    """Creates a table with the rows of the changes; replaces an existing table."""
 
 
 class Upsert(_Write, frozen=True, tag=True, kw_only=True):
@@ -137,15 +137,15 @@ class Append(_Write, frozen=True, tag=True, kw_only=True):
 
 
 class AddColumns(_Write, frozen=True, tag=True, kw_only=True):
-    """Adds the columns that `table` has and the sink's table lacks, at their places, NULL in every row."""
+    """Adds the columns of `table` that the sink's table lacks, at their places, with NULL in every row."""
 
 
 class Rewrite(_Write, frozen=True, tag=True, kw_only=True):
     """Replaces every row.
 
     Attributes:
-        expressions: the values of each column of `table`, in order.
-        texts: what becomes of `_irregular`; None leaves it as it is. Other metadata columns keep their values.
+        expressions: the new values of each column of `table`, in order.
+        texts: the change of `_irregular`; None leaves it unchanged. Other metadata columns keep their values.
     """
 
     expressions: tuple[Expression, ...]
@@ -153,33 +153,33 @@ class Rewrite(_Write, frozen=True, tag=True, kw_only=True):
 
 
 class Copy(_Write, frozen=True, tag=True, kw_only=True):
-    """Makes the table hold what the table at the path `source` holds, in place of any table that is there."""
+    """Copies the columns and rows of the table at the path `source`; replaces an existing table."""
 
     source: str
 
 
 class Touch(_Write, frozen=True, tag=True, kw_only=True):
-    """Commits the write id and changes nothing else, neither rows nor columns, whatever columns `table` has.
+    """Commits only the write id: changes neither rows nor columns, whatever columns `table` has.
 
-    It takes over a table that somebody else has made, and fences older runs: from here on rule 3 holds against them.
+    Takes over a table that another program has created, and fences older runs: from then on rule 3 applies to them.
     """
 
 
 class Restore(_Write, frozen=True, tag=True, kw_only=True):
-    """Makes the table hold what it held at a version.
+    """Restores the columns and rows that the table had at a version.
 
     Attributes:
-        version: its files must still be there.
+        version: the version; its files must still exist.
     """
 
     version: int
 
 
 class Import(_Write, frozen=True, tag=True, kw_only=True):
-    """Makes the table hold what a table of another sink of the same kind holds.
+    """Copies the columns and rows of a table of another sink of the same kind.
 
     Attributes:
-        source: the table's whole location there.
+        source: the full location of that table.
     """
 
     source: str
@@ -190,15 +190,15 @@ Write: TypeAlias = Create | Load | Upsert | Append | AddColumns | Rewrite | Copy
 
 @dataclass(frozen=True, slots=True)
 class Chunked:
-    """The changes of one write before they are typed, for a sink that types them in tasks of its own.
+    """The changes of one write as chunks, for a sink that converts them to rows in its own tasks.
 
     Attributes:
         origin: equal for writes whose `chunks` are the same DataFrame.
         chunks: session -> the chunks of many tables, with the columns of `frames.chunks`.
         source: database and table of this write's chunks.
-        reading: types their rows.
-        last_reading: of a table without a key: see `stages.latest.last_reading`.
-        folders: whole paths of the folders that they lie in, where these are on this machine.
+        reading: converts the chunks to typed rows.
+        last_reading: for a table without a key: see `stages.latest.last_reading`.
+        folders: full paths of the chunks' folders, if they are on this machine.
     """
 
     origin: tuple[str, ...]
@@ -210,14 +210,14 @@ class Chunked:
 
 
 class Changes(Protocol):
-    """The changes that a `Load`, `Upsert` or `Append` applies: one row a key, or every row of a table without a key.
+    """The changes that a `Load`, `Upsert` or `Append` applies: one row per key, or every row of a table without a key.
 
-    A sink takes one of three forms: `frame`, `batches`, or `chunked`, of which it counts the rows itself. Columns of the first
-    two, so that no upstream name can collide with an added name:
+    A sink takes one of three forms: `frame`, `batches`, or `chunked`, of which it counts the rows itself. `frame` and `batches`
+    have these columns; the names cannot collide with upstream names:
 
         c0, c1, …      the columns of the write's table by position, in the sink's types
         _deleted       boolean: the row is deleted; only the key's columns are set
-        _has           list of boolean, by column: whether the change carries it. NULL: all of them
+        _has           list of boolean, by column: whether the change carries it; NULL: it carries all columns
         _irregular     map of column name to text: values that the type cannot hold
         _ts, _time, _op, _topic, _partition, _offset, _index      for the metadata columns
 
@@ -228,29 +228,29 @@ class Changes(Protocol):
 
     @property
     def rows(self) -> int:
-        """Maximum number of row changes, before the last one of each key is chosen."""
+        """Maximum number of row changes, before they are reduced to the last one of each key."""
         ...
 
     @property
     def partial(self) -> bool:
-        """Whether some rows do not carry every column: `_has` is set, and columns that it lacks keep their values."""
+        """Whether some rows do not carry every column: then `_has` is set, and the other columns keep their values."""
         ...
 
     @property
     def chunked(self) -> Chunked | None:
-        """The location of the chunks, for a sink that reads them itself and calls `applied`; None if it must use another form."""
+        """The chunks, for a sink that reads them itself and calls `applied`; None: use `frame` or `batches`."""
         ...
 
     def applied(self, read: int) -> None:
-        """Stores the number of row changes that the sink read from `chunked` for its commit."""
+        """Called by the sink with the number of row changes that it has read from `chunked` for its commit."""
         ...
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        """The changes as a DataFrame of this session."""
+        """Returns the changes as a DataFrame of this session."""
         ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The changes as Arrow record batches."""
+        """Returns the changes as Arrow record batches."""
         ...
 
 
@@ -269,10 +269,10 @@ class TableSnapshot:
     """The newest state of a table.
 
     Attributes:
-        version: of the newest commit.
-        columns: their names, in order, metadata columns included.
-        write_id: of the last write of the sink's owner; None if it has never written here.
-        owners: every pipeline that has written here.
+        version: version of the newest commit.
+        columns: names of the columns in order, including metadata columns.
+        write_id: write id of the last write by the sink's owner; None if it has never written the table.
+        owners: owner texts of all pipelines that have written the table.
     """
 
     version: int
@@ -286,10 +286,10 @@ class Commit:
     """One commit of a table.
 
     Attributes:
-        version: the version that it made.
-        operation: the format's own name for it, for people.
-        write_id: of the sink's owner; None for a commit of anybody else.
-        changes_table: rows, columns or table features may differ after it. Compaction replaces files and changes no row.
+        version: the table version that the commit created.
+        operation: the table format's name for the operation, for people.
+        write_id: the write id, if the sink's owner made the commit; otherwise None.
+        changes_table: whether rows, columns or table features may differ after it. Compaction changes no row.
     """
 
     version: int
@@ -299,40 +299,40 @@ class Commit:
 
 
 class TypeMap(Protocol):
-    """The sink's types of MySQL columns.
+    """The types that a sink uses for MySQL columns.
 
-    A sink may convert less than others: the pipeline asks `conversion` before it plans a `Rewrite`. The definition's option
+    A sink may convert less than others: the pipeline calls `conversion` before it plans a `Rewrite`. The definition's option
     `schema.change.behavior` decides about a change of type that the sink cannot follow.
     """
 
     def sink_type(self, type: ColumnType) -> SinkType:
-        """The type that a column has downstream, and what it does not keep."""
+        """Returns the sink's type for a MySQL type, and what it does not keep."""
         ...
 
     def conversion(
         self, old: ColumnType, new: ColumnType, *, widening: bool = False
     ) -> Literal["none", "rewrite"] | None:
-        """The effect of a change of a column's type on existing rows.
+        """Returns the effect on existing rows of a change of a column's type.
 
         Args:
-            old: the type before.
-            new: the type after.
-            widening: rows have widened the type, not DDL: see `ConvertedFrom`.
+            old: the MySQL type before the change.
+            new: the MySQL type after the change.
+            widening: whether rows have widened the type, not DDL: see `ConvertedFrom`.
 
         Returns:
-            `none`: the sink's type and its values stay. `rewrite`: the sink can convert the values as MySQL does. None: what
-            MySQL converted the values to cannot be derived.
+            `none`: the sink's type and values do not change. `rewrite`: the sink can convert the values as MySQL does. None:
+            the values after MySQL's conversion cannot be derived.
         """
         ...
 
 
 class TableSink(Protocol):
-    """Tables below one root, written by one pipeline. Safe to use from several threads, for different paths.
+    """Tables below one root, written by one pipeline. May be used from several threads at once, for different paths.
 
-    Methods whose docstrings state that they need no Spark work on a sink that was opened without a session, for commands that
-    should answer at once.
+    Methods that need no Spark, according to their docstrings, also work on a sink without a session, for commands that should
+    answer quickly.
 
-    Raises, beside what the methods name:
+    Raises, in addition to the errors of each method:
         SinkError: a table's log or files cannot be read or written; `transient` if another try may succeed.
     """
 
@@ -343,56 +343,56 @@ class TableSink(Protocol):
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        """The names in `METADATA_COLUMNS` that every table of this sink gets."""
+        """The columns of `METADATA_COLUMNS` that every table of this sink gets."""
         ...
 
     def owned_by(self, owner: str) -> TableSink:
-        """The same sink for the pipeline with this owner text; see rule 2."""
+        """Returns the same sink for the pipeline with this owner text; see rule 2."""
         ...
 
     def location(self, path: str) -> str:
-        """The location of the table at a path, for messages: `s3a://lake/shop/orders`."""
+        """Returns the location of the table at a path, for messages: `s3a://lake/shop/orders`."""
         ...
 
     def refusal(self, table: Table) -> str | None:
-        """Why the sink cannot hold a table with these columns, and the fix; None if it can. Needs no Spark.
+        """Returns why the sink cannot have a table with these columns, and the fix; None if it can. Needs no Spark.
 
-        A column with the name of a metadata column of this sink, in whatever case, is one reason.
+        A column with the name of a metadata column of this sink, in upper or lower case, is one reason.
         """
         ...
 
     def fallback(self, path: str) -> str | None:
-        """Why rows are written to the table at the path in the sink's slower way; None if they are not. Needs no Spark.
+        """Returns why rows of the table at the path are written in a slower way; None if they are not. Needs no Spark.
 
-        A table that is not there yet is taken for one that the sink makes.
+        If the table does not exist yet, the answer is for a table that the sink creates.
         """
         ...
 
     def write_mode(self, path: str) -> str:
-        """The way in which changes by key are merged into the table: `copy-on-write` or `merge-on-read`. Needs no Spark.
+        """Returns how changes are merged into the table: `copy-on-write` or `merge-on-read`. Needs no Spark.
 
-        A mode that the definition does not ask for has the reason in brackets. Empty for a sink with one way.
+        If this is not the mode in the definition, the reason follows in brackets. Empty for a sink with only one way.
         """
         ...
 
     def has_written(self, path: str) -> bool | None:
-        """Whether the owner has written the table at the path; None if there is no table. Needs no Spark."""
+        """Whether the sink's owner has written the table at the path; None if there is no table. Needs no Spark."""
         ...
 
     def tables(self) -> Iterator[str]:
-        """The paths of all tables below the root, of whomever."""
+        """Returns the paths of all tables below the root, also of other programs."""
         ...
 
     def snapshot(self, path: str) -> TableSnapshot | None:
-        """The newest state of the table at the path; None if there is none."""
+        """Returns the newest state of the table at the path; None if there is no table."""
         ...
 
     def is_newest(self, path: str, version: int) -> bool:
-        """Whether the table is at this version. Cheaper than `snapshot` where the format allows it."""
+        """Whether this is the table's newest version. Cheaper than `snapshot`, if the format allows it."""
         ...
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
-        """The commits with after < version <= through, oldest first.
+        """Returns the commits with after < version <= through, oldest first.
 
         Raises:
             SinkError: one of them is missing or damaged.
@@ -400,15 +400,15 @@ class TableSink(Protocol):
         ...
 
     def damaged_files(self, path: str, version: int) -> list[str]:
-        """Data files of a version that are missing, or whose size differs from the table's log."""
+        """Returns the data files of a version that are missing, or whose size differs from the table's log."""
         ...
 
     def has_files(self, path: str) -> bool:
-        """Whether anything lies at the path, a table or not."""
+        """Whether there are any files at the path, of a table or not."""
         ...
 
     def differences(self, path: str, table: Table) -> list[str]:
-        """The differences between the columns of the table at the path and those that `table` would get.
+        """Returns the differences between the columns of the table at the path and those of `table`.
 
         Returns:
             A phrase for each column, which begins with its name: those of `table` in its order, then those it lacks.
@@ -416,13 +416,12 @@ class TableSink(Protocol):
         ...
 
     def prepare(self, jobs: Sequence[Job]) -> None:
-        """Does some of the work of several writes ahead of their commits, together. It commits nothing.
+        """Prepares several writes together, for example by writing their data files; commits nothing.
 
-        `apply` with the same write and write id follows for each of the jobs, or the run ends. A sink that has nothing to
-        gain from it does nothing here.
+        Afterwards, `apply` is called with the same write and write id for each of the jobs, or the run ends. May do nothing.
 
         Args:
-            jobs: of different paths.
+            jobs: the writes, each to a different path.
 
         Raises:
             SinkError: as `apply`.
@@ -433,10 +432,10 @@ class TableSink(Protocol):
         """Makes one write, in one commit. See rules 2 to 4.
 
         Args:
-            write: what to do.
-            changes: for `Load`, `Upsert` and `Append`.
-            write_id: higher than that of every earlier write of this pipeline to the path.
-            note: JSON about the commit, for people; kept in the commit if the format has a place for it.
+            write: the write to make.
+            changes: the changes, for `Load`, `Upsert` and `Append`.
+            write_id: the write id; higher than that of every earlier write of this pipeline to the path.
+            note: JSON about the commit, for people; stored in the commit if the format allows it.
 
         Raises:
             FencedError: a newer run of the pipeline writes the table.

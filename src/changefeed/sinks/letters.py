@@ -1,6 +1,6 @@
-"""The contract of a table of dead letters: a sink keeps records that could not be decoded there, in its own format.
+"""The contract of a table of dead letters, in the format of the sink.
 
-A letter is identified by its position: topic, partition, offset, index (NULL for a whole record). Each has one row.
+A dead letter is identified by its position: topic, partition, offset, index (NULL for a whole record). Each has one row.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ COLUMNS = (
 
 
 class LetterTable(Protocol):
-    """Dead letters at one location. `exists`, `rows`, `waiting` and `tables` need no Spark.
+    """A table of dead letters. `exists`, `rows`, `waiting` and `tables` need no Spark.
 
-    Raises, every method:
-        SinkError: the table cannot be read or written; the message has the remedy.
+    Every method raises:
+        SinkError: the table cannot be read or written; the message contains the fix.
     """
 
     def exists(self) -> bool:
-        """Whether a letter was ever written."""
+        """Whether a dead letter was ever written."""
         ...
 
     def rows(self, *, replayed: bool = False) -> list[dict[str, Any]]:
-        """The letters that wait, by place, as dicts with the names of `COLUMNS`; with `replayed`, the others too."""
+        """Returns the dead letters that have not been replayed, sorted by position, as dicts; with `replayed`, all of them."""
         ...
 
     def waiting(self) -> int:
-        """Number of dead letters that have not been replayed."""
+        """Returns the number of dead letters that have not been replayed."""
         ...
 
     def tables(self) -> set[tuple[str | None, str | None]]:
-        """The (database, table) of every letter, waiting or not."""
+        """Returns the (database, table) of every dead letter, replayed or not."""
         ...
 
     def write(self, letters: DataFrame) -> None:
-        """Adds letters, with `COLUMNS`. One that waits at the same place stays; one that was replayed is replaced."""
+        """Adds dead letters, with the columns `COLUMNS`. At the same position, one that was replayed is replaced, else kept."""
         ...
 
     def mark(self, places: DataFrame) -> None:
-        """Notes now as the time at which the letters that wait at these places were replayed.
+        """Marks the dead letters at these positions as replayed now.
 
         Args:
-            places: topic, partition, offset, index.
+            places: (topic, partition, offset, index) of each.
         """
         ...
 
     def mark_from(self, positions: DataFrame) -> None:
-        """Notes the same of the letters that wait at or behind these positions, and of all in other partitions.
+        """Marks as replayed the dead letters at or after these positions, and all dead letters in other partitions.
 
         Args:
-            positions: topic, partition, next.
+            positions: (topic, partition, offset of the next record) of each partition.
         """
         ...

@@ -1,6 +1,6 @@
-"""Sections of table sinks in a definition: the options of every table sink.
+"""The options that all table sinks have in the `sink` section of a definition.
 
-Each sink declares its own in `<sink>/section.py`, as `SECTION`.
+Each sink declares its own options in `<sink>/section.py`, as `SECTION`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from changefeed.section import Section
 
 
 class SinkSection(Section):
-    """The options of every sink of tables under a folder."""
+    """The options of every table sink."""
 
     type: str
     path: str = Field(description="Folder or URL; relative to the definition.")
@@ -33,7 +33,7 @@ class SinkSection(Section):
     )
 
     def adopts(self, table: str) -> bool:
-        """Whether a table of somebody else, by `database.table`, may be taken over."""
+        """Whether the pipeline may take over a table, by `database.table`, that another program created."""
         return any(fnmatchcase(table, pattern) for pattern in self.adopt)
 
     @field_validator("path")
@@ -46,7 +46,7 @@ class SinkSection(Section):
             )
         if match := re.search(r"%[0-9A-Fa-f]{2}", value):
             raise ValueError(
-                f"readers to which every path is a URL take {match[0]!r} in {value} for another character: name the folder "
+                f"readers that treat every path as a URL take {match[0]!r} in {value} for another character: name the folder "
                 "without it"
             )
         return value
@@ -54,5 +54,5 @@ class SinkSection(Section):
     @field_validator("irregular", mode="before")
     @classmethod
     def _null(cls, value: Any) -> Any:
-        """YAML has a value of its own for `null` without quotes."""
+        """Accepts `null` without quotes, which YAML reads as a value of its own."""
         return "null" if value is None else value

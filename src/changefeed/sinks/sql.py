@@ -1,4 +1,4 @@
-"""Spark SQL and Spark types, for every table format that Spark writes: MERGE, and the expressions of a rewrite."""
+"""Generates Spark SQL for every table format that Spark writes: MERGE, and the expressions of a rewrite."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ METADATA_SQL = {
 
 
 class SparkTypes:
-    """The type map of sinks that Spark writes; the types are in `frames.types`, the conversions in `frames.retype`."""
+    """The types of sinks that Spark writes; see `frames.types` for types, `frames.retype` for conversions."""
 
     def sink_type(self, type: ColumnType) -> SinkType:
         """See `TypeMap`."""
@@ -39,7 +39,7 @@ class SparkTypes:
 
 
 def _converted(name: str, old: ColumnType, new: ColumnType, widening: bool) -> str | None:
-    """The values of the expression `name` under the new type; None where MySQL's rule is not known."""
+    """Returns SQL that converts the expression `name` to the new type; None if MySQL's rule is unknown."""
     kind, same = sink_type(new).sql, sink_type(old).sql == sink_type(new).sql
     if widening and same:
         return name
@@ -55,7 +55,7 @@ def _converted(name: str, old: ColumnType, new: ColumnType, widening: bool) -> s
 
 
 def rewrite_sql(write: Rewrite, kept: Iterable[str]) -> list[str]:
-    """The columns of the SELECT that makes the new rows from the old ones, `kept` the metadata columns."""
+    """Returns the columns of a SELECT that computes the new rows from the old ones; `kept`: the metadata columns."""
     columns = zip(write.table.columns, write.expressions, strict=True)
     selected = [f"{_expression(column, e)} AS {quoted(column.name)}" for column, e in columns]
     for name in kept:
@@ -80,7 +80,7 @@ def _expression(column: Column, expression: Expression) -> str:
 
 
 def _texts(texts: IrregularUpdate) -> str:
-    """The map of irregular texts after a rewrite: names follow their columns."""
+    """Returns SQL for the map of irregular texts after a rewrite, with columns renamed as in the table."""
     sql = f"coalesce({quoted(IRREGULAR)}, CAST(map() AS map<string,string>))"
     if texts.dropped:
         sql = f"map_filter({sql}, (k, v) -> k NOT IN ({', '.join(text(name) for name in texts.dropped)}))"
@@ -93,24 +93,24 @@ def _texts(texts: IrregularUpdate) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as Spark SQL reads it back."""
+    """Quotes a name for Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def text(value: str) -> str:
-    """A string as a Spark SQL literal."""
+    """Formats a string as a Spark SQL literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def merge_sql(target: str, source: str, table: Table, extra: dict[str, str], *, partial: bool) -> str:
-    """The MERGE that applies the changes in the view `source` to `target`.
+    """Returns the MERGE statement that applies the changes in the view `source` to `target`.
 
     Args:
-        target: the table as SQL names it.
-        source: view with the columns of `stages.changes`, one row a key.
-        table: the target's columns, and its keys: it has some.
-        extra: metadata columns of the target -> expression over the source.
-        partial: `_has` names the columns that the row carries; the others keep their values and their irregular texts.
+        target: the table's name in SQL.
+        source: a view with the columns of `stages.changes`, one row per key.
+        table: the target's columns and keys; it must have a key.
+        extra: metadata column of the target -> expression over the source.
+        partial: whether `_has` flags the columns that a row carries; other columns keep their values and irregular texts.
     """
     place = {c.name: i for i, c in enumerate(table.columns)}
     on = " AND ".join(f"t.{quoted(k)} = s.c{place[k]}" for k in table.keys)
@@ -135,7 +135,7 @@ def merge_sql(target: str, source: str, table: Table, extra: dict[str, str], *, 
 
 
 def _told(table: Table, new: str) -> str:
-    """The irregular texts of columns that the change does not contain, with those that it contains."""
+    """Returns SQL for the irregular texts after a MERGE: those of the change, and old ones of columns it does not carry."""
     columns = ", ".join(text(c.name) for c in table.columns)
     carried = f"coalesce(get(s._has, CAST(array_position(array({columns}), k) AS int) - 1), true)"
     kept = f"map_filter(t.{quoted(IRREGULAR)}, (k, v) -> NOT {carried})"

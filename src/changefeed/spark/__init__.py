@@ -1,4 +1,4 @@
-"""changefeed for PySpark: a data source, and the same decoding and encoding for DataFrames that one has already.
+"""changefeed for PySpark: a data source for record logs, and functions that decode and encode DataFrames of records.
 
     import changefeed.spark
 
@@ -12,9 +12,9 @@
 
     stream.writeStream.format("changefeed").option("protocol", "tencent-dts")…start("copies")   # a log, or Kafka, of any changes
 
-Record logs are read by the data source. Kafka is read by Spark's own connector and decoded by `decode`: a Python data source
-cannot use that connector, and what it has (offsets in the checkpoint, new partitions, rate limits, SASL, transactions) would
-have to be built a second time on another client.
+The data source reads record logs. Kafka is read by Spark's own connector, whose records `decode` decodes: a Python data
+source cannot use that connector, and would have to implement its features (offsets in the checkpoint, new partitions, rate
+limits, SASL, transactions) again with another client.
 """
 
 from __future__ import annotations

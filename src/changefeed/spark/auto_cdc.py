@@ -1,8 +1,8 @@
-"""A table's changes, and the arguments, for Spark's `create_auto_cdc_flow`.
+"""Prepares a table's changes, and the arguments, for Spark's `create_auto_cdc_flow`.
 
-Declarative pipelines keep a table equal to its upstream from a stream of changes by `create_auto_cdc_flow` of
-`pyspark.pipelines`: on Databricks, and in open-source Spark from 4.2 on; Spark 4.1 has pipelines, but not this function. Its
-source has upserts and deletes by key, and a column that orders them:
+`create_auto_cdc_flow` of `pyspark.pipelines` keeps a table of a declarative pipeline equal to its upstream. It exists on
+Databricks, and in open-source Spark from 4.2 on; Spark 4.1 has pipelines, but not this function. Its source consists of
+upserts and deletes by key, with a column that orders them:
 
     @dp.temporary_view
     def order_changes():
@@ -11,11 +11,11 @@ source has upserts and deletes by key, and a column that orders them:
     dp.create_streaming_table("orders")
     dp.create_auto_cdc_flow("orders", "order_changes", **changefeed.spark.auto_cdc_arguments(["id"]))
 
-Rule 1. The order of changes is commit_ts, then rows that a snapshot read before those that changed, then deletes before the
-        row that took the key in the same transaction, then the position.
-Rule 2. An update that changes the key is two rows: the old key deleted, the new one written. So the changes must have
-        `_before` (option `before`). Where the producer sends no image before the change, the old row stays.
-Rule 3. The columns of a change stay out of the target.
+Rule 1. Changes are ordered by commit_ts; then rows that a snapshot read come before changes, and deletes before the row
+        that took the key in the same transaction; then by position.
+Rule 2. An update that changes the key becomes two rows: the old key deleted, the new one written. So the changes must have
+        `_before` (option `before`). If the producer sends no image before the change, the old row remains.
+Rule 3. The columns that describe a change (`_op`, `_commit_ts`, …) are not written to the target.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHANGE = OWN[:4]
 
 
 def auto_cdc_arguments(keys: Sequence[str]) -> dict[str, Any]:
-    """The arguments `keys`, `sequence_by`, `apply_as_deletes` and `except_column_list` for the rows that `auto_cdc` makes."""
+    """Returns the arguments `keys`, `sequence_by`, `apply_as_deletes` and `except_column_list` for the rows of `auto_cdc`."""
     return {
         "keys": list(keys),
         "sequence_by": _SEQUENCE,
@@ -45,14 +45,14 @@ def auto_cdc_arguments(keys: Sequence[str]) -> dict[str, Any]:
 
 
 def auto_cdc(changes: DataFrame, keys: Sequence[str]) -> DataFrame:
-    """A table's changes as upserts and deletes by key, ordered by `_sequence`.
+    """Converts a table's changes to upserts and deletes by key, with the column `_sequence` for their order.
 
     Args:
-        changes: of one table, read with `before`.
-        keys: the columns that identify a row.
+        changes: the changes of one table, read with option `before`.
+        keys: names of the columns that identify a row.
 
     Raises:
-        ConfigError: there is no `_before`, or no column of a key.
+        ConfigError: the changes have no column `_before`, or lack a key column.
     """
     from pyspark.sql import functions as f
 

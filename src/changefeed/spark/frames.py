@@ -1,7 +1,7 @@
-"""`decode` and `encode`: between a DataFrame of records, as Spark's Kafka source and sink have them, and the two shapes.
+"""`decode` and `encode`: conversion between a DataFrame of records, as of Spark's Kafka source and sink, and changes.
 
-What a record means may rest on those before it in its partition. Where each partition's records are in the order of their
-offsets within a task, as Spark's Kafka source gives them, most protocols need no more:
+The meaning of a record may depend on earlier records of its partition. Most protocols only need each partition's records in
+the order of their offsets within a task, as Spark's Kafka source returns them:
 
     capability of the protocol     batch                              stream
     none of the two below          tasks as they are                  tasks as they are
@@ -9,9 +9,9 @@ offsets within a task, as Spark's Kafka source gives them, most protocols need n
                                                                       in Spark's state store: records that wait for their
                                                                       remainder, and the last commit_ts
 
-Schema changes are taken from the records once (`known.py`): of a batch from itself, of a stream from `sample`. One that comes
-later and changes what values mean ends the query, which goes on from its checkpoint when it is started again with a sample that
-has it.
+Schema changes are read from the records once (`known.py`): for a batch from the batch itself, for a stream from `sample`. A
+later schema change that gives values another meaning ends the query. Start it again with a sample that contains the schema
+change: it continues from its checkpoint.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ def decode(
     sample: DataFrame | None = None,
     **options: Any,
 ) -> DataFrame:
-    """The changes that records mean.
+    """Decodes a DataFrame of records to a DataFrame of changes; a batch or a stream.
 
     Args:
-        records: with the columns of Spark's Kafka source: key, value, topic, partition, offset, and headers if there are any.
-        protocol: that the records are in.
-        table: `database.table` for its changes in its own columns; None for all tables in one shape.
-        schema: the columns of the table, if not those that the records have.
-        sample: a batch of records to take the table's columns and definitions from; for a stream, which cannot be looked
-            through before it runs.
-        options: those of a read (`before`, `dead_letters`, `irregular`, `schema_records`) and of the protocol; `-` and `.`
-            may be `_`.
+        records: records with the columns of Spark's Kafka source: key, value, topic, partition, offset; optionally headers.
+        protocol: the protocol of the records.
+        table: `database.table`: the result has its changes in its own columns. None: all tables, with images as VARIANT.
+        schema: the columns of the table, instead of those that the records show.
+        sample: a batch of records that shows the table's columns and definitions; for a stream, which cannot be read
+            before it runs.
+        options: options of a read (`before`, `dead_letters`, `irregular`, `schema_records`) and of the protocol; write `_`
+            for `-` and `.` in their names.
 
     Raises:
-        ConfigError: an option is unknown, a column is missing, or nothing is known of the table.
+        ConfigError: an option is unknown, a column is missing, or the records do not show the table.
     """
     settings = {"protocol": protocol, "table": table, **options}
     chosen, own = read_options({name: value for name, value in settings.items() if value is not None})
     if chosen.path is not None:
-        raise ConfigError("changefeed: option path: the records are given already")
+        raise ConfigError("changefeed: option path is not allowed here: the records come from the DataFrame")
     language = chosen.language(own)
     travelling = _travelling(records)
     reading = ReadPlan(language, AllTables(chosen.dead_letters == "rows"))
@@ -100,21 +100,21 @@ def encode(
     keys: Mapping[str, Sequence[str]] | None = None,
     **options: Any,
 ) -> DataFrame:
-    """The records for changes in either shape, with the columns that Spark's Kafka sink takes.
+    """Encodes a DataFrame of changes to a DataFrame of records, with the columns that Spark's Kafka sink takes.
 
-    Rows of one partition are written in the order of their positions. Where they have no position, all of them are in one
-    partition, in the order of the DataFrame.
+    Rows of one partition are written in the order of their positions. Rows without a position are all in one partition, in
+    the order of the DataFrame.
 
     Args:
-        changes: in the shape of all tables, or of one.
-        protocol: to write.
-        table: `database.table` that the rows are of; None for the shape of all tables.
-        default_topic: for rows without a position.
-        keys: `database.table` -> the columns that identify its rows, where the columns' metadata do not.
-        options: those of the protocol; `-` and `.` may be `_`.
+        changes: changes of all tables or of one table, as `decode` and the data source return them.
+        protocol: the protocol to write.
+        table: `database.table`, if the rows are of one table; None for changes of all tables.
+        default_topic: the topic for rows without a position.
+        keys: `database.table` -> its key columns, if the metadata of the columns do not mark them.
+        options: options of the protocol; write `_` for `-` and `.` in their names.
 
     Raises:
-        ConfigError: an option is unknown, or the columns are of neither shape.
+        ConfigError: an option is unknown, or the columns are not those of changes.
     """
     from pyspark.sql import functions as f
 
@@ -198,7 +198,7 @@ def _looker(options: ReadOptions, language: Language) -> Work:
 
 
 def _first(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    """The first records of each partition."""
+    """Takes the first records of each partition."""
     left: dict[tuple[str, int], int] = {}
     for batch in batches:
         for topic, partition, records in by_partition(batch):
@@ -267,7 +267,7 @@ def _stateful(reading: ReadPlan) -> Any:
 
 
 def _latest(decoded: Decoded) -> int | None:
-    """The highest commit_ts of some changes."""
+    """Returns the highest commit_ts of some changes."""
     ts = [pc.max(table.rows.column("commit_ts")).as_py() for table in decoded.tables]
     ts += [event.commit_ts for event in decoded.control if isinstance(event, (Resolved, SchemaChange))]
     return max((one for one in ts if one is not None), default=None)

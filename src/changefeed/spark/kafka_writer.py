@@ -1,11 +1,11 @@
 """`df.write.format("changefeed")` and `df.writeStream.format("changefeed")` to Kafka, in any protocol: at least once.
 
-Rule 1. Each task sends its records, in its order, to the topic and partition of each row's position, and is done when all in-sync
+Rule 1. Each task sends its records in order, to the topic and partition of each row's position, and ends when all in-sync
         replicas have them. An idempotent producer neither repeats nor reorders the records of a task.
-Rule 2. What Spark repeats is sent again: a task that failed or was stopped in the middle, and a batch of a stream that Spark had
-        not noted as done. The repeat has the same records in the same order of each partition, behind those of the first time.
-        Consumers recognize it by commit_ts, as they do with the producer of the changes.
-Rule 3. Records are visible as they are sent: a write that fails leaves those that were sent.
+Rule 2. If Spark repeats work, its records are sent again: a task that failed or was stopped, and a batch of a stream that
+        Spark had not marked as done. The same records follow again, in the same order in each partition. Consumers
+        recognize them by commit_ts, as they do after a restart of the original producer.
+Rule 3. Records are visible as soon as they are sent: a write that fails leaves the records that were sent.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _SET_HERE = ("acks", "enable.idempotence", "transactional.id")
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of a cluster that tasks write to.
+    """Writes records to the topics of a Kafka cluster.
 
     Attributes:
-        properties: librdkafka's own.
-        topic: for all records; None for those of their rows.
-        timeout: seconds for the brokers to answer.
+        properties: librdkafka's configuration.
+        topic: the topic for all records; None for the topics in the rows' positions.
+        timeout: seconds to wait for an answer of the brokers.
     """
 
     properties: Mapping[str, str] = field(repr=False)  # passwords among them
@@ -41,11 +41,11 @@ class Topics:
     timeout: float = 60.0
 
     def send(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Sends the records of a task.
+        """Sends the records of a task, and waits until the brokers have them.
 
         Raises:
-            ConfigError: a topic is missing or has too few partitions, or a property is wrong.
-            SinkError: the brokers do not have all records.
+            ConfigError: a topic is missing or has too few partitions, or a property is invalid.
+            SinkError: the brokers did not confirm all records.
         """
         from confluent_kafka import KafkaException, Producer
 
@@ -73,11 +73,11 @@ class Topics:
 
 
 def topics(options: Mapping[str, str], topic: str | None) -> Topics:
-    """The topics for these options, by the names of Spark's Kafka sink.
+    """Creates the writer to Kafka from options with the names of Spark's Kafka sink.
 
     Args:
-        options: `kafka.bootstrap.servers`, the connection's, and other ones of librdkafka behind `kafka.`.
-        topic: for all records; None for those of their rows.
+        options: `kafka.bootstrap.servers`, and further properties of librdkafka with the prefix `kafka.`.
+        topic: the topic for all records; None for the topics in the rows' positions.
 
     Raises:
         ConfigError: an option is missing or cannot be set.
@@ -94,7 +94,7 @@ def topics(options: Mapping[str, str], topic: str | None) -> Topics:
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """Sends rows of either shape as records: a batch."""
+    """Spark's batch writer to Kafka: encodes rows of changes and sends the records."""
 
     def __init__(self, target: Topics, writing: WritePlan) -> None:
         self._topics, self._writing = target, writing
@@ -105,7 +105,7 @@ class KafkaWriter(DataSourceArrowWriter):
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Sends rows of either shape as records: a stream."""
+    """Spark's stream writer to Kafka: encodes rows of changes and sends the records."""
 
     def __init__(self, target: Topics, writing: WritePlan) -> None:
         self._topics, self._writing = target, writing

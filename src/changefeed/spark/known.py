@@ -1,17 +1,17 @@
-"""The schema changes and the columns of a table, known before its rows are read.
+"""Finds the schema changes and the columns of a table before its rows are read.
 
-A DataFrame has one schema, and a table's changes in the course of a log. So the log is looked through once, when the DataFrame
-is made:
+A DataFrame has one schema, but the schema of a table changes in the course of a log. So the log is scanned once, when the
+DataFrame is created:
 
-Rule 1. The columns are those of the table's last definition, in its order; behind them those that it had before, and those that
-        rows alone have.
-Rule 2. A column's type is the smallest that holds all the types that its definitions gave it; without a definition, those that
-        rows have.
-Rule 3. Schema changes that were seen are known to every task. So a row is read under the definition that was in force at its
-        commit_ts, wherever a task begins.
-Rule 4. A schema change that was not seen, and gives a column of the schema another type, ends the read with its position:
-        another task may have rows behind it. Started again, the read has seen it. So does a row with a column that the schema
-        lacks, unless the user gave the schema: then the other columns are not wanted.
+Rule 1. The columns are those of the table's last definition, in its order; then columns of earlier definitions, then columns
+        that only rows have.
+Rule 2. A column's type is the smallest type that holds all types of its definitions; without a definition, all types of its
+        rows.
+Rule 3. Every task gets all schema changes of the scan. So a row is read with the definition that was in force at its
+        commit_ts, wherever the task begins.
+Rule 4. A schema change that was not in the scan and changes a column's type ends the read, with its position: other tasks
+        may have read later rows already. A new read includes it in its scan. A row with a column that the schema lacks also
+        ends the read, unless the user has set the schema: then other columns are ignored.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _Identity = tuple[int | None, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The result of a look through records.
+    """The result of a scan.
 
     Attributes:
-        changes: the schema changes of all tables, in their order: a table may be renamed.
-        tables: the tables that have rows, or are defined.
-        table: the one that was looked for; None when it was not found.
+        changes: the schema changes of all tables, in order: a table may be renamed.
+        tables: the tables that have rows or a definition.
+        table: the table that was searched for; None if it does not occur.
     """
 
     changes: tuple[SchemaChange, ...] = ()
@@ -51,10 +51,10 @@ class Known:
     table: Table | None = None
 
     def required(self, name: str) -> Table:
-        """The table.
+        """Returns the table that was searched for.
 
         Raises:
-            ConfigError: nothing was found of it.
+            ConfigError: the table does not occur in the records.
         """
         if self.table is not None:
             return self.table
@@ -66,15 +66,15 @@ class Known:
         raise unknown_name("table", name, self.tables)
 
     def definitions(self, language: Language) -> DefinitionHistory:
-        """The definitions that the schema changes make."""
+        """Returns the history of definitions that results from the schema changes."""
         return _last(_learned(language, self.changes))
 
 
 def split_name(table: str) -> tuple[str, str]:
-    """Database and name of `database.table`.
+    """Splits `database.table` into database and name.
 
     Raises:
-        ConfigError: the text has another form.
+        ConfigError: the text does not have this form.
     """
     database, name = names_of(table)
     if not (database and name):
@@ -84,13 +84,13 @@ def split_name(table: str) -> tuple[str, str]:
 
 @dataclass(slots=True)
 class Look:
-    """Looks through records for one table. Looks of several parts are put together by `join`.
+    """Scans records for one table. The scans of several parts of a log are combined by `join`.
 
     Attributes:
-        name: of the table.
-        changes: the schema changes that were seen.
-        tables: the names of tables that were seen.
-        columns: those that rows of the table have, by lower-case name.
+        name: the name of the table.
+        changes: the schema changes that were read.
+        tables: the names of all tables that occur.
+        columns: the columns in rows of the table, by lower-case name.
     """
 
     name: str
@@ -99,14 +99,14 @@ class Look:
     columns: dict[str, Column] = field(default_factory=dict)
 
     def read(self, batches: Iterable[pa.RecordBatch], language: Language) -> Look:
-        """Takes in records, and returns itself."""
+        """Decodes and scans batches of records; returns itself."""
         read = RecordReader(language.name, language.options)
         for batch in batches:
             self.add(read(batch))
         return self
 
     def add(self, decoded: Decoded) -> None:
-        """Takes in decoded records."""
+        """Scans decoded records."""
         for event in decoded.control:
             if isinstance(event, SchemaChange):
                 self.changes.setdefault(identity(event), event)
@@ -119,14 +119,14 @@ class Look:
                     _meet(self.columns, column)
 
     def join(self, other: Look) -> None:
-        """Takes in another look."""
+        """Adds the result of another scan."""
         self.changes = other.changes | self.changes
         self.tables |= other.tables
         for column in other.columns.values():
             _meet(self.columns, column)
 
     def known(self, language: Language) -> Known:
-        """The result."""
+        """Returns the result of the scan."""
         database, name = split_name(self.name)
         changes = tuple(in_order(self.changes.values()))
         defined, last = dict[str, Column](), None
@@ -143,19 +143,19 @@ class Look:
 
 
 def identity(event: SchemaChange) -> _Identity:
-    """The identity of a schema change, which every partition may show."""
+    """Returns a key that is equal for copies of one schema change, which may be sent to every partition."""
     return event.commit_ts, event.database, event.ddl
 
 
 def in_order(changes: Iterable[SchemaChange]) -> list[SchemaChange]:
-    """Schema changes of any batches and partitions in the order in which they happened."""
+    """Sorts schema changes of any batches and partitions in the order in which they happened."""
     return sorted(
         changes, key=lambda e: (e.commit_ts or 0, e.place.topic, e.place.partition, e.place.offset, e.place.index or 0)
     )
 
 
 def _learned(language: Language, changes: Iterable[SchemaChange]) -> Iterator[DefinitionHistory]:
-    """The definitions before the first of the changes, and after each."""
+    """Yields the definitions before the first of the changes, and after each of them."""
     protocol_of_log = protocol(language.name)
     definitions = DefinitionHistory(protocol_of_log, protocol_of_log.read_options(language.options))
     yield definitions

@@ -5,17 +5,17 @@
     FOLDER/.stream                                      the id of the stream that writes here
     FOLDER/.unfinished…/…                               files that have no name yet
 
-Rule 1. Each task writes one file, in its order. Rows of a partition that lie in several tasks are in several files: who needs
-        them in their order repartitions by the position's topic and partition, and sorts within them.
-Rule 2. Files get their names when all tasks are done; a write that fails leaves none. The folder is one log: its order is that of
-        the names.
-Rule 3. Batch writes are numbered behind the files that are there, and nothing is replaced.
-Rule 4. A stream names its files by Spark's number of the batch and of the task. Spark writes a batch again if it stopped before
-        it noted the batch as done. The repeat replaces the files of the first time, each at once, and removes those that the
-        repeat does not have: after it, each row of the batch is in the folder once.
-Rule 5. A stream that begins without its checkpoint begins at batch 0. So a folder belongs to one stream, by the id that Spark
-        keeps in the checkpoint: others are refused, and so is a batch write.
-Rule 6. Tasks on other machines need a folder that all of them see.
+Rule 1. Each task writes one file, in the order of its rows. If the rows of a partition are in several tasks, they are in
+        several files; to keep their order, repartition by the position's topic and partition, and sort within partitions.
+Rule 2. Files get their names when all tasks are done; a write that fails leaves no file. The folder is one log, in the order
+        of file names.
+Rule 3. Batch writes are numbered after the existing files, and replace nothing.
+Rule 4. A stream names its files by Spark's numbers of the batch and of the task. Spark writes a batch again if it stopped
+        before it marked the batch as done. The second write replaces the files of the first, and removes those that it does
+        not have: afterwards each row of the batch is in the folder once.
+Rule 5. A stream without its checkpoint begins at batch 0 again. So a folder belongs to one stream, identified by the id that
+        Spark keeps in the checkpoint; other streams and batch writes are refused.
+Rule 6. Tasks on other machines need a folder that all machines share.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _QUERY_ID = "sql.streaming.queryId"  # Spark's local property: the id in the che
 
 @dataclass
 class TaskFile(WriterCommitMessage):
-    """A log that one task wrote, without its final name yet.
+    """A file that one task has written, before it gets its final name.
 
     Attributes:
-        task: its number.
-        file: its name in the folder of unfinished files; None where the task had no rows.
+        task: number of the task.
+        file: the file's name in the folder of unfinished files; None if the task had no rows.
         stream: the id of the stream; None for a batch write.
     """
 
@@ -54,10 +54,10 @@ class TaskFile(WriterCommitMessage):
 
 
 class LogFolder:
-    """A folder of record logs that tasks write to. It is shipped to the tasks.
+    """Writes record logs to a folder. Pickled and sent to the tasks.
 
     Attributes:
-        path: the folder.
+        path: the path of the folder.
     """
 
     def __init__(self, path: str, write_id: str = "") -> None:
@@ -66,7 +66,7 @@ class LogFolder:
         self._unfinished = self.path / f".unfinished{write_id and '-'}{write_id}"
 
     def write(self, records: Iterable[pa.RecordBatch]) -> TaskFile:
-        """Writes the records of a task to a file that has no name yet."""
+        """Writes the records of a task to a temporary file."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -81,7 +81,7 @@ class LogFolder:
         return TaskFile(task, None, stream)
 
     def append(self, files: list[TaskFile]) -> None:
-        """Gives the files of a batch write their names.
+        """Gives the files of a batch write their final names.
 
         Raises:
             ConfigError: the folder belongs to a stream.
@@ -92,7 +92,7 @@ class LogFolder:
         self._name({f"{number:020}-{one.task:05}-{self._id}.parquet": one for one in files})
 
     def put(self, files: list[TaskFile], batch: int) -> None:
-        """Gives the files of a stream's batch their names, and removes the other files of this batch.
+        """Gives the files of a stream's batch their final names, and removes other files of this batch.
 
         Raises:
             ConfigError: the folder does not belong to this stream.
@@ -106,7 +106,7 @@ class LogFolder:
                 (self.path / name).unlink()
 
     def remove(self) -> None:
-        """Removes files that have no name yet, those of runs that were killed among them."""
+        """Removes temporary files, including those of runs that were killed."""
         shutil.rmtree(self._unfinished, ignore_errors=True)
 
     def _name(self, names: dict[str, TaskFile]) -> None:
@@ -120,7 +120,7 @@ class LogFolder:
         self.remove()
 
     def _claim(self, stream: str | None) -> None:
-        """Makes the folder the stream's, or checks that it is."""
+        """Assigns the folder to the stream, or checks that it belongs to the stream."""
         if stream is None:
             raise SinkError(f"{self.path}: Spark's tasks do not have the stream's id ({_QUERY_ID})")
         mark = self.path / _STREAM
@@ -146,7 +146,7 @@ class LogFolder:
 
 
 class LogWriter(DataSourceArrowWriter):
-    """Writes rows of either shape as records: a batch."""
+    """Spark's batch writer to a folder: encodes rows of changes and writes the records."""
 
     def __init__(self, folder: LogFolder, writing: WritePlan) -> None:
         self._folder, self._writing = folder, writing
@@ -156,16 +156,16 @@ class LogWriter(DataSourceArrowWriter):
         return self._folder.write(self._writing.records(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Gives the files their names."""
+        """Gives the files of all tasks their final names."""
         self._folder.append(_written(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Removes the files."""
+        """Removes the temporary files of all tasks."""
         self._folder.remove()
 
 
 class LogStreamWriter(DataSourceStreamArrowWriter):
-    """Writes rows of either shape as records: a stream."""
+    """Spark's stream writer to a folder: encodes rows of changes and writes the records."""
 
     def __init__(self, folder: LogFolder, writing: WritePlan) -> None:
         self._folder, self._writing = folder, writing
@@ -175,11 +175,11 @@ class LogStreamWriter(DataSourceStreamArrowWriter):
         return self._folder.write(self._writing.records(iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Gives the files of a batch their names."""
+        """Gives the files of a batch their final names."""
         self._folder.put(_written(messages), batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Removes the files of a batch."""
+        """Removes the temporary files of a batch."""
         self._folder.remove()
 
 

@@ -1,6 +1,6 @@
-"""The options of a read: those of this package, and the protocol's by the producer's own names.
+"""The options of reads and writes: those of this package, and those of the protocol, by the producer's names.
 
-Spark compares option names without regard to case, and keyword arguments of Python have no `-` and no `.`: so does this.
+Spark ignores the case of option names, and keyword arguments of Python cannot contain `-` or `.`: both are allowed for here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from changefeed.stages.transcode import Language
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Settings of `spark.read.format("changefeed")` and of `decode`."""
+    """Options of `spark.read.format("changefeed")` and of `decode`."""
 
     path: Annotated[str | None, Meta(description="a log, or a pattern such as `history/*.jsonl.gz`")] = None
     protocol: Annotated[str | None, Meta(description="name of the protocol; without it, the records as they are")] = (
@@ -42,14 +42,14 @@ class ReadOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", for
     ] = 100_000
 
     def language(self, own: Mapping[str, Any]) -> Language:
-        """The protocol with its options."""
+        """Returns the protocol with its validated options."""
         if self.protocol is None:
             raise ConfigError("changefeed: option `protocol` is missing: which protocol are the records in?")
         return Language(self.protocol, dict(own))
 
 
 class WriteOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_fields=True):
-    """Settings of `df.write.format("changefeed")` and `df.writeStream.format("changefeed")`."""
+    """Options of `df.write.format("changefeed")` and `df.writeStream.format("changefeed")`."""
 
     protocol: Annotated[str, Meta(description="name of the protocol to write")]
     path: Annotated[str | None, Meta(description="the folder of the log; without it, `kafka.bootstrap.servers`")] = None
@@ -73,7 +73,7 @@ _OWN = ReadOptions.__struct_encode_fields__
 
 
 def read_options(settings: Mapping[str, Any]) -> tuple[ReadOptions, dict[str, Any]]:
-    """The options of a read, and those of its protocol.
+    """Splits settings into the options of a read and those of its protocol, and validates them.
 
     Raises:
         ConfigError: an option is unknown, or its value does not fit.
@@ -84,7 +84,7 @@ def read_options(settings: Mapping[str, Any]) -> tuple[ReadOptions, dict[str, An
 
 
 def write_options(settings: Mapping[str, Any]) -> tuple[WriteOptions, dict[str, Any], dict[str, str]]:
-    """The options of a write, those of its protocol, and those of Kafka.
+    """Splits settings into the options of a write, those of its protocol, and those of Kafka, and validates them.
 
     Raises:
         ConfigError: an option is unknown or missing, or its value does not fit.
@@ -105,10 +105,10 @@ def write_options(settings: Mapping[str, Any]) -> tuple[WriteOptions, dict[str, 
 
 
 def split(settings: Mapping[str, Any], name: str | None, own: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options in two parts: those among `own`, and those of the protocol; by their own names.
+    """Splits settings into options of this package (`own`) and options of the protocol; both get their proper names.
 
     Raises:
-        ConfigError: an option is neither.
+        ConfigError: an option belongs to neither.
     """
     protocol_options = protocol(name).options.__struct_encode_fields__ if name is not None else ()
     known, values = {_plain(option): option for option in (*protocol_options, *own)}, dict[str, Any]()

@@ -1,10 +1,10 @@
-"""Reads records into rows of either shape: the work of a task, for the data source and for `decode` alike.
+"""Decodes records to rows, of all tables or of one table: the work of a task of the data source and of `decode`.
 
 records ─▶ RecordReader ─▶ AllTables                                ─▶ Arrow batches
                     └────▶ definitions of the log's DDL ─▶ OneTable ─┘
 
-All tables are shown with the values that their records carry, so their rows do not depend on where a task begins. Rows of one
-table are read under the definition that was in force.
+Rows of all tables contain the values that the records carry, so they do not depend on where a task begins. Rows of one table
+are converted to the definition that was in force.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A plan to read records into rows. It is shipped to the tasks.
+    """Plan for decoding records to rows. Pickled and sent to the tasks.
 
     Attributes:
         language: the protocol and its options.
-        shape: of the rows.
-        known: of their tables.
+        shape: the columns of the rows: those of all tables, or of one.
+        known: schema changes and columns that the scan of the log has found.
     """
 
     language: Language
@@ -51,30 +51,30 @@ class ReadPlan:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows."""
+        """The schema of the rows."""
         return self.shape.schema
 
     @property
     def in_order(self) -> bool:
-        """Whether what a record means rests on records before it in its partition, beyond schema changes."""
+        """Whether the meaning of a record depends on earlier records of its partition, apart from schema changes."""
         can = protocol(self.language.name).capabilities
         return can.fragments or can.missing_commit_ts
 
     def start(self) -> Rows:
-        """Starts to read partitions, at records that do not depend on earlier ones."""
+        """Creates the reader of a task; its first records must not depend on earlier ones."""
         return Rows(self)
 
 
 def one_table(options: ReadOptions, known: Known, schema: StructType | None) -> OneTable:
-    """The shape of one table's changes.
+    """Returns the columns for the changes of one table.
 
     Args:
-        options: of the read.
-        known: of the table.
-        schema: the one that the user passed; None for the log's own.
+        options: the options of the read.
+        known: the result of the scan for the table.
+        schema: the schema that the user has set; None for the columns found in the log.
 
     Raises:
-        ConfigError: nothing is known of the table, or the schema lacks a column that an option needs.
+        ConfigError: the table does not occur in the log, or the schema lacks a column that an option needs.
     """
     assert options.table is not None
     letters = options.dead_letters == "rows"
@@ -104,7 +104,7 @@ def _free(table: Table) -> Table:
 
 
 class Rows:
-    """Reads records in their order, a batch at a time, where it is called."""
+    """Decodes records to rows, batch by batch, in the process that calls it."""
 
     def __init__(self, reading: ReadPlan, latest: dict[str, dict[int, int]] | None = None) -> None:
         language = reading.language
@@ -117,7 +117,7 @@ class Rows:
             self._shape = replace(self._shape, redefine=Redefinition(language.name, language.options).redefine())
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
-        """The changes that records hold; the rows of one table under its definitions."""
+        """Decodes records; converts rows of one table to its definitions."""
         decoded = self._read(records)
         if not isinstance(self._shape, OneTable):
             return decoded
@@ -133,25 +133,25 @@ class Rows:
         return self._definitions.put(replace(decoded, tables=tables))
 
     def rows(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:
-        """The rows of the result."""
+        """Converts decoded records to rows of the result."""
         return self._shape.batches(decoded)
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of all these records."""
+        """Yields the rows of these records."""
         for records in batches:
             yield from self.rows(self.decode(records))
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Ends the input: records that wait for their remainder become dead letters."""
+        """Ends the input: records of incomplete events become dead letters."""
         return self._shape.batches(Decoded(dead=self._read.unfinished()))
 
     def waiting(self) -> pa.RecordBatch:
-        """The records that wait for their remainder."""
+        """The records of incomplete events."""
         return self._read.waiting()
 
 
 def _check_types(table: Table, before: Table | None, after: Table | None, event: SchemaChange) -> None:
-    """Refuses a schema change by which values of a column mean something else, and which other tasks have not seen."""
+    """Refuses a schema change that gives a column's values another meaning and that other tasks do not have."""
     if after is None:
         return
     for column in after.columns:
@@ -166,5 +166,5 @@ def _check_types(table: Table, before: Table | None, after: Table | None, event:
 
 
 def _holds(pinned: ColumnType, other: ColumnType) -> bool:
-    """Whether values of the other type are the same in a column of this one, wherever they are read."""
+    """Whether values of type `other` have the same meaning in a column of type `pinned`."""
     return family(pinned) == family(other) and widen(pinned, other) == pinned

@@ -1,9 +1,9 @@
-"""The two shapes in which changes are shown: all tables in one, or one table in its own columns.
+"""The two forms of a DataFrame of changes: all tables with VARIANT images, or one table in its own columns.
 
     all tables          one table          type
     table                                  string, `database.table`
     op                  _op                string: insert update delete read upsert
-    commit_ts           _commit_ts         bigint; where the protocol has none, its own order (a place in the binlog)
+    commit_ts           _commit_ts         bigint; if the protocol has none, its own order (a position in the binlog)
     commit_time         _commit_time       timestamp
     position            _position          struct<topic, partition, offset, index>: order within a partition
     before, after                          variant
@@ -12,9 +12,9 @@
                         _irregular         map<column, text>; option `irregular: keep`
     dead_letter         _dead_letter       struct; option `dead-letters: rows`
 
-All tables have the values as their records carry them: an ENUM of the Open Protocol is its index there. Of one table, values
-have the types that its definitions give them. Columns are found by name without regard to case; one that an image does not
-carry is NULL. A dead letter is a row of its own: its position and its struct alone are not NULL.
+Changes of all tables contain the values that the records carry: an ENUM of the Open Protocol is an index. Changes of one
+table have the types of its definitions. Columns are matched by name, ignoring case; a column that an image does not carry
+is NULL. A dead letter is a row in which only the position and the struct are not NULL.
 """
 
 from __future__ import annotations
@@ -61,25 +61,25 @@ _FAIL = "Set dead-letters to `rows` to read on: the record is then a row with `_
 
 @dataclass(frozen=True, slots=True)
 class AllTables:
-    """Every change of every table.
+    """Converts changes of every table to rows, with images as VARIANT.
 
     Attributes:
-        letters: whether dead letters are rows; else the first one ends the read.
+        letters: whether dead letters become rows; otherwise the first one ends the read.
     """
 
     letters: bool
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The columns of the rows."""
         last = [("dead_letter", LETTER)] if self.letters else []
         return pa.schema([("table", pa.string()), *_CHANGE, ("before", VARIANT), ("after", VARIANT), *last])
 
     def batches(self, decoded: Decoded) -> Iterator[pa.RecordBatch]:
-        """The rows of some records, in the order of the records.
+        """Yields the rows of decoded records, in the order of the records.
 
         Raises:
-            SourceError: a record could not be decoded, and letters are not wanted.
+            SourceError: a record could not be decoded, and `letters` is False.
         """
         parts = [(_order(t.rows), self._rows(t)) for t in decoded.tables if len(t)]
         parts += _letters(decoded.dead, self.schema, "dead_letter", wanted=self.letters)
@@ -95,7 +95,7 @@ class AllTables:
 
 
 def _raw_texts(rows: pa.RecordBatch) -> dict[str, dict[str, dict[int, bytes]]]:
-    """Image -> column -> row -> text, of the values that their types cannot hold."""
+    """Returns image -> column -> row -> text, for values that their types cannot hold."""
     texts: dict[str, dict[str, dict[int, bytes]]] = {"before": {}, "after": {}}
     column = rows.column("irregular")
     if not len(column.keys):
@@ -114,16 +114,16 @@ def _raw_texts(rows: pa.RecordBatch) -> dict[str, dict[str, dict[int, bytes]]]:
 
 @dataclass(frozen=True, slots=True)
 class OneTable:
-    """The changes of one table, in its columns.
+    """Converts changes of one table to rows, in the table's columns.
 
     Attributes:
-        table: the columns of the result.
-        before: whether there is a `_before`.
-        irregular: what becomes of a value that its column cannot hold: `null`, `keep` or `fail`.
-        letters: as in `AllTables`; those of other tables are not asked for.
+        table: the table, with the columns of the result.
+        before: whether the result has the column `_before`.
+        irregular: what to do with a value that its column cannot hold: `null`, `keep` or `fail`.
+        letters: as in `AllTables`; dead letters of other tables are ignored.
         strict: whether a row with a column that the table lacks ends the read.
-        wanted: the columns of the result, None for all of them.
-        redefine: what the protocol makes of values under other types.
+        wanted: the columns of the result; None for all columns.
+        redefine: the protocol's conversion of values to other types.
     """
 
     table: Table
@@ -150,9 +150,9 @@ class OneTable:
         """The rows of some records, in the order of the records.
 
         Raises:
-            SourceError: a record could not be decoded, and letters are not wanted.
-            SchemaError: a value means nothing in its column; or does not fit and `irregular` is `fail`; or a row has a column
-                that the schema lacks.
+            SourceError: a record could not be decoded, and `letters` is False.
+            SchemaError: a value is invalid for its column; or its column cannot hold it and `irregular` is `fail`; or a row
+                has a column that the schema lacks.
         """
         wanted, parts = (self.table.database, self.table.name), []
         for batch in decoded.tables:
@@ -211,7 +211,7 @@ def _metadata(column: Column) -> dict[str, str]:
 
 
 def _add_old_texts(texts: dict[int, dict[str, str]], old: dict[int, dict[str, str]], rows: pa.RecordBatch) -> None:
-    """Adds those of the image before the change, as `before.<column>`."""
+    """Adds the texts of the image before the change, as `before.<column>`."""
     for row, row_texts in old.items():
         texts.setdefault(row, {}).update({BEFORE + name: text for name, text in row_texts.items()})
     for column, by_row in _raw_texts(rows)["before"].items():
@@ -240,7 +240,7 @@ def _struct(columns: dict[str, pa.Array], image: pa.StructArray) -> pa.StructArr
 
 
 def _filled(columns: dict[str, pa.Array], count: int, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns of the schema, NULL where there is none; found without regard to case."""
+    """Arranges columns as in the schema, matched by name ignoring case; missing columns are NULL."""
     by_name = {name.lower(): column for name, column in columns.items()}
     arrays = [by_name[f.name.lower()] if f.name.lower() in by_name else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -250,7 +250,7 @@ _Part = tuple[pa.Array, pa.RecordBatch]
 
 
 def _order(rows: pa.RecordBatch) -> pa.Array:
-    """The sort key of events of one batch of records."""
+    """Returns the sort keys of the events of one batch of records."""
     high = pc.shift_left(rows.column("record").cast(pa.int64()), pa.scalar(32, pa.int64()))
     return pc.add(high, pc.coalesce(rows.column("index"), pa.scalar(0, pa.int32())).cast(pa.int64()))
 

@@ -2,19 +2,19 @@
 
 The writers of the same format are in `log_writer.py` and `kafka_writer.py`.
 
-Rule 1. A read is planned once: files are listed, whole records are counted, and a table's columns are looked up in the log
-        (`known.py`). Tasks read slices of the files and decode them; rows come as Arrow batches, in the order of a slice.
+Rule 1. A read is planned once: files are listed, complete records are counted, and a table's columns are found by a scan of
+        the log (`known.py`). Tasks read slices of the files and decode them to Arrow batches, in the order of the slice.
 Rule 2. If a record's meaning depends on those before it in its partition (`ReadPlan.in_order`), logs are not cut into slices. A
         few tasks read all files in the order of their names, each for its own topic partitions.
-Rule 3. An offset of a stream is how far each file has been read, in whole records and bytes: nothing else is in the
-        checkpoint. A batch ends at the end of all files when it is planned. A log may grow, not become shorter.
+Rule 3. An offset of a stream is the position in each file, in complete records and bytes: the checkpoint contains nothing
+        else. A batch ends at the end of all files when it is planned. A log may grow, but not become shorter.
 Rule 4. If rule 2 holds, a batch of a stream that begins inside its logs first reads the records before it without returning
-        them, to restore the records that wait for their remainder. This is exact, and costs more the longer the logs are.
-        Records in a log that was deleted meanwhile are lost: delete a log only if whole rows end in it.
-Rule 5. Where a batch read ends, records that wait for their remainder are dead letters; where a batch of a stream ends, they
-        come with a later one.
+        them, to restore the records of incomplete events. This is exact, and costs more the longer the logs are.
+        Records in a log that was deleted meanwhile are lost: delete a log only if no event continues in the next one.
+Rule 5. At the end of a batch read, records of incomplete events become dead letters; at the end of a batch of a stream, they
+        are kept for a later batch.
 
-Spark 4.1 asks the sources written in Python for no limit, so a batch has all that is new: its tasks stream it.
+Spark 4.1 does not limit the batches of sources written in Python, so a batch contains everything new; its tasks stream it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _READERS = 4  # of all logs together, where none is cut
 
 
 class DataSource(datasource.DataSource):
-    """The format `changefeed`; options are those of `ReadOptions` and `WriteOptions`.
+    """The data source `changefeed`; its options are those of `ReadOptions` and `WriteOptions`.
 
     Register it with `spark.dataSource.register(changefeed.spark.DataSource)`.
     """
@@ -67,39 +67,39 @@ class DataSource(datasource.DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """The name for `spark.read.format(…)`."""
         return "changefeed"
 
     def schema(self) -> StructType:
-        """The columns of the result; for one table, those that the log contains."""
+        """The schema of the result; for one table, with the columns found in the log."""
         self._own_schema = True
         reading = self._reading(None)
         return spark_schema(RECORDS if reading is None else reading.schema)
 
     def reader(self, schema: StructType) -> LogReader:
-        """The reader of what is there now."""
+        """Creates a batch reader of the records that the logs have now."""
         return LogReader(Logs(self._path()), self._reading(self._given(schema)))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # Spark's name
-        """The reader of a stream."""
+        """Creates a stream reader of the logs."""
         return LogStreamReader(Logs(self._path()), self._reading(self._given(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> LogWriter | KafkaWriter:
-        """The writer of a folder of record logs, or of topics."""
+        """Creates a batch writer to a folder of record logs, or to Kafka."""
         if overwrite:
             raise ConfigError("changefeed: a log cannot be overwritten: write with mode `append`, to a new folder")
         target, plan = self._write(schema, uuid.uuid4().hex[:8])
         return LogWriter(target, plan) if isinstance(target, LogFolder) else KafkaWriter(target, plan)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter | KafkaStreamWriter:  # Spark's name
-        """The writer of a stream."""
+        """Creates a stream writer to a folder of record logs, or to Kafka."""
         if overwrite:
             raise ConfigError("changefeed: a log cannot be overwritten: write with output mode `append`")
         target, plan = self._write(schema)
         return LogStreamWriter(target, plan) if isinstance(target, LogFolder) else KafkaStreamWriter(target, plan)
 
     def _write(self, schema: StructType, write_id: str = "") -> tuple[LogFolder | Topics, WritePlan]:
-        """The target and the plan of a write; `write_id` of one that is not a stream."""
+        """Returns target and plan of a write; `write_id` makes the file names of a batch write unique."""
         options, own, kafka = write_options(self._settings)
         if options.keys is not None and options.table is None:
             raise ConfigError("changefeed: option keys is for the rows of one table, which the option table names")
@@ -109,7 +109,7 @@ class DataSource(datasource.DataSource):
         return target, plan
 
     def _given(self, schema: StructType) -> StructType | None:
-        """The schema if the user gave it."""
+        """Returns the schema if the user has set it, else None."""
         return None if self._own_schema else schema
 
     def _path(self) -> str:
@@ -119,10 +119,10 @@ class DataSource(datasource.DataSource):
         return _local(path)
 
     def _reading(self, schema: StructType | None) -> ReadPlan | None:
-        """The plan of the read; None for the records as they are.
+        """Returns the plan of the read; None to return the records undecoded.
 
         Args:
-            schema: the one that the user passed; None for the log's own.
+            schema: the schema that the user has set; None for the columns found in the log.
         """
         options, own = read_options(self._settings)
         if options.protocol is None and options.table is None:
@@ -155,12 +155,12 @@ def _local(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The record logs that a pattern names."""
+    """The record logs that match a pattern."""
 
     pattern: str
 
     def ends(self) -> Cursors:
-        """The current end of each log.
+        """Returns the current end of each log.
 
         Raises:
             SourceError: a log cannot be read.
@@ -168,10 +168,10 @@ class Logs:
         return LogProgress(self.pattern, write_offset({}), None).everything()
 
     def first(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """The first records of each log.
+        """Yields the first records of each log.
 
         Raises:
-            SourceError: there is no log.
+            SourceError: no log matches the pattern.
         """
         paths = logs(self.pattern)
         if not paths:
@@ -182,12 +182,12 @@ class Logs:
 
 @dataclass
 class Piece(InputPartition):
-    """The slices that one task reads.
+    """The work of one task: slices of logs.
 
     Attributes:
-        slices: whose records are shown.
-        before: those that lie before them.
-        share: the number of this task, and of how many; of their partitions it has those that are its own.
+        slices: the slices whose records are returned.
+        before: earlier slices, which are only read to restore incomplete events.
+        share: (number of this task, number of tasks), if tasks share the logs by topic partitions.
     """
 
     slices: list[Slice]
@@ -195,7 +195,7 @@ class Piece(InputPartition):
     share: tuple[int, int] | None = None
 
     def records(self, some: Sequence[Slice]) -> Iterator[pa.RecordBatch]:
-        """The records of these slices that are the task's."""
+        """Yields the records of some slices that belong to this task."""
         if self.share is None:
             return slices.read([slices.pack(some)])
         number, of = self.share
@@ -203,12 +203,12 @@ class Piece(InputPartition):
 
 
 def pieces(start: Cursors, end: Cursors, *, whole: bool) -> list[InputPartition]:
-    """The work between two offsets, for the tasks.
+    """Divides the records between two offsets among tasks.
 
     Args:
-        start: path -> where the log has been read to.
-        end: path -> where to read it to.
-        whole: whether logs are not to be cut.
+        start: path -> position up to which the log has been read.
+        end: path -> position up to which to read it.
+        whole: whether logs must not be cut into slices.
     """
     news = {path: (start.get(path, record_log.START), last) for path, last in sorted(end.items())}
     news = {path: (first, last) for path, (first, last) in news.items() if first.records < last.records}
@@ -229,7 +229,7 @@ def pieces(start: Cursors, end: Cursors, *, whole: bool) -> list[InputPartition]
 
 
 def read_piece(piece: Piece, reading: ReadPlan | None, *, ends: bool) -> Iterator[pa.RecordBatch]:
-    """The rows of one task; `ends` where nothing follows."""
+    """Yields the rows of one task; `ends`: no more records follow, so incomplete events become dead letters."""
     if reading is None:
         yield from piece.records(piece.slices)
         return
@@ -242,13 +242,13 @@ def read_piece(piece: Piece, reading: ReadPlan | None, *, ends: bool) -> Iterato
 
 
 class LogReader(DataSourceReader):
-    """Reads the records that are there when it is planned."""
+    """Spark's batch reader: reads the records that the logs have when the read is planned."""
 
     def __init__(self, found_logs: Logs, reading: ReadPlan | None) -> None:
         self._logs, self._reading = found_logs, reading
 
     def partitions(self) -> list[InputPartition]:
-        """The work of each task."""
+        """Returns the work of each task."""
         ends = self._logs.ends()
         if not ends and not logs(self._logs.pattern):
             raise SourceError(f"changefeed: no record log matches {self._logs.pattern}")
@@ -260,24 +260,24 @@ class LogReader(DataSourceReader):
 
 
 class LogStreamReader(DataSourceStreamReader):
-    """Plans batches on the driver, and reads them in tasks."""
+    """Spark's stream reader: plans batches on the driver, and reads them in tasks."""
 
     def __init__(self, found_logs: Logs, reading: ReadPlan | None) -> None:
         self._logs, self._reading = found_logs, reading
         self._progress: LogProgress | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
-        """The offset before the first record of every log."""
+        """Returns the offset before the first record of every log."""
         return _offset({})
 
     def latestOffset(self) -> dict[str, Any]:  # Spark's name
-        """Behind the last whole record of every log that is there."""
+        """Returns the offset after the last complete record of every log."""
         if self._progress is None:  # which remembers sizes, so that only what is new is counted
             self._progress = LogProgress(self._logs.pattern, write_offset({}), None)
         return _offset(self._progress.everything())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The work of the tasks of one batch.
+        """Returns the work of each task of a batch.
 
         Raises:
             SourceError: a log has become shorter.
@@ -286,8 +286,8 @@ class LogStreamReader(DataSourceStreamReader):
         for path, place in last.items():
             if (known := first.get(path, record_log.START)).records > place.records:
                 raise SourceError(
-                    f"{path} has become shorter: {known.records:,} records of it have been read. A log may grow, not be "
-                    "replaced: restore it, or give what is new a name of its own"
+                    f"{path} has become shorter: {known.records:,} records of it have been read. A log may grow, but not be "
+                    "replaced: restore it, or give the new log another name"
                 )
         return pieces(first, last, whole=_whole(self._reading))
 

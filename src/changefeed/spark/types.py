@@ -1,7 +1,7 @@
-"""Spark's types of a result's columns, and the MySQL types of a schema that a user gives.
+"""Converts between Spark types and MySQL types of columns.
 
-A column's MySQL type travels in its metadata, under `mysql`; `key` marks those of the handle key. Without the type, it is the
-widest that a sink keeps as Spark's:
+The metadata of a column contain its MySQL type, under `mysql`, and `key` for columns of the handle key. Without metadata, the
+MySQL type is the widest that becomes this Spark type:
 
     Spark           MySQL             Spark            MySQL
     tinyint … int   the same          date             date
@@ -48,7 +48,7 @@ _MYSQL = {
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of Arrow columns; a column's MySQL type goes along in its metadata."""
+    """Converts an Arrow schema to a Spark schema; the metadata of a column contain its MySQL type."""
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import StructField, StructType
 
@@ -63,10 +63,10 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def column_type(field: StructField) -> ColumnType:
-    """The MySQL type of a column of a Spark schema.
+    """Returns the MySQL type of a column of a Spark schema.
 
     Raises:
-        ConfigError: no MySQL column is kept as such a type.
+        ConfigError: no MySQL type corresponds to the Spark type.
     """
     sql = field.dataType.simpleString()
     mysql = (field.metadata or {}).get("mysql")
@@ -76,14 +76,14 @@ def column_type(field: StructField) -> ColumnType:
         return ColumnType.parse(sql)
     if sql not in _MYSQL:
         raise ConfigError(
-            f"changefeed: column {field.name}: no column of MySQL is read as {sql}; it can be decimal(p,s) or one of "
+            f"changefeed: column {field.name}: no MySQL type corresponds to {sql}: use decimal(p,s) or one of "
             f"{', '.join(_MYSQL)}"
         )
     return ColumnType.parse(_MYSQL[sql])
 
 
 def table_of(name: str, schema: StructType) -> Table:
-    """The table whose columns a user's schema has; columns of a change (`_op`, …) are not among them."""
+    """Returns a table with the columns of a user's schema, without the columns that describe a change (`_op`, …)."""
     database, table = split_name(name)
     marked = [(f, (f.metadata or {}).get("key") == "true") for f in schema if f.name.lower() not in OWN]
     columns = tuple(Column(f.name, column_type(f), key=key or None) for f, key in marked)

@@ -1,4 +1,4 @@
-"""Reads changes of all tables from VARIANT images, row by row; each value contains its own type.
+"""Converts rows with VARIANT images to changes, row by row; each value contains its own type.
 
 int8 … int64       bigint                     date           date
 decimal(…,0)       bigint unsigned, or decimal(38,0)         timestamp, _ntz    timestamp(6), datetime(6)
@@ -33,14 +33,14 @@ _Image = dict[str, Any]
 
 
 def from_variants(rows: pa.RecordBatch, keys: Mapping[str, tuple[str, ...]]) -> Decoded:
-    """The changes that rows in the shape of all tables show.
+    """Converts rows of changes of all tables to change events.
 
     Args:
-        rows: with topic, partition, offset and index as columns.
-        keys: `database.table` -> its key.
+        rows: the rows, with topic, partition, offset and index as columns of their own.
+        keys: `database.table` -> names of its key columns.
 
     Raises:
-        UnsupportedError: an image is not an object, or a value has no column type.
+        UnsupportedError: an image is not an object, or no MySQL type corresponds to a value.
     """
     read = [(row, _image(row["before"]), _image(row["after"])) for row in rows.to_pylist()]
     types: dict[str, dict[str, ColumnType]] = {}
@@ -74,7 +74,7 @@ def _image(variant: dict[str, bytes] | None) -> _Image | None:
     with localcontext(prec=_DIGITS):
         image = VariantVal(variant["value"], variant["metadata"]).toPython()
     if not isinstance(image, dict):
-        raise UnsupportedError(f"changefeed: an image is a VARIANT object, column -> value, and not {image!r:.80}")
+        raise UnsupportedError(f"changefeed: an image must be a VARIANT object, column -> value, not {image!r:.80}")
     return image
 
 
@@ -106,7 +106,7 @@ def _type(value: Any) -> ColumnType:
             return ColumnType("vector")
         case dict() if set(value) == {"srid", "wkb"}:
             return ColumnType("geometry")
-    raise UnsupportedError(f"changefeed: no column holds {value!r:.80}")
+    raise UnsupportedError(f"changefeed: no column type can hold {value!r:.80}")
 
 
 def _shape(
@@ -126,7 +126,7 @@ def _ready(image: _Image | None, types: dict[str, ColumnType]) -> _Image | None:
 
 
 def _value(value: Any, kind: ColumnType) -> Any:
-    """The value as `BatchBuilder` takes it for a column of this type."""
+    """Converts a value to the form that `BatchBuilder` takes for a column of this type."""
     if isinstance(value, datetime):
         return _us(value)
     if isinstance(value, date):

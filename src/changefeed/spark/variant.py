@@ -1,7 +1,7 @@
-"""VARIANT values from images, built a column at a time.
+"""Builds VARIANT values from images, column by column.
 
 A VARIANT is two byte strings: `metadata`, the names of all fields, and `value`. The images of one table batch have the same
-fields, so one metadata serves all rows, and the head of every value is the same but for the offsets:
+fields, so one metadata serves all rows, and the heads of the values differ only in their offsets:
 
     metadata   0xC1, count u32, offsets u32 …, the names one after the other
     value      0x.., count, a field id for each column in the order of names, offsets u32 …, the columns' values
@@ -57,11 +57,11 @@ _NO_TEXTS: Mapping[str, Mapping[int, bytes]] = MappingProxyType({})
 
 
 def variants(image: pa.StructArray, texts: Mapping[str, Mapping[int, bytes]] = _NO_TEXTS) -> pa.StructArray:
-    """The images as VARIANT, NULL where there is no image.
+    """Converts images to VARIANT; NULL if there is no image.
 
     Args:
-        image: a struct with one field a column, in the core's Arrow types.
-        texts: column -> row -> the text or bytes that the record has there, where the column's type cannot hold them.
+        image: a struct with one field per column, in the Arrow types of `model.types`.
+        texts: column -> row -> the text or bytes in the record, for values that the column's type cannot hold.
     """
     if not len(image):
         return pa.array([], VARIANT)
@@ -79,7 +79,7 @@ def _names(kind: pa.StructType) -> Iterable[str]:
 
 
 def _order(name: str) -> bytes:
-    """The order in which Java compares texts: Spark finds a field of a large object by a binary search."""
+    """Returns the sort key by which Java compares texts: Spark finds a field of a large object by binary search."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
@@ -103,7 +103,7 @@ def _object(image: pa.StructArray, ids: Mapping[str, int], texts: Mapping[str, M
 
 
 def _values(array: pa.Array, ids: Mapping[str, int]) -> pa.BinaryArray:
-    """The values of one column; none of the result is NULL."""
+    """Encodes the values of one column; the result contains no NULL."""
     kind = array.type
     if pa.types.is_null(kind):
         return pa.repeat(_NULL, len(array))
@@ -141,19 +141,19 @@ def _present(array: pa.Array, ids: Mapping[str, int]) -> pa.BinaryArray:
 
 
 def _fixed(head: bytes, values: np.ndarray) -> pa.BinaryArray:
-    """Each value behind a head."""
+    """Encodes values of fixed size: head, value."""
     body = np.ascontiguousarray(values).view(np.uint8).reshape(len(values), -1)
     return _rows(np.concatenate([np.tile(np.frombuffer(head, np.uint8), (len(values), 1)), body], axis=1))
 
 
 def _variable(head: bytes, array: pa.BinaryArray) -> pa.BinaryArray:
-    """Each value behind a head and its length."""
+    """Encodes values of variable size: head, length, value."""
     lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy().astype("<u4")
     return _joined(_fixed(head, lengths), array)
 
 
 def _rows(matrix: np.ndarray) -> pa.BinaryArray:
-    """The rows of a matrix as byte strings."""
+    """Converts the rows of a matrix to byte strings."""
     data = np.ascontiguousarray(matrix).view(np.uint8).reshape(len(matrix), -1)
     kind = pa.binary(data.shape[1])
     return pa.Array.from_buffers(kind, len(data), [None, pa.py_buffer(data)]).cast(pa.binary())

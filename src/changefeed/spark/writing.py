@@ -1,7 +1,7 @@
-"""Turns rows of either shape into changes, and these into records, for `encode` and for the writer of record logs.
+"""Converts rows of changes to records, for `encode` and for the writers of the data source.
 
 Rule 1. A row's position names the topic, partition and offset of its record; without a position, these are the topic of the
-        options, partition 0, and the row's number. Each partition has its own encoder, which writes rows in their order.
+        options, partition 0, and the row's number. Each partition has its own encoder, which keeps the order of rows.
 Rule 2. Columns of a single table have the MySQL types in their metadata, as a read returns them, or those of `types.py`; the key
         is the columns in `keys`, or those marked in the metadata. With all tables, VARIANT contains the types: integers are
         `bigint`, decimals have their digits, texts are `longtext`; a column that is NULL in all rows of a batch has no type.
@@ -42,13 +42,13 @@ Keys = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """A plan to turn rows into records. It is shipped to the tasks.
+    """Plan for converting rows to records. Pickled and sent to the tasks.
 
     Attributes:
         language: the protocol and its options.
-        table: that all rows are of; None for the shape of all tables.
-        topic: for rows without a position.
-        keys: `database.table` -> its key, for the shape of all tables.
+        table: the table of all rows; None for changes of all tables.
+        topic: the topic for rows without a position.
+        keys: `database.table` -> names of its key columns, for changes of all tables.
     """
 
     language: Language
@@ -57,10 +57,10 @@ class WritePlan:
     keys: Keys = field(default_factory=dict)
 
     def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The records for these rows.
+        """Yields the records of these rows.
 
         Raises:
-            UnsupportedError: the protocol has no words for a change, or a row is not a change.
+            UnsupportedError: the protocol cannot represent a change, or a row is not a change.
         """
         encoders: dict[tuple[str, int], Encoder] = {}
         numbers = count()
@@ -75,7 +75,7 @@ class WritePlan:
                 yield in_partition(one.finish(), partition)
 
     def changes(self, rows: pa.RecordBatch) -> Decoded:
-        """The changes that rows show, which have their places."""
+        """Converts rows, with positions in columns of their own, to changes."""
         _check_ops(rows, self._prefix)
         if self.table is None:
             return from_variants(rows, self.keys)
@@ -95,7 +95,7 @@ class WritePlan:
         return "" if self.table is None else "_"
 
     def _placed(self, batch: pa.RecordBatch, numbers: Iterator[int]) -> pa.RecordBatch:
-        """The rows with topic, partition, offset and index as columns of their own."""
+        """Returns the rows with topic, partition, offset and index as columns of their own."""
         name = f"{self._prefix}position"
         if name in batch.schema.names:
             position = batch.column(name)
@@ -111,10 +111,10 @@ class WritePlan:
 
 
 def writing(language: Language, table: str | None, schema: StructType, topic: str, keys: Keys) -> WritePlan:
-    """The plan for rows with these columns.
+    """Returns the plan for rows with these columns.
 
     Raises:
-        ConfigError: the columns are of neither shape, or an option sends rows to other partitions.
+        ConfigError: the columns are not those of changes, or an option sends rows to other partitions.
     """
     options = protocol(language.name).read_options(language.options)
     if options.dispatches:

@@ -77,5 +77,5 @@ def _unquoted(match: re.Match[str]) -> bytes:
             return bytes([int(value, 8)])
     code = int(value, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise SchemaError(f"escaped text has no rune {match[0]}")
+        raise SchemaError(f"escaped text has an invalid escape {match[0]}")
     return chr(code).encode()

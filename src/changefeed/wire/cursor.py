@@ -61,7 +61,9 @@ class Cursor:
             ProtocolError: reason `trailing-bytes`: bytes are left.
         """
         if self.left:
-            raise ProtocolError(f"{self.what} goes on for {_bytes(self.left)}", reason="trailing-bytes", byte=self.at)
+            raise ProtocolError(
+                f"{self.what} continues after its end for {_bytes(self.left)}", reason="trailing-bytes", byte=self.at
+            )
 
 
 def _bytes(count: int) -> str:

@@ -50,7 +50,7 @@ def test_a_table_without_a_database_is_refused_unless_the_event_names_one() -> N
     with pytest.raises(UnsupportedError) as caught:
         parse("TRUNCATE t", None)
     assert str(caught.value) == (
-        "DDL that cannot be read: table t is named without its database, found 't' at character 9 of 'TRUNCATE t'"
+        "DDL that cannot be read: table t is named without a database, found 't' at character 9 of 'TRUNCATE t'"
     )
 
 

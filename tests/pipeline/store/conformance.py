@@ -337,7 +337,7 @@ class Conformance:
                 with pytest.raises(FencedError) as caught:
                     deed()
                 assert str(caught.value).endswith(
-                    "epoch 2 of pipeline shop has taken over; this run is epoch 1 and stops. Is the same pipeline started "
+                    "epoch 2 of pipeline shop has taken over; this run is epoch 1 and stops. Was the same pipeline started "
                     "twice?"
                 )
         assert not newer.is_fenced()

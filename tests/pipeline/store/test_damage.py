@@ -199,7 +199,7 @@ def test_a_ledger_of_another_kind_is_refused(tmp_path: Path) -> None:
         with pytest.raises(SinkError) as caught:
             refused()
         assert str(caught.value) == (
-            f"{place.path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, "
+            f"{place.path} is the ledger of a changefeed from before the first release, a Delta table: delete it, "
             "and rebuild all tables: changefeed repair --rebuild --all"
         )
     assert sorted(path.name for path in place.path.iterdir()) == ["_delta_log"]

@@ -96,7 +96,9 @@ def test_a_write_that_failed_and_landed_stops_the_run(place: Files, monkeypatch:
     with pytest.raises(SinkError, match="the connection was reset"):
         store.finish(state(3))
     monkeypatch.undo()
-    with pytest.raises(SinkError, match=r"a write that failed before has landed\. Run again") as caught:
+    with pytest.raises(
+        SinkError, match=r"a write that was reported as failed has succeeded after all\. Run again"
+    ) as caught:
         store.finish(state(3))
     assert caught.value.transient
     check(place, 3)
@@ -165,8 +167,8 @@ def test_a_file_system_without_hard_links_is_named_in_the_error(place: Files, mo
     with pytest.raises(SinkError) as caught:
         claimed(place)
     assert str(caught.value) == (
-        f"{place.path}: this file system has no hard links (Operation not permitted), by which a run is kept from writing over "
-        "another's: choose a sink.path on another one"
+        f"{place.path}: this file system has no hard links (Operation not permitted), without which two runs could "
+        "overwrite each other's files: choose a sink.path on another file system"
     )
 
 

@@ -141,7 +141,7 @@ def test_values_that_the_type_cannot_hold_are_kept_verbatim(text: str, kind: str
         (row([{"e": "red"}], types={"e": "enum"}), "'red' is not the number of a member of enum - at `data[0].e`"),
         (row(None), "message of type INSERT has no rows - at `data`"),
         (row([{"id": "1"}], [{}]), "message of type INSERT has old rows - at `old`"),
-        (row([{"id": "1"}], [{}, {}], kind="UPDATE"), "message has 1 rows and 2 old ones - at `old`"),
+        (row([{"id": "1"}], [{}, {}], kind="UPDATE"), "message has 1 rows and 2 old rows - at `old`"),
         (row([{"id": "1"}], table=""), "row without a database or a table"),
         (row([{"id": "1"}], _tidb={}), "extension of a row has no commitTs - at `_tidb`"),
         (

@@ -156,7 +156,7 @@ def test_an_unknown_schema_is_dead_with_its_id() -> None:
 def test_writing_avro_without_a_registry_is_refused() -> None:
     with pytest.raises(ConfigError) as caught:
         encode(one_insert(), converter="avro")
-    assert str(caught.value) == 'option "schema-registry" is not set, and records are to be Avro'
+    assert str(caught.value) == 'Avro records need a schema registry: set option "schema-registry"'
 
 
 def test_a_name_that_avro_does_not_have_is_refused() -> None:

@@ -93,7 +93,7 @@ def test_a_value_is_converted_to_its_declared_type(
         ("varchar", "decimal(10,2)", "12.50", {}, SchemaError,
          "'12.50' is not base64 of a decimal; is \"decimal.handling.mode\" right?"),
         ("varchar", "decimal(10,0)", "1234", {}, SchemaError,
-         "'1234' is a number, or base64 of -2658824; is \"decimal.handling.mode\" right?"),
+         "'1234' is ambiguous: a number, or base64 of -2658824; is \"decimal.handling.mode\" right?"),
         ("varchar", "decimal(10,2)", "SZYC0g==", {"decimal.handling.mode": "string"}, SchemaError,
          "'SZYC0g==' is not a decimal; is \"decimal.handling.mode\" right?"),
         ("varchar", "bigint unsigned", "AA==", {}, SchemaError,

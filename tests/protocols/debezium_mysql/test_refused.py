@@ -59,7 +59,7 @@ SCHEMA = '{"schema":{"type":"struct","fields":[{"type":"int8","field":"a"}]},"pa
             value(source=SOURCE.replace("1795248239121318,", "9" * 18 + ",")),
             "the time lies outside of the years 1 to 9999 - at `source` (srv1.inv.t:0:41)",
         ),
-        (None, (SCHEMA % '{"b":1}').encode(), "value has 'a' in its schema only (srv1.inv.t:0:41)"),
+        (None, (SCHEMA % '{"b":1}').encode(), "value has 'a' only in its schema (srv1.inv.t:0:41)"),
         (None, b'{"schema":{"type":"odd"},"payload":{}}', "schema has no known type - at `schema` (srv1.inv.t:0:41)"),
         (None, with_schema(schema("int16"), "40000"), "40000 is not an int16 - at `after.v` (srv1.inv.t:0:41)"),
         (None, with_schema(schema("int32"), "1.0"), "1.0 is not an int32 - at `after.v` (srv1.inv.t:0:41)"),

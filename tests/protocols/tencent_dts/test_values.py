@@ -132,11 +132,11 @@ def test_a_value_is_read_and_written_as_it_came(original: str, data: dict[str, A
         ("int", number(3, "one"), "'one' is not an integer"),
         ("int", number(3, ""), "'' is not an integer"),
         ("int", number(3, "9" * 41), f"'{'9' * 41}' is not an integer"),
-        ("int", number(3, "9" * 5000), "a number of 5000 characters"),
+        ("int", number(3, "9" * 5000), "a number has 5000 characters, expected at most 1100"),
         ("float", number(9, "1,5"), "'1,5' is not a number"),
         ("decimal(5,2)", number(12, "NaN"), "'NaN' is not a decimal"),
-        ("int", {"dataType": 3, "bv": b"5"}, "a value of data type 3 in bv"),
-        ("varchar(9)", {"dataType": 13, "sv": "5"}, "a value of data type 13 in sv"),
+        ("int", {"dataType": 3, "bv": b"5"}, "a value of data type 3 is in the wrong field, bv"),
+        ("varchar(9)", {"dataType": 13, "sv": "5"}, "a value of data type 13 is in the wrong field, sv"),
     ],
 )
 def test_a_wrong_value_is_refused(original: str, data: dict[str, Any], error: str) -> None:
@@ -150,13 +150,16 @@ def test_a_wrong_value_is_refused(original: str, data: dict[str, Any], error: st
     [
         (dml([ID], {"newColumns": [number(3, "1")] * 2}), "newColumns has 2 values for 1 columns"),
         (dml([ID], {"oldColumns": [number(3, "1")]}), "a row without newColumns"),
-        (dml([ID], {"newColumns": [number(3, "1")], "oldColumns": [NIL]}), "rows of this kind have no oldColumns"),
+        (
+            dml([ID], {"newColumns": [number(3, "1")], "oldColumns": [NIL]}),
+            "a row of this operation must not have oldColumns",
+        ),
         (dml([ID], {"newColumns": [number(3, "1")]}, op=1), "a row without oldColumns"),
         (dml([ID], {"newColumns": [number(3, "1")]}, op=7), "DML type 7 is unknown"),
-        (dml([ID, ID], {"newColumns": [NIL, NIL]}), "column 'id' stands twice"),
+        (dml([ID, ID], {"newColumns": [NIL, NIL]}), "column 'id' occurs twice"),
         (
             dml([("v", "?", False)], {"oldColumns": [number(3, "1")], "newColumns": [string(b"1")]}, op=1),
-            "data type 3 beside (13, 'utf8'): the two images contradict each other - at `old.v`",
+            "data type 3 in one image, (13, 'utf8') in the other: they contradict each other - at `old.v`",
         ),
     ],
 )

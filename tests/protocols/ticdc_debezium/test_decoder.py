@@ -94,10 +94,10 @@ def described(text: str, image: str) -> dict[str, Any]:
             "after is null, expected an object - at `payload.after` (shop:0:7)",
         ),
         (record(WHOLE.replace('{"id":1}', "{}")), "row has no columns - at `payload.after` (shop:0:7)"),
-        (record(WHOLE, '{"payload":{"id":2}}'), "key has 2, the row 1 - at `key.id` (shop:0:7)"),
+        (record(WHOLE, '{"payload":{"id":2}}'), "key has 2, but the row has 1 - at `key.id` (shop:0:7)"),
         (
             record(document(insert('{"id":1}'), row_schema(ID)), document('{"id":1}', '{"type":"struct","fields":[]}')),
-            "key has the columns 'id', its schema none (shop:0:7)",
+            "key has the columns 'id', but its schema has none (shop:0:7)",
         ),
         (
             record(document(insert('{"id":1,"b":2}'), row_schema(ID))),
@@ -105,7 +105,7 @@ def described(text: str, image: str) -> dict[str, Any]:
         ),
         (
             record(document(insert('{"id":1}'), '{"type":"struct","fields":[]}')),
-            "schema has not the fields before and after - at `schema.fields` (shop:0:7)",
+            "schema lacks the fields before and after - at `schema.fields` (shop:0:7)",
         ),
         (
             record(document(insert('{"id":1}'), '{"type":"map"}')),

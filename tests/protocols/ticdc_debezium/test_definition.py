@@ -111,7 +111,7 @@ def test_a_value_is_converted_to_its_declared_type(inferred: str, defined: str, 
         ("double", "decimal(3,2)", 123.5, IrregularError, "'123.50' does not fit decimal(3,2)"),
         ("time(6)", "time(1)", "00:00:01.550000", IrregularError, "'00:00:01.550000' has more than 1 fraction digits"),
         ("text", "varbinary(9)", "AAE", SchemaError, "'AAE' is not base64"),
-        ("text", "int", "x", SchemaError, "'x' is not a int"),  # prose: the decoder's message
+        ("text", "int", "x", SchemaError, "'x' is not an int"),  # prose: the decoder's message
         ("bigint", "tinyint", 128, SchemaError, "128 is not a tinyint"),
     ],
 )

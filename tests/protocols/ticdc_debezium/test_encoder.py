@@ -171,7 +171,7 @@ def test_values_that_a_type_cannot_hold(kind: str, kept: bytes, nullable: bool, 
         ),
         (
             one(shape(), "update", before={"id": 1}),
-            "ticdc-debezium has no words for an update with these images (update of shop.t at shop:0:7)",
+            "ticdc-debezium cannot represent an update with these images (update of shop.t at shop:0:7)",
         ),
         (
             one(shape(), commit_ts=None, commit_time=None),

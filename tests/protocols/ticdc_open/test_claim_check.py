@@ -53,7 +53,7 @@ def test_without_a_store_the_dead_letter_names_the_option() -> None:
     "held, message",
     [
         (None, f"claim-check file {NAME} is not in the store"),
-        (b"{}", f"claim-check file {NAME}: content has not exactly the texts key and value"),
+        (b"{}", f"claim-check file {NAME}: content must have exactly the members key and value, both strings"),
         (b"nonsense", f"claim-check file {NAME}: content is not JSON: expecting value"),
         (b'{"key":"!","value":""}', f"claim-check file {NAME}: '!' is not base64"),
         (file((key(), BIG))[:-9] + b'"}', f"claim-check file {NAME}: "),

@@ -17,7 +17,7 @@ def test_a_column_that_occurs_twice_is_a_dead_letter(kernel: str) -> None:
     good, bad = record((key(), insert(INT % 1))), record((key(), insert(INT % 1, INT % 1)))
     changes = both.decode(record_batch([good, good, good, bad, good]))
     assert [letter.error for letter in changes.dead] == [
-        "ticdc-open: 'a' stands twice - at `u` at byte 8 (orders:3:118204)"
+        "ticdc-open: 'a' occurs twice - at `u` at byte 8 (orders:3:118204)"
     ]
     assert sum(map(len, changes.tables)) == 4
 
@@ -25,12 +25,12 @@ def test_a_column_that_occurs_twice_is_a_dead_letter(kernel: str) -> None:
 @pytest.mark.parametrize(
     "value, where",
     [
-        (f'{{"u":{{{ID},{ID}}}}}', "'id' stands twice - at `u`"),
-        (f'{{"d":{{{ID},{ID}}}}}', "'id' stands twice - at `d`"),
-        (f'{{"u":{{{ID}}},"p":{{{ID},{ID}}}}}', "'id' stands twice - at `p`"),
-        (f'{{"u":{{{ID}}},"u":{{{ID}}}}}', "'u' stands twice in the row"),
-        ('{"u":{"id":{"t":3,"t":3,"h":true,"f":11,"v":1}}}', "'t' stands twice - at `u.id`"),
-        ('{"u":{"id":{"t":3,"h":true,"f":11,"v":1,"v":2}}}', "'v' stands twice - at `u.id`"),
+        (f'{{"u":{{{ID},{ID}}}}}', "'id' occurs twice - at `u`"),
+        (f'{{"d":{{{ID},{ID}}}}}', "'id' occurs twice - at `d`"),
+        (f'{{"u":{{{ID}}},"p":{{{ID},{ID}}}}}', "'id' occurs twice - at `p`"),
+        (f'{{"u":{{{ID}}},"u":{{{ID}}}}}', "'u' occurs twice in the row"),
+        ('{"u":{"id":{"t":3,"t":3,"h":true,"f":11,"v":1}}}', "'t' occurs twice - at `u.id`"),
+        ('{"u":{"id":{"t":3,"h":true,"f":11,"v":1,"v":2}}}', "'v' occurs twice - at `u.id`"),
     ],
 )
 def test_a_double_is_named(value: str, where: str) -> None:
@@ -43,4 +43,4 @@ def test_a_key_may_have_ohk_twice_and_nothing_else() -> None:
     assert decode(record((twice, insert()))).dead == []
     other = f'{{"ts":{TS},"scm":"shop","tbl":"t","tbl":"u","t":1}}'.encode()
     (letter,) = decode(record((other, insert()))).dead
-    assert letter.error == "ticdc-open: 'tbl' stands twice in the event key at byte 16 (orders:3:118204)"
+    assert letter.error == "ticdc-open: 'tbl' occurs twice in the event key at byte 16 (orders:3:118204)"

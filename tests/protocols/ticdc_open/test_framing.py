@@ -46,8 +46,14 @@ def test_a_short_value_names_message_byte_and_record() -> None:
             "bad-length",
             0,
         ),
-        (join([(b"a", b"")])[0], bytes(8) + b"x", "value goes on for 1 byte after message 1 of 1", "trailing-bytes", 8),
-        (join([])[0], b"xy", "value goes on for 2 bytes with message 0 of 0", "trailing-bytes", 0),
+        (
+            join([(b"a", b"")])[0],
+            bytes(8) + b"x",
+            "value continues after its end for 1 byte after message 1 of 1",
+            "trailing-bytes",
+            8,
+        ),
+        (join([])[0], b"xy", "value continues after its end for 2 bytes with message 0 of 0", "trailing-bytes", 0),
     ],
 )
 def test_lengths_that_do_not_add_up(
@@ -70,7 +76,7 @@ def test_one_bad_message_leaves_the_others() -> None:
     (letter,) = changes.dead
     at = 8 + len(insert()) + 8
     assert letter.error == (
-        "ticdc-open: 'x' is not a int - at `u.id.v` in message 2 of 3 "  # prose: the decoder's message
+        "ticdc-open: 'x' is not an int - at `u.id.v` in message 2 of 3 "  # prose: the decoder's message
         f"at byte {at} (orders:3:118204)"
     )
     assert (letter.place.index, letter.byte, letter.reason) == (1, at, "schema")

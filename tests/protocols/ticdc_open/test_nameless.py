@@ -30,8 +30,8 @@ def test_a_value_of_one_of_two_columns_is_kept_and_written_again(value: str) -> 
     [
         (3, '{"t":3,"f":61e4005,"v":-5}', "61e4005 is not a valid f of a column - at `nameless`"),
         (3, '{"t":3.5,"f":65,"v":-5}', "3.5 is not a valid t of a column - at `nameless`"),
-        (3, '{"t":3,"f":65,"v":1e400}', "1e400 is not a int - at `p.nameless.v`"),  # prose: the decoder's message
-        (3, '{"t":3,"f":65,"v":[1]}', "['1'] is not a int - at `p.nameless.v`"),  # prose: the decoder's message
+        (3, '{"t":3,"f":65,"v":1e400}', "1e400 is not an int - at `p.nameless.v`"),  # prose: the decoder's message
+        (3, '{"t":3,"f":65,"v":[1]}', "['1'] is not an int - at `p.nameless.v`"),  # prose: the decoder's message
         (5, '{"t":5,"f":65,"v":1e400}', "1e400 is not a double - at `p.nameless.v`"),
         (4, '{"t":4,"f":65,"v":1e39}', "1e39 is not a float - at `p.nameless.v`"),
     ],

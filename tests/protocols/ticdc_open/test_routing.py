@@ -125,6 +125,6 @@ def test_an_unknown_partition_rule_is_the_default_with_a_warning(caplog: pytest.
     with caplog.at_level(logging.WARNING):
         places(inserted("shop", "t"), dispatchers=[{"matcher": ["a.*"], "partition": "tables"}], partition_num=3)
     assert caplog.messages == [
-        "dispatchers: rule of a.*: partition tables is unknown, so it is `default`. Known: default, table, ts, index-value, "
+        "dispatchers: rule of a.*: partition tables is unknown, `default` is used. Known: default, table, ts, index-value, "
         "columns"
     ]

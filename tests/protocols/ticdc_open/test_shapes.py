@@ -39,7 +39,7 @@ def test_images_of_one_row_have_the_same_digits() -> None:
     image = "{" + ID + ',"a":{"t":12,"f":65,"v":"%s"}}'
     value = f'{{"u":{image % DAY},"p":{image % (DAY + ".5")}}}'.encode()
     assert errors(decode(record((key(), value)))) == [
-        "ticdc-open: a has 0 fraction digits in `u`, 1 in `p` at byte 8 (orders:3:118204)"
+        "ticdc-open: a has 0 fraction digits in `u`, but 1 in `p` at byte 8 (orders:3:118204)"
     ]
 
 
@@ -72,5 +72,5 @@ def test_the_table_of_shapes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 def test_an_update_whose_columns_change_type_is_refused() -> None:
     value = b'{"u":{"a":{"t":3,"f":65,"v":1}},"p":{"a":{"t":15,"f":64,"v":"x"}}}'
     assert errors(decode(record((key(), value)))) == [
-        "ticdc-open: a is int in `u`, varchar in `p` at byte 8 (orders:3:118204)"
+        "ticdc-open: a is int in `u`, but varchar in `p` at byte 8 (orders:3:118204)"
     ]

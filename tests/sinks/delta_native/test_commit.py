@@ -68,7 +68,7 @@ def test_only_one_of_two_commits_at_once_succeeds(path: str) -> None:
     a, b = opened(path), opened(path)
     first, second = rows(a, 1), rows(b, 2)
     assert commit(a, [first], WriteId(2, 1, 1), "{}") == 1
-    with pytest.raises(SinkError, match="version 1 was committed by somebody else") as caught:
+    with pytest.raises(SinkError, match="version 1 was committed by another writer") as caught:
         commit(b, [second], WriteId(2, 1, 2), "{}")
     assert caught.value.transient
     assert ids(path) == [1]
@@ -125,7 +125,7 @@ def test_a_commit_of_another_application_in_between_is_enough(path: str) -> None
     at = opened(path)
     written = rows(at, 1)
     write_deltalake(path, pa.table({"id": [7], "v": ["theirs"]}), mode="append")
-    with pytest.raises(SinkError, match="committed by somebody else") as caught:
+    with pytest.raises(SinkError, match="committed by another writer") as caught:
         commit(at, [written], WriteId(1, 1, 1), "{}")
     assert caught.value.transient
     assert ids(path) == [7]

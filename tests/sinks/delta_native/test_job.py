@@ -113,7 +113,7 @@ def test_chunks_outside_the_window_are_not_read_in_this_process(tmp_path: Path) 
 def test_a_damaged_file_of_the_pending_store_is_named(tmp_path: Path) -> None:
     lake = Lake(None, tmp_path, 1)
     (tmp_path / "part-0.parquet").write_bytes(b"PAR1")
-    with pytest.raises(SinkError, match="changes that wait to be applied cannot be read"):
+    with pytest.raises(SinkError, match="pending changes cannot be read"):
         write_here([str(tmp_path / "part-0.parquet")], lake.writes())
 
 
@@ -149,7 +149,7 @@ def test_a_damaged_file_that_a_task_reads_is_an_error(spark: SparkSession, tmp_p
     lake = Lake(spark, tmp_path, 1)
     files = lake.files(20)
     Path(files.paths[1]).write_bytes(b"PAR1")
-    with pytest.raises(Exception, match="changes that wait to be applied cannot be read"):
+    with pytest.raises(Exception, match="pending changes cannot be read"):
         write_all(files, lake.writes(), 2)
 
 

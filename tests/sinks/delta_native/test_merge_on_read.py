@@ -238,7 +238,7 @@ def test_only_one_of_two_commits_at_once_succeeds(path: Path, history: History) 
     chunks = payloads(history.step(5))
     done = [write_item(item(at, history.table, marks=True), chunks) for at in (a, b)]
     assert commit(a, [done[0]], WriteId(2, 1, 1), "{}", merges_on_read=True) == 2
-    with pytest.raises(SinkError, match="version 2 was committed by somebody else") as caught:
+    with pytest.raises(SinkError, match="version 2 was committed by another writer") as caught:
         commit(b, [done[1]], WriteId(2, 1, 2), "{}", merges_on_read=True)
     assert caught.value.transient
     same_rows(path, history)

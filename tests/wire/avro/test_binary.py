@@ -115,10 +115,10 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         ("bytes", "feffffffffffffffff01", "value ends 9223372036854775807 bytes early", "truncated", 10),
         (["null", "int"], "04", "union has 2 branches, but the value has number 2", "schema", 0),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "02", "E has 1 symbols, but the value has number 1", "schema", 0),
-        ({"type": "array", "items": "int"}, "fe0f00", "value ends before its 1023 items", "truncated", 2),
-        ({"type": "array", "items": "int"}, "01040200", "value has a block of another size", "bad-length", 1),
+        ({"type": "array", "items": "int"}, "fe0f00", "value ends before all of its 1023 items", "truncated", 2),
+        ({"type": "array", "items": "int"}, "01040200", "value has a block with a wrong size", "bad-length", 1),
         ({"type": "map", "values": "int"}, "0402610202610400", "map has 'a' twice", "schema", 4),
-        ("int", "0200", "value goes on for 1 byte", "trailing-bytes", 1),
+        ("int", "0200", "value continues after its end for 1 byte", "trailing-bytes", 1),
         (
             {"type": "record", "name": "R", "fields": [{"name": "a", "type": {"type": "record", "name": "S", "fields": [
                 {"name": "b", "type": "boolean"}]}}]},

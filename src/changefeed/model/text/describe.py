@@ -1,4 +1,4 @@
-"""Events for people: one line each, what changed first, where it lies last.
+"""Describes events for people, one line each: op and table, the changed columns, then the position.
 
     insert shop.orders {id: 7}  qty: 2, note: "new"  at orders:0:118203
     update shop.orders {id: 7}  qty: 2 → 3  at orders:0:118204
@@ -8,7 +8,7 @@
     resolved 463267589883154927  at orders:0:118208
     dead_letter truncated  ticdc-open: value ends 7 bytes early … (orders:0:118209)
 
-Long values are cut, and nothing that a terminal would obey gets out: what is not printable is escaped.
+Long values are cut. Characters that are not printable are escaped, so that no value can control the terminal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONGEST = 60
 
 
 def describe(event: Mapping[str, Any]) -> str:
-    """One line for people.
+    """Returns the line for an event.
 
     Args:
         event: a line of the canonical text, as JSON reads it.
@@ -52,7 +52,7 @@ def _row(event: Mapping[str, Any]) -> str:
 
 
 def _differences(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """Only what the before image has can be seen to differ; a column that it lacks is taken as unchanged."""
+    """Describes the columns that differ between two images; a column that the before image lacks counts as unchanged."""
     return {n: f"{v} → {new.get(n, '(absent)')}" for n, v in old.items() if v != new.get(n)}
 
 

@@ -1,7 +1,7 @@
-"""The keys of every line, as msgspec reads them, and the words for what is wrong with one.
+"""The keys of every kind of line, as msgspec reads them, and the error messages for invalid lines.
 
-`origin` and `wire` stay the very text that stands there, so that they go out as they came in. msgspec refuses lone
-surrogates, which our text uses for bytes that are not UTF-8: such a line, and no other, is read by `json`.
+`origin` and `wire` are kept as text, so that they are written unchanged. msgspec refuses lone surrogates, which the
+canonical text uses for bytes that are not UTF-8: only such lines are read by `json`.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ _decode: Callable[[str | bytes], AnyForm] = msgspec.json.Decoder(AnyForm).decode
 
 
 class LinePlace:
-    """The place of a line, with which messages begin."""
+    """The name of a text and the number of a line: error messages begin with them."""
 
     __slots__ = ("name", "number")
 
@@ -153,16 +153,16 @@ class LinePlace:
         self.number = number
 
     def error(self, message: str, path: str | None = None, *, number: int | None = None) -> SchemaError:
-        """The error for this line, or for the line `number`; `path` is the place in it, as `$.after.qty`."""
+        """Returns the error for this line, or for line `number`; `path` is the place in it, such as `$.after.qty`."""
         at = "" if path is None else f" - at `{path}`"
         return SchemaError(f"{self.name}:{number or self.number}: {message}{at}")
 
 
 def raw_text(raw: msgspec.Raw, place: LinePlace, path: str, number: int | None = None) -> str:
-    """The text of `origin` or `wire`, which msgspec has not looked into.
+    """Returns the text of `origin` or `wire`, which msgspec has not parsed.
 
     Raises:
-        SchemaError: it is not UTF-8.
+        SchemaError: the text is not UTF-8.
     """
     try:
         return bytes(raw).decode()
@@ -171,10 +171,10 @@ def raw_text(raw: msgspec.Raw, place: LinePlace, path: str, number: int | None =
 
 
 def read_form(line: str | bytes, place: LinePlace) -> AnyForm:
-    """The content of the line, its keys and their types checked.
+    """Parses a line, and checks its keys and their types.
 
     Raises:
-        SchemaError: it is not a JSON object, or not an event; the message has the place.
+        SchemaError: the line is not a JSON object, or not an event; the message shows the place.
     """
     try:
         return _decode(line)
@@ -207,7 +207,7 @@ def _read_surrogates(line: str | bytes, place: LinePlace) -> AnyForm | None:
 
 
 def _explain(message: str, line: str | bytes) -> str:
-    """The message, with the nearest known name where a key or kind is unknown."""
+    """Completes msgspec's message: if a key or kind is unknown, adds the nearest known name."""
     if message.startswith("Invalid value") and message.endswith("`$.kind`"):
         return f"{message}. Known kinds: {', '.join(_FORMS)}"
     unknown = _UNKNOWN_KEY.match(message)

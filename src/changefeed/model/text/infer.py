@@ -1,4 +1,4 @@
-"""The shape of rows written by hand: a type for each column from its values.
+"""Infers the shape of rows that were written by hand: the type of each column from its values.
 
     integer                 bigint; bigint unsigned when one is above 2^63-1
     number with a point     double, also where integers stand beside it
@@ -33,10 +33,10 @@ _HINT = "a shape line before the row declares its type"
 
 
 def infer(rows: Iterable[tuple[int, RowForm]], place: LinePlace) -> TableShape:
-    """The shape that all these rows of one table fit; each comes with its line's number.
+    """Returns a shape that fits all of these rows of one table; each row comes with its line number.
 
     Raises:
-        SchemaError: values of a column contradict each other, or all are NULL; the message names line and column.
+        SchemaError: the values of a column have different types, or are all NULL; the message names line and column.
     """
     types: dict[str, tuple[str, int, str]] = {}  # column -> type, the line with the first such value, the path
     names: dict[str, tuple[int, str]] = {}
@@ -61,7 +61,9 @@ def _type(value: Any, place: LinePlace, number: int, path: str) -> str:
     inferred = _OBJECTS.get(frozenset(value)) if isinstance(value, dict) else _SCALARS[type(value)]
     if inferred is None:
         known = ", ".join("{" + ", ".join(sorted(names)) + "}" for names in _OBJECTS)
-        raise place.error(f"no value has the keys {', '.join(value)}; objects here are {known}", path, number=number)
+        raise place.error(
+            f"no type has values with the keys {', '.join(value)}; known objects: {known}", path, number=number
+        )
     if inferred == "bigint" and not -(2**63) <= value < 2**63:
         return "bigint unsigned"
     return inferred
@@ -74,4 +76,4 @@ def _merge(old: tuple[str, int, str] | None, new: tuple[str, int, str], place: L
     for wide in ("double", "bigint unsigned"):
         if wide in pair and pair <= {"bigint", wide}:
             return old if old[0] == wide else new
-    raise place.error(f"a {new[0]}, but line {old[1]} has a {old[0]} there: {_HINT}", new[2], number=new[1])
+    raise place.error(f"type {new[0]} here, {old[0]} in line {old[1]}: {_HINT}", new[2], number=new[1])

@@ -1,8 +1,8 @@
-"""Text to events: lines are checked one by one, then turned into columns a batch at a time.
+"""Reads canonical text: checks lines one by one, then converts them to columns, one batch at a time.
 
-Events whose lines follow each other at one position, with different indexes, are in one record; a batch never ends
-inside a record. Rows of one shape go to one table batch for each set of columns that their images carry, and for each
-number of digits that their commit times have.
+Consecutive events with the same position and different indexes belong to one record, and a record is never split between
+batches. Rows of one shape get a table batch for each set of columns that their images carry, and for each number of
+fraction digits of their commit times.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def parse(
     """Reads the events of JSON lines, in batches.
 
     Args:
-        lines: JSON lines, with or without line feeds, as `lines` writes them or written by hand.
-        name: name of the text in error messages, such as a file's.
+        lines: JSON lines, with or without line feeds, written by `lines` or by hand.
+        name: name of the text in error messages, such as a file name.
         topic: topic of events without a position; their partition is 0, their offset the line's number from 0.
-        batch_events: a batch ends with the record that reaches this number.
+        batch_events: a batch ends with the record that reaches this number of events.
 
     Raises:
-        SchemaError: a line is not an event; the message has name, number and path.
+        SchemaError: a line is not an event; the message has the text's name, the line's number and the path in it.
     """
     reader = _Reader(LinePlace(name), topic)
     for line in lines:
@@ -70,7 +70,7 @@ class _Pending:
 
 
 class _Reader:
-    """The lines so far: shapes by their id, and the events that wait for their batch to be full."""
+    """Collects lines: shapes by their id, and the events of the current batch."""
 
     def __init__(self, place: LinePlace, topic: str) -> None:
         self._here = place
@@ -82,7 +82,7 @@ class _Reader:
         return self._pending.events
 
     def same_record(self, line: str | bytes) -> bool:
-        """Whether the next line continues the record of the last one."""
+        """Whether this line belongs to the same record as the line before it."""
         last = self._pending.last
         if last is None or last.index is None:
             return False
@@ -91,7 +91,7 @@ class _Reader:
         return isinstance(form, ShapeForm) or _continues(last, self._read_place(form, place))
 
     def add(self, line: str | bytes) -> None:
-        """Reads one line."""
+        """Parses one line and adds it to the current batch."""
         self._here.number += 1
         form = read_form(line, self._here)
         if isinstance(form, ShapeForm):
@@ -110,7 +110,7 @@ class _Reader:
             self._pending.control.append(self._control(form, place))
 
     def take(self) -> Decoded:
-        """The events since the last call."""
+        """Returns the current batch, and begins the next one."""
         taken, self._pending = self._pending, _Pending()
         tables = list(taken.shaped.values())
         for rows in taken.by_hand.values():
@@ -168,7 +168,7 @@ class _Reader:
         except ConfigError as error:
             raise line.error(str(error), "$.position") from error
         if place.partition >= 2**31 or place.offset >= 2**63 or (place.index or 0) >= 2**31:
-            raise line.error(f"{form.position!r} has a number too large", "$.position")
+            raise line.error(f"{form.position!r} has a number that is too large", "$.position")
         return place
 
     def _time(self, text: str | None) -> Instant | None:
@@ -219,7 +219,7 @@ def _instant(text: str) -> Instant:
 
 
 def _continues(last: Place, place: Place) -> bool:
-    """Whether the event at `place` lies in the record of the event before it."""
+    """Whether the event at `place` belongs to the same record as the event before it."""
     if last.index is None or place.index is None:
         return False
     return (last.topic, last.partition, last.offset) == (place.topic, place.partition, place.offset)

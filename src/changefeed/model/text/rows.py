@@ -1,4 +1,4 @@
-"""Rows of one table, read from lines, into table batches: column by column, each through its type's reader."""
+"""Converts the rows of one table from lines of text to table batches, column by column."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMS = {"datetime": "2026-01-02 03:04:05", "timestamp": "2026-01-02T03:04:05Z"
 
 
 class Row(NamedTuple):
-    """A row's line, its number, and what has been read of it."""
+    """A row, with the number of its line and the values that have been read."""
 
     number: int
     form: RowForm
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def table_batches(shape: TableShape, rows: list[Row], place: LinePlace) -> Iterator[TableBatch]:
-    """The rows in columns; a batch for each set of columns that the images carry, and each commit time unit.
+    """Returns table batches of the rows: one for each set of columns that images carry, and each unit of commit times.
 
     Raises:
         SchemaError: a value does not fit its column; the message names line and path.
@@ -114,7 +114,7 @@ def _cells(column: Column, values: list[Any], side: str, rows: list[Row], place:
 
 
 def _exact(read: Callable[[Any], Any], t: ColumnType) -> Callable[[Any], Any]:
-    """The reader that also refuses digits that the type does not have, which would be lost, and another zone."""
+    """Wraps a reader so that it also refuses fraction digits that the type would lose, and a zone other than the type's."""
     form = _FORMS[t.name]
     form = f"{form[:19]}.{'0' * t.length}{form[19:]}" if t.length else form
     length, middle, zoned = len(form), form[10], form[-1] == "Z"
@@ -122,14 +122,14 @@ def _exact(read: Callable[[Any], Any], t: ColumnType) -> Callable[[Any], Any]:
     def exactly(value: Any) -> Any:
         ready = read(value)
         if len(value) != length or value[10] != middle or (value[-1] == "Z") != zoned:
-            raise SchemaError(f"{value!r} is not a {t}, whose form is {form!r}")
+            raise SchemaError(f"{value!r} is not {t.with_article}: expected the form {form!r}")
         return ready
 
     return exactly
 
 
 def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], place: LinePlace) -> pa.Array:
-    """The Arrow array; a value that it refuses is an error of its line."""
+    """Builds the Arrow array of a column; a value that Arrow refuses becomes an error that names its line."""
     foreign = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)
     try:
         return pa.array(values, kind)
@@ -138,7 +138,7 @@ def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], pla
             try:
                 pa.array([value], kind)
             except foreign as error:
-                raise place.error(f"{value!r} is not a {kind}: {error}", path, number=row.number) from error
+                raise place.error(f"{value!r} does not fit {kind}: {error}", path, number=row.number) from error
         raise
 
 

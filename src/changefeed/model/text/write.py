@@ -1,4 +1,4 @@
-"""Events to text. A column becomes JSON fragments, one a cell; a row is a template that the fragments fill."""
+"""Writes events as text. Each column becomes a list of JSON fragments, one per row; a template joins those of a row."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _document = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_na
 
 
 def lines(decoded: Decoded, *, shapes_seen: set[str] | None = None) -> Iterator[str]:
-    """The events as JSON lines without line feeds, in the order of `(record, index)`.
+    """Yields the events as JSON lines without line feeds, in the order of `(record, index)`.
 
     Args:
-        decoded: what a decoder returned.
-        shapes_seen: ids of the shapes that were printed before; new ones are added. None starts with none.
+        decoded: the result of a decoder.
+        shapes_seen: ids of the shapes that have been written before; new ones are added. None if there are none.
     """
     seen = set() if shapes_seen is None else shapes_seen
     events: list[_Line] = []
@@ -51,7 +51,7 @@ def lines(decoded: Decoded, *, shapes_seen: set[str] | None = None) -> Iterator[
 
 
 def shape_line(shape: TableShape) -> str:
-    """The line that describes a shape."""
+    """Returns the line that describes a shape."""
     head = canonical({"kind": "shape", "shape": shape.id, "database": shape.database, "table": shape.table})
     return f'{head[:-1]},"columns":{canonical(shape.described)},"wire":{shape.wire or "null"}}}'
 
@@ -101,7 +101,7 @@ def _image(array: pa.StructArray, columns: tuple[Column, ...]) -> list[str]:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Temporal columns as integers: no date outside of Python's calendar is lost, and no object is made for a cell."""
+    """Converts temporal columns to integers, which also hold dates outside Python's calendar, and are faster."""
     if pa.types.is_timestamp(array.type):
         return array.cast(pa.int64())
     return array.cast(pa.int32()) if pa.types.is_date32(array.type) else array
@@ -109,7 +109,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 @lru_cache(maxsize=4096)
 def cell_writer(t: ColumnType) -> Callable[[Any], str]:
-    """The function ready value -> JSON fragment for this type."""
+    """Returns a function that converts ready values of this type to JSON fragments."""
     if t.name in INTEGERS or t.name in ("bit", "year"):
         return str
     if t.arrow == pa.string():  # the ready form of these is their canonical form
@@ -169,12 +169,12 @@ def _columns(columns: tuple[Column, ...] | None) -> list[dict[str, Any]] | None:
 
 
 def event_line(event: Control | DeadLetter) -> str:
-    """The line of an event that is not a row."""
+    """Returns the line of a control event or a dead letter."""
     return dead_line(event) if isinstance(event, DeadLetter) else control_line(event)
 
 
 def control_line(event: Control) -> str:
-    """The line of a change event that is not a row."""
+    """Returns the line of a control event: schema change, resolved event, transaction mark or heartbeat."""
     time, position, origin = _instant(event.instant), str(event.place), event.origin or None
     shown: dict[str, Any]
     match event:
@@ -194,7 +194,7 @@ def control_line(event: Control) -> str:
 
 
 def dead_line(dead: DeadLetter) -> str:
-    """The line of a dead letter. `sha256` is the value's, so that equal letters are found without comparing bodies."""
+    """Returns the line of a dead letter. `sha256` is the hash of the value, by which equal records can be found."""
     return canonical(
         {
             "kind": "dead_letter",

@@ -182,7 +182,7 @@ def _object(verb: str, tokens: Tokens) -> list[Statement]:
             return [Passed(f"{verb}_{token.raw.lower()}", tokens.text)]
         if token.kind == "end":
             break
-    tokens.fail(f"{verb.upper()} of something unknown", first)
+    tokens.fail(f"{verb.upper()} of an unknown kind of object", first)
 
 
 _READ: dict[str, Callable[[Tokens, str | None], list[Statement]]] = {

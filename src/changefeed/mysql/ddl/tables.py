@@ -16,5 +16,5 @@ def table_name(tokens: Tokens, database: str | None) -> tuple[str, str]:
     if tokens.accept("."):
         return first, tokens.name()
     if not database:
-        tokens.fail(f"table {first} is named without its database", token)
+        tokens.fail(f"table {first} is named without a database", token)
     return database, first

@@ -121,7 +121,9 @@ def _filled(value: Any, path: tuple[str, ...], missing: list[Problem]) -> Any:
 
     def variable(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
-            missing.append(Problem(path, f"the environment has no {match[1]}, which ${{{match[1]}}} stands for"))
+            missing.append(
+                Problem(path, f"${{{match[1]}}} refers to the environment variable {match[1]}, which is not set")
+            )
             return ""
         remember(match[1], os.environ[match[1]])
         return os.environ[match[1]]

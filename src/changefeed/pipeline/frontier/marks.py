@@ -66,24 +66,24 @@ class Marks:
         return until is not None and until == state.mark
 
     def waits(self, state: State) -> bool:
-        """Never: a mark comes, or it does not."""
+        """False: changes wait for resolved events only, never for the source to be idle."""
         return False
 
 
 def named(chunks: Iterable[ChunkInfo], name: str) -> int | None:
-    """The commit_ts of the mark to which the upstream gave this name; None when it was not read yet."""
+    """Returns the commit_ts of the resolved event with this name; None if it has not been read yet."""
     return next((c.max_ts for c in chunks if c.mark == name), None)
 
 
 def name_of(chunks: Iterable[ChunkInfo], commit_ts: int | None) -> str | None:
-    """The name of the mark at this commit_ts; None when it has none."""
+    """Returns the name of the resolved event at this commit_ts; None if it has none."""
     return next((c.mark for c in chunks if c.mark is not None and c.max_ts == commit_ts), None)
 
 
 def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | None) -> int | None:
-    """The commit_ts up to which everything has been read, at most `until`; None when some partition has no mark yet.
+    """Returns the commit_ts up to which everything has been read, at most `until`; None if a partition has no resolved event.
 
-    It never goes back: a new partition without a mark leaves it where it is.
+    The barrier never goes back: a new partition without a resolved event leaves it unchanged.
     """
     known = state.partitions().union(partitions)
     marks = [state.resolved.get(topic, {}).get(partition) for topic, partition in known]
@@ -96,6 +96,6 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
 
 
 def holders(state: State, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The partitions without a mark: each of them alone holds the barrier."""
+    """Returns the partitions without a resolved event: each of them blocks the barrier."""
     known = state.partitions().union(partitions)
     return sorted((topic, p) for topic, p in known if state.resolved.get(topic, {}).get(p) is None)

@@ -1,7 +1,7 @@
-"""Whether a pipeline can run here: `changefeed check`.
+"""Checks whether a pipeline can run on this machine: `changefeed check`.
 
-One function a check, in the order in which a run would meet the trouble. A failed check names what to do; those that
-stand on it are left out. Nothing is left behind, and no Spark is started.
+One function per check, in the order in which a run would meet the problem. A failed check names the fix; checks that
+depend on it are skipped. No files are left behind, and Spark is not started.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FILE_SYSTEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check; `fix` is what to do about it."""
+    """The result of one check; `fix` is what to do if it failed."""
 
     name: str
     status: str
@@ -56,23 +56,23 @@ class Check:
     fix: str | None = None
 
     def lines(self) -> list[str]:
-        """The result as lines of text for people."""
+        """Formats the result as lines of text for people."""
         return [f"{self.status:<5} {self.name:<11} {self.message}", *([f"      → {self.fix}"] if self.fix else [])]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All checks of a pipeline, in their order."""
+    """The results of all checks of a pipeline, in order."""
 
     checks: tuple[Check, ...]
 
     @property
     def ok(self) -> bool:
-        """Whether none of them failed."""
+        """Whether no check failed."""
         return all(check.status != FAIL for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `changefeed check --json`."""
+        """Returns the JSON document of `changefeed check --json`."""
         return {"ok": self.ok, "checks": [asdict(check) for check in self.checks]}
 
     def __str__(self) -> str:
@@ -80,11 +80,11 @@ class CheckReport:
 
 
 def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
-    """Every check of the pipeline that `path` defines, each as soon as it is done.
+    """Runs the checks of a pipeline, and yields the result of each as soon as it is done.
 
     Args:
-        path: the YAML file.
-        records: how many records of the source to decode.
+        path: the YAML file that defines the pipeline.
+        records: maximum number of records of the source to decode.
     """
     try:
         definition = load(path)
@@ -96,7 +96,7 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
 
 
 def checks(definition: Definition, records: int = _RECORDS) -> Iterator[Check]:
-    """The same of a definition that has been read."""
+    """Runs the checks of a definition that has been loaded."""
     for one in _checks(definition, records):
         yield replace(one, message=redact(one.message))
 
@@ -194,7 +194,7 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
 
 
 def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[Check]:
-    """A failed check for tables or files of somebody else where the pipeline would write."""
+    """Yields a failed check if tables or files of another program are where the pipeline would write."""
     choice = definition.source.protocol
     try:
         read = RecordReader(choice.name, choice.options)
@@ -216,7 +216,7 @@ def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[C
 
 
 def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message: str, *, any_change: bool) -> Check:
-    """The likely cause: another protocol, other options, or damage."""
+    """Returns the failed check for a record that cannot be decoded, with the likely cause: protocol, options, or damage."""
     choice = definition.source.protocol
     registry = {name: str(value) for name, value in choice.options.items() if name == "schema-registry"}
     topics = detect(batches, registry)
@@ -240,12 +240,12 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
 
 
 def _stranger(topics: list[DetectedTopic]) -> str | None:
-    """The error for records that no change decodes from: the protocols that they fit, if any."""
+    """Returns the name of an unsupported format that the records seem to be in; None if a protocol fits some of them."""
     return None if any(topic.fits for topic in topics) else next((t.stranger for t in topics if t.stranger), None)
 
 
 def _fitting(topics: list[DetectedTopic], first: str) -> list[str]:
-    """The protocols in which every record of every topic decodes with the default options, `first` before others."""
+    """Returns the protocols that decode every record of every topic with their default options; `first` comes first."""
     whole = [{fit.protocol for fit in topic.fits if fit.decoded == topic.sample} for topic in topics]
     return sorted(set[str].intersection(*whole), key=lambda name: (name != first, name)) if whole else []
 
@@ -285,7 +285,7 @@ def _url(url: str, scheme: str, definition: Definition) -> Check:
 
 
 def _try_folder(folder: Path) -> None:
-    """Writes a file that is gone at once, in the folder or the nearest one above it that exists."""
+    """Creates a file and deletes it again, in the folder or in its nearest parent that exists."""
     there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
     if not there.is_dir():
         raise NotADirectoryError(f"{there} is not a folder")
@@ -293,7 +293,7 @@ def _try_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
-        raise OSError(error.errno, f"{there} takes no new file ({error.strerror})") from error
+        raise OSError(error.errno, f"{there} does not allow new files ({error.strerror})") from error
 
 
 def _try_url(url: str) -> None:

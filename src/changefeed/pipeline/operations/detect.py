@@ -36,11 +36,12 @@ class ProtocolFit:
     """A protocol that a topic's records may be in.
 
     Attributes:
-        why: what was recognized in the first of them.
-        recognized: how many of the sample look like it.
-        decoded: how many of the sample decode; None when that could not be tried.
-        trouble: the first error, or what is asked for before it can be tried.
-        options: the caller's, and those that the records show.
+        protocol: the protocol's name.
+        why: what was recognized in the first record that looks like it.
+        recognized: number of records of the sample that look like it.
+        decoded: number of records of the sample that it decodes; None if decoding could not be tried.
+        trouble: the first error, or what must be set before decoding can be tried; None if there is none.
+        options: the options to decode with: those of the caller, and those that the records show.
     """
 
     protocol: str
@@ -52,19 +53,19 @@ class ProtocolFit:
 
     @property
     def shown(self) -> dict[str, str]:
-        """The options as they can be shown."""
+        """The options, with secrets replaced."""
         return {name: reference(name, value) for name, value in self.options.items()}
 
     @property
     def line(self) -> str:
-        """The line of a pipeline's `source` section, with references to the environment in place of secrets."""
+        """Returns the line for a pipeline's `source` section; secrets become references to environment variables."""
         if not self.options:
             return f"protocol: {self.protocol}"
         pairs = [f"{name}: {_scalar(value)}" for name, value in self.shown.items()]
         return f"protocol: {{{', '.join([f'name: {self.protocol}', *pairs])}}}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `changefeed detect --json`, with references to the environment in place of secrets."""
+        """Returns this part of the JSON of `changefeed detect --json`; secrets become references to the environment."""
         return {
             "protocol": self.protocol,
             "why": self.why,
@@ -78,12 +79,13 @@ class ProtocolFit:
 
 @dataclass(frozen=True, slots=True)
 class DetectedTopic:
-    """The findings for the records of a topic.
+    """The protocols that the records of a topic may be in.
 
     Attributes:
-        sample: how many were looked at.
-        fits: the protocols that recognize some of them, the likeliest first; those that decode none are last.
-        stranger: what else the first of them seems to be.
+        topic: the topic's name.
+        sample: number of records that were examined.
+        fits: the protocols that recognize some of the records, the most likely first; those that decode none are last.
+        stranger: name of an unsupported format that the first record seems to have; None if unknown.
     """
 
     name: str
@@ -93,11 +95,11 @@ class DetectedTopic:
 
     @property
     def best(self) -> ProtocolFit | None:
-        """The likeliest protocol; None when no record decodes in any."""
+        """The most likely protocol; None if no protocol decodes a record."""
         return next((fit for fit in self.fits if fit.decoded != 0), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `changefeed detect --json`."""
+        """Returns the JSON document of `changefeed detect --json`."""
         best = self.best.protocol if self.best else None
         return {
             "topic": self.name,
@@ -109,11 +111,11 @@ class DetectedTopic:
 
 
 def detect(batches: Iterable[pa.RecordBatch], options: Mapping[str, str]) -> list[DetectedTopic]:
-    """The protocol of the first records of each topic.
+    """Finds out which protocol the first records of each topic are in.
 
     Args:
         batches: records with the columns of `model.batch.RECORDS`.
-        options: options for those protocols that have them, as `schema-registry`.
+        options: protocol options such as `schema-registry`; each protocol uses those that it has.
 
     Raises:
         ConfigError: no protocol has an option of that name.
@@ -184,12 +186,12 @@ def _needs_registry(decoded: Decoded, options: Mapping[str, str]) -> bool:
 
 
 def _count(decoded: Decoded, records: int) -> int:
-    """Number of records decoded; records without content, such as tombstones, prove nothing."""
+    """Counts decoded records; records without content, such as tombstones, prove nothing and do not count."""
     return records - len({letter.place.record for letter in decoded.dead}) if decoded.tables or decoded.control else 0
 
 
 def _shown_options(known: Protocol, records: list[Record]) -> dict[str, str]:
-    """The value of each option that most of the records show."""
+    """Returns the options that the records show, each with the value that most of them show."""
     votes: dict[str, Counter[str]] = {}
     for name, value in chain.from_iterable(known.likely(r).items() for r in records) if known.likely else ():
         votes.setdefault(name, Counter())[value] += 1
@@ -202,7 +204,7 @@ def _decode(known: Protocol, sample: pa.RecordBatch, options: Mapping[str, str])
 
 
 def _carried(known: Protocol, options: Mapping[str, str], decoded: Decoded) -> Mapping[str, str]:
-    """Options with which the protocol carries all that the sample has, if its decoder takes that from the records."""
+    """Returns the options with which the protocol carries everything in the sample, if its decoder is self-describing."""
     seen = set(_seen(decoded)) & known.capabilities.carries
 
     def fits(variant: Mapping[str, str]) -> bool:
@@ -225,6 +227,6 @@ def _seen(decoded: Decoded) -> Iterator[str]:
 
 
 def _scalar(value: str) -> str:
-    """The value in YAML: quoted if it would not be a text otherwise; numbers and `true` are accepted either way."""
+    """Formats a value for YAML: quoted if YAML would not read it as text; numbers and `true` are accepted either way."""
     plain = value[:1].isalpha() and value.replace("-", "").replace("_", "").replace(".", "").isalnum()
     return value if plain and value.lower() not in _NO_TEXT else msgspec.json.encode(value).decode()

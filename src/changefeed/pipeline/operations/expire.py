@@ -1,10 +1,10 @@
 """Deletes folders of tables that only old cuts use: `changefeed expire`.
 
-A renamed table starts at a new path and a dropped one stays at its path, for the cuts before. `expire` deletes such folders when
-these cuts are old.
+A renamed table gets a new path, and the folders of renamed and dropped tables stay, because older cuts use them. `expire`
+deletes such folders when these cuts are old enough.
 
-Rule 1. Only paths that the newest state has as written and left are candidates. Nothing else in the sink is touched, nor a
-        folder whose own log does not name the pipeline.
+Rule 1. Only paths that the pipeline has written and no longer uses, according to the newest state, are candidates. Nothing
+        else in the sink is touched, nor a folder whose own log does not name the pipeline.
 Rule 2. A folder may be deleted if the newest cut does not use it, no begun plan names it, and the first cut that no longer used
         it has the required age. So only cuts younger than that age are read; all of them, if folders are deleted, to count the
         cuts that cannot be read any more.
@@ -40,9 +40,9 @@ class Expiry:
     """The result of an expiry.
 
     Attributes:
-        deleted: the paths that are gone now, or would be, below the sink's path.
-        kept: path -> why it stays, of those that the newest cut does not use.
-        cuts: how many cuts cannot be read any more because of it.
+        deleted: the folders that were deleted (with `dry_run`: would be), as paths below the sink's path.
+        kept: path -> why it was kept, for the other folders that the newest cut does not use.
+        cuts: number of cuts that can no longer be read, because they use a deleted folder.
     """
 
     deleted: tuple[str, ...]
@@ -51,11 +51,11 @@ class Expiry:
 
 
 def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> Expiry:
-    """Deletes the folders that only cuts older than `age` pin; with `dry_run`, only returns what it would delete.
+    """Deletes the folders that only cuts older than `age` use; with `dry_run`, only returns what it would delete.
 
     Raises:
-        ConfigError: the pipeline has done no step, or another expiry is at work.
-        SinkError: the ledger cannot be read, or a folder not deleted.
+        ConfigError: the pipeline has not done a step yet, or another `expire` is running.
+        SinkError: the ledger cannot be read, or a folder cannot be deleted.
     """
     ledger = read_ledger(definition)
     notes = Notes(tables_folder(definition), own_folder(definition))
@@ -88,7 +88,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
 
 
 def readable(cut: Cut, gone: Iterable[Gone]) -> bool:
-    """Whether every table of a cut lies where the cut pins it."""
+    """Whether a cut can still be read: none of its tables is in a deleted folder."""
     pinned = cut.paths()
     return not any(cut.step <= one.step and one.path in pinned for one in gone)
 
@@ -98,12 +98,12 @@ def _pinned(latest: Latest) -> set[str]:
 
 
 def _is_gone(path: str, written: WrittenVersion, known: Iterable[Gone]) -> bool:
-    """Whether the pipeline wrote the deleted folder; unknown for a path that a repair has assigned to the ledger."""
+    """Whether a path's folder is gone and was written by the pipeline; unknown if a repair assigned the path to the ledger."""
     return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in known)
 
 
 def _carry_out(notes: Notes, note: Note, ledger: StoreReader) -> tuple[str, ...]:
-    """Deletes what the ledger, asked after the note was written, does not need; returns which that is."""
+    """Reads the ledger again, now that the note is written, and deletes the folders that it does not need; returns them."""
     if not note.settled:
         latest = ledger.latest()
         busy, step = (_busy(latest), latest.step) if latest else (set(), note.step)
@@ -114,12 +114,12 @@ def _carry_out(notes: Notes, note: Note, ledger: StoreReader) -> tuple[str, ...]
 
 
 def _busy(latest: Latest) -> set[str]:
-    """The paths that the newest cut uses, and those of a plan that is not done."""
+    """Returns the paths that the newest cut uses, and those of a plan that is not done."""
     return _pinned(latest) | (paths_of(latest.unfinished) if latest.unfinished else set())
 
 
 def _ended_after(ledger: StoreReader, since: datetime) -> dict[str, datetime]:
-    """Path -> time of the first cut after `since` that does not contain it."""
+    """Returns path -> time of the first cut after `since` that no longer contains it."""
     ended: dict[str, datetime] = {}
     newer: Cut | None = None
     for cut in ledger.history(newest_first=True):

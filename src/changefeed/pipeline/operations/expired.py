@@ -1,10 +1,10 @@
 """Notes of expiries beside the ledger: folders that are being deleted, and folders that were.
 
-    _changefeed/expiring/<name>.json   what one expiry is about to delete; a run that needs one of the folders waits
-    _changefeed/expired/<name>.json    folders that are gone; cuts up to `step` that pin one cannot be read
+    _changefeed/expiring/<name>.json   folders that one expiry is about to delete; a run that needs one of them waits
+    _changefeed/expired/<name>.json    folders that were deleted; cuts up to `step` that use one cannot be read
 
-A command deletes while a pipeline may be running, without Spark, and `status` reads what is gone as it reads the ledger.
-`wait_for_expiry` is the run's side of it.
+`expire` deletes without Spark, also while the pipeline runs; a run waits in `wait_for_expiry`. `status` reads these notes
+together with the ledger.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ _ALIVE = timedelta(hours=1)  # how long an expiry of another machine is believed
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """Folders that one expiry deletes.
+    """A note about the folders that one expiry deletes.
 
     Attributes:
-        name: of its file.
-        at: when it began; host and pid of the process that did.
-        step: of the newest cut then; a later cut that pins one of the paths means another table.
-        paths: of the folders, below the sink's path.
-        settled: the ledger was asked after the note was there: these folders go, and some may be gone.
+        name: name of the note's file.
+        at: when the expiry began.
+        host, pid: host name and process id of the expiry.
+        step: step of the newest cut at that time; a later cut that uses one of the paths means another table.
+        paths: the folders, below the sink's path.
+        settled: the ledger has been read after the note was written: the folders are being deleted, some may be gone.
     """
 
     name: str
@@ -56,7 +57,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = False  # prose: stored under this name
 
     def died(self) -> bool:
-        """Whether its process has ended."""
+        """Whether the process of the expiry has ended."""
         if self.host != socket.gethostname():
             return datetime.now(UTC) - self.at > _ALIVE
         try:
@@ -69,7 +70,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """A folder that is gone since `at`: cuts up to `step` that pin it cannot be read."""
+    """A folder that was deleted at `at`: cuts up to `step` that use it cannot be read."""
 
     path: str
     step: int
@@ -77,25 +78,25 @@ class Gone(msgspec.Struct, frozen=True):
 
 
 def gone(own: str) -> list[Gone]:
-    """Every folder that is gone, or about to go; `own` is the pipeline's own folder.
+    """Returns every folder that is deleted or about to be deleted; `own` is the pipeline's own folder.
 
     Raises:
-        SinkError: they cannot be read.
+        SinkError: the notes cannot be read.
     """
     return _distinct(_files(f"{own}/expired", list[Gone]))
 
 
 def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, state: State) -> None:
-    """Lets `changefeed expire` end before a path is used that the tables do not use; see rule 3 of `expire.py`.
+    """Waits until `changefeed expire` ends, if a plan needs a path that the tables do not use; see rule 3 of `expire.py`.
 
     Args:
         definition: the pipeline.
-        spark: a session that can read its sink.
-        plan: that is begun, and is about to be carried out.
-        state: before it.
+        spark: a session that can read the pipeline's sink.
+        plan: the begun plan, which is about to be carried out.
+        state: the state before the plan.
 
     Raises:
-        SinkError: it does not end.
+        SinkError: `expire` does not end.
     """
     if paths_of(plan) <= {table.path for table in state.tables.values()}:
         return
@@ -104,7 +105,7 @@ def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, sta
     while files.exists(folder) and len(files.listStatus(folder)):
         if time.monotonic() > until:
             raise SinkError(
-                f"{folder}: `changefeed expire` is deleting folders, or died at it. Run it again, and then this",
+                f"{folder}: `changefeed expire` is deleting folders, or was interrupted. Run it again, then run this again",
                 transient=True,
             )
         time.sleep(0.2)
@@ -112,10 +113,10 @@ def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, sta
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The open notes of one pipeline, and the deleting that they are about.
+    """Writes the notes of one pipeline's expiries, and deletes the folders that they name.
 
     Attributes:
-        root: the sink's path, where the folders lie.
+        root: the sink's path, which contains the folders.
         own: the pipeline's own folder.
     """
 
@@ -123,22 +124,22 @@ class Notes:
     own: str
 
     def left_behind(self) -> list[Note]:
-        """Finishes what an interrupted expiry began.
+        """Finishes an interrupted expiry.
 
         Raises:
-            ConfigError: one is still at work.
+            ConfigError: another expiry is still running.
         """
         notes = list(self._open())
         for note in notes:
             if not note.died():
                 raise ConfigError(
-                    f"another `changefeed expire` has been at work since {note.at:%Y-%m-%d %H:%M:%S}Z (process {note.pid} "
+                    f"another `changefeed expire` has been running since {note.at:%Y-%m-%d %H:%M:%S}Z (process {note.pid} "
                     f"on {note.host}): wait for it. One on another machine that died is taken over after an hour"
                 )
         return notes
 
     def begin(self, step: int, paths: tuple[str, ...]) -> Note:
-        """Writes down what will go."""
+        """Writes a note that names the folders that will be deleted."""
         note = Note(
             name=uuid.uuid4().hex,
             at=datetime.now(UTC),
@@ -151,7 +152,7 @@ class Notes:
         return note
 
     def carry_out(self, note: Note) -> None:
-        """Writes down that the folders are gone, and deletes them, each log first: no half of a table can be read.
+        """Records that the folders are gone, and deletes them. Each table's log goes first, so no partial table can be read.
 
         Raises:
             SinkError: a folder cannot be deleted; the note stays open.
@@ -174,7 +175,7 @@ class Notes:
         yield from _files(f"{self.own}/expiring", Note).values()
 
     def _add(self, note: Note) -> None:
-        """Adds the note's folders to those that are gone, which are one file most of the time."""
+        """Adds the note's folders to the file of deleted folders (usually a single file)."""
         before = _files(f"{self.own}/expired", list[Gone])
         name, new = uuid.uuid4().hex, [Gone(path, note.step, note.at) for path in note.paths]
         self._put(f"expired/{name}.json", _distinct({**before, name: new}))
@@ -186,7 +187,7 @@ class Notes:
         self._put(f"expiring/{note.name}.json", note)
 
     def _put(self, name: str, value: Any) -> None:
-        """Makes a file whole or not at all."""
+        """Writes a file atomically."""
         system, own = _system(self.own)
         system.makedirs(f"{own}/{name.partition('/')[0]}", exist_ok=True)
         unfinished = f"{own}/.{uuid.uuid4().hex}.new"  # not beside the others: a run waits for whatever lies there
@@ -200,10 +201,10 @@ def _distinct(files: Mapping[str, list[Gone]]) -> list[Gone]:
 
 
 def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
-    """File name -> what is in it, of the JSON files in a folder; none when there is no folder.
+    """Returns name -> content of the JSON files in a folder; empty if the folder does not exist.
 
     Raises:
-        SinkError: one cannot be read.
+        SinkError: a file cannot be read.
     """
     above, _, below = folder.rpartition("/")
     there = folder_to_read(above)

@@ -1,7 +1,7 @@
 """Explains a pipeline without running it: `changefeed explain`.
 
-The first records of the source are decoded and planned, as a run would, but nothing is written. So it shows the tables
-that a run would start with, not those whose first change comes later.
+Decodes the first records of the source and plans their writes, as a run would, but writes nothing. So it shows the tables
+that a run would start with, not tables whose first change comes later.
 """
 
 from __future__ import annotations
@@ -55,12 +55,13 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class ExplainedColumn:
-    """A column of the upstream and its type in the sink.
+    """A column upstream, and its type in the sink.
 
     Attributes:
-        upstream: its MySQL type.
-        sink: its type in the sink.
-        lossy: what that type does not keep; None if it keeps everything.
+        name: the column's name.
+        upstream: the column's MySQL type.
+        sink: the column's type in the sink.
+        lossy: what the sink's type does not keep; None if it keeps everything.
     """
 
     name: str
@@ -75,12 +76,12 @@ class ExplainedTable:
 
     Attributes:
         table: `database.table`.
-        path: where it lies in the sink.
-        keys: the handle key's columns.
-        apply: how changes get in: merged by key, or appended.
+        path: location of the table in the sink.
+        keys: names of the handle key's columns; empty without one.
+        apply: how changes are applied: merged by key, or appended.
         write_mode: `copy-on-write` or `merge-on-read`; None for a table without a handle key.
-        types_from: `DDL`, or `rows` where no statement was seen.
-        columns: in the upstream's order.
+        types_from: `DDL`, or `rows` if the records contain no CREATE TABLE.
+        columns: the columns, in upstream order.
     """
 
     table: str
@@ -97,14 +98,14 @@ class Explanation:
     """The plan of a run: its guarantees, and what each table becomes.
 
     Attributes:
-        pipeline: its name.
-        protocol: of the source's records.
-        records, rows, dead_letters: how many were looked at, and what was in them.
-        barrier: how far tables move together.
-        schema_changes: what happens to them.
-        guarantee: how often a change is applied.
-        tables: those that a run would start with, and those that the pipeline has.
-        notes: what to know before running it.
+        pipeline: the pipeline's name.
+        protocol: the protocol of the source's records.
+        records, rows, dead_letters: number of records that were read, and of row changes and dead letters in them.
+        barrier: a sentence about how far tables move together.
+        schema_changes: a sentence about how schema changes are applied.
+        guarantee: a sentence about how often a change is applied.
+        tables: the tables that a run would start with, and those that the pipeline has already.
+        notes: sentences to read before running the pipeline.
     """
 
     pipeline: str
@@ -119,20 +120,21 @@ class Explanation:
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `changefeed explain --json`."""
+        """Returns the JSON document of `changefeed explain --json`."""
         return msgspec.json.decode(msgspec.json.encode(self))  # type: ignore[no-any-return]
 
 
 def explain(definition: Definition, limit: int = 10_000) -> Explanation:
-    """Tables with keys and type map, policies, and what would be lossy.
+    """Reads the first records of the source, and returns what a run would do with them.
 
     Args:
-        limit: how many records of the source are looked at.
+        definition: the pipeline.
+        limit: maximum number of records of the source to read.
 
     Raises:
-        ConfigError: the source is not there.
-        SourceError: it cannot be read.
-        UnsupportedError: a schema change in them cannot be applied.
+        ConfigError: the source does not exist, or a table of another program is in the way.
+        SourceError: the source cannot be read.
+        UnsupportedError: a schema change in the records cannot be applied.
     """
     opened, target = source(definition.source), sink(definition.sink)
     chunks = list(_chunks(opened, limit))

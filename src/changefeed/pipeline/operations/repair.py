@@ -1,6 +1,6 @@
-"""Ways back for a pipeline that has stopped because a table, its ledger or its pending store is not as it was left.
+"""Repairs a pipeline that has stopped because a table, its ledger or its pending store was changed or damaged.
 
-Rule 1. A repair takes the next epoch, as a run does, so a run that is going on stops.
+Rule 1. A repair takes the next epoch, as a run does, so a run in progress stops.
 Rule 2. One table: its rows become those of the ledger's version (`restore`), stay as they are (`accept`), or are read again
 from the source up to the barrier (`rebuild`). The repair's commit has a write id of its own, which shows the guard that the table
 is as in the ledger again. A begun step is finished afterwards, as usual.
@@ -37,7 +37,7 @@ _NOTE = "changefeed repair"
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """The result of a repair: the tables, by `database.table`, and whether the next run reads the source from its beginning."""
+    """The result of a repair: the tables by `database.table`, and whether the next run reads the source from its start."""
 
     tables: tuple[str, ...]
     starts_over: bool
@@ -49,12 +49,12 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
     Args:
         definition: the pipeline.
         spark: a session with Delta.
-        tables: by `database.table`.
-        how: see rule 2.
+        tables: names as `database.table`.
+        how: `restore`, `accept` or `rebuild`: see rule 2.
 
     Raises:
-        ConfigError: the ledger has no such table, or the table cannot be repaired this way.
-        SinkError: the ledger is damaged: `start_over` is the way.
+        ConfigError: the ledger does not have a table, or the table cannot be repaired this way.
+        SinkError: the ledger is damaged; use `start_over`.
         SourceError: the source has lost records that the rebuild needs.
     """
     with as_ours():
@@ -74,11 +74,11 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
 
 
 def start_over(definition: Definition, spark: SparkSession) -> Repaired:
-    """Makes the pipeline one that has read nothing, and that may replace every table it has written.
+    """Resets the pipeline: the next run reads the source from its start, and may replace every table of the pipeline.
 
     Raises:
-        ConfigError: the ledger is another pipeline's.
-        SinkError: the ledger is damaged: its folder has to be deleted first.
+        ConfigError: the ledger belongs to another pipeline.
+        SinkError: the ledger is damaged; its folder must be deleted first.
     """
     with as_ours():
         flow = open_flow(definition, spark)
@@ -153,8 +153,8 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
         counts = built.counts
         if built.barrier != state.barrier or counts.applied + counts.repeated < state.counts.applied:
             raise SourceError(
-                f"the source does not have everything any more: {counts.applied:,} row changes up to {built.barrier}, "
-                f"{state.counts.applied:,} had been applied up to {state.barrier}. Take a new snapshot upstream, and rebuild "
+                f"the source no longer has all records: it has {counts.applied:,} row changes up to {built.barrier}, but "
+                f"{state.counts.applied:,} were applied up to {state.barrier}. Take a new snapshot upstream, and rebuild "
                 "all tables from it"
             )
         for name in tables:
@@ -165,7 +165,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
 
 
 def _written_by(flow: Flow) -> list[str]:
-    """The paths in the sink where a pipeline of this name has written a table, under whatever ledger."""
+    """Returns the paths in the sink where a pipeline of this name has written a table, also with another ledger."""
     mine, sink = f"changefeed:{flow.ledger.pipeline}:", flow.executor.sink
     snapshots = ((path, sink.snapshot(path)) for path in sink.tables())
     return [path for path, table in snapshots if table and any(owner.startswith(mine) for owner in table.owners)]

@@ -2,15 +2,15 @@
 
 Theory of operation:
 
-Rule 1. A letter is one message of a record, or a whole record. It is replayed when all of it decodes; other messages of
-the record were read when the record was, and are left out.
-Rule 2. A table in quarantine waits where it was held, so everything above that is applied, in order. It is released
-when none of its letters is left.
-Rule 3. Other tables went on without the letters. What lies at or below the barrier comes too late for them: it could
-overwrite newer rows. It counts as repeated, is not applied, and is reported. The rest waits for the barrier.
-Rule 4. One row of the ledger takes the changes, the counts, the releases and the letters' positions. Killed before it,
-nothing has happened; after it, the next replay marks those letters before it looks for others.
-Rule 5. A letter of a record that has not been passed (policy `stop`) is not replayed: the next run reads the record.
+Rule 1. A dead letter is one message of a record, or a whole record. It is replayed if all of it can be decoded; other
+messages of the record were applied when the record was read, and are left out.
+Rule 2. A quarantined table has waited since it was held, so all changes after that point are applied, in order. It is
+released when it has no dead letter left.
+Rule 3. Other tables continued without the dead letters. Changes at or below the barrier come too late for them: they could
+overwrite newer rows. They are not applied, count as repeated, and are reported. The others wait for the barrier.
+Rule 4. A single entry of the ledger stores the changes, the counts, the releases and the positions of the dead letters. If
+the replay is killed before it, nothing has happened; if after it, the next replay first marks those dead letters.
+Rule 5. A dead letter of a record that has not been passed (policy `stop`) is not replayed: the next run reads the record.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class Outcome:
     """The content of dead letters, decoded with the current options.
 
     Attributes:
-        letters: positions of those that can be decoded now.
-        dead: what still cannot be decoded, with today's error.
-        unread: how many lie ahead of what has been read.
-        rows: row changes to apply.
-        late: table -> row changes at or below the barrier, which are not applied.
-        late_schema_changes: the same of DDL statements.
+        letters: positions of the dead letters that can be decoded now.
+        dead: the dead letters that still cannot be decoded, with the current error.
+        unread: number of dead letters in records that the next run reads again.
+        rows: number of row changes to apply.
+        late: table -> number of row changes at or below the barrier, which are not applied.
+        late_schema_changes: number of schema changes at or below the barrier, which are not applied.
         released: tables that leave quarantine.
-        unfinished: a replay before this one has been killed and has to be finished.
-        chunks: the changes to apply, packed.
+        unfinished: an earlier replay was killed and must be finished.
+        chunks: the changes to apply.
     """
 
     letters: list[str] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Outcome:
     chunks: list[pa.RecordBatch] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `changefeed dlq replay --json`."""
+        """Returns the JSON document of `changefeed dlq replay --json`."""
         return {
             "replayed": self.letters,
             "rows": self.rows,
@@ -87,23 +87,23 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The result of a replay, and the state it reached."""
+    """The result of a replay, and the state after it."""
 
     outcome: Outcome
     state: State
 
 
 def look(definition: Definition, positions: Sequence[str] = (), state: State | None = None) -> Outcome:
-    """Decodes the letters that wait, and changes nothing. Needs no Spark.
+    """Decodes the dead letters that have not been replayed, and changes nothing. Needs no Spark.
 
     Args:
         definition: the pipeline.
-        positions: `topic:partition:offset`, with or without `:index`: these letters alone.
-        state: what has been applied; read from the ledger when left out.
+        positions: the dead letters to decode, as `topic:partition:offset` with or without `:index`; by default all.
+        state: the pipeline's state; by default it is read from the ledger.
 
     Raises:
-        ConfigError: no letter waits at one of the positions.
-        SinkError: ledger or letters cannot be read.
+        ConfigError: there is no dead letter to replay at one of the positions.
+        SinkError: the ledger or the table of dead letters cannot be read.
     """
     if state is None:
         published = read_ledger(definition).latest()
@@ -126,10 +126,10 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
 
 
 def replay(definition: Definition, spark: SparkSession, positions: Sequence[str] = ()) -> Replayed:
-    """Applies what the letters hold that can be decoded now.
+    """Applies the changes of the dead letters that can be decoded now.
 
-    It takes the next epoch, as a run does, so a run that is going on stops. A step as any other follows, to the barrier
-    that the marks allow.
+    Takes the next epoch, as a run does, so a run in progress stops. An ordinary step follows, up to the barrier that the
+    resolved events allow.
 
     Args:
         definition: the pipeline.
@@ -137,8 +137,8 @@ def replay(definition: Definition, spark: SparkSession, positions: Sequence[str]
         positions: as for `look`.
 
     Raises:
-        ConfigError: no letter waits at one of the positions.
-        FencedError: another run of the pipeline took over.
+        ConfigError: there is no dead letter to replay at one of the positions.
+        FencedError: another run of the pipeline has taken over.
     """
     flow = open_flow(definition, spark)
     with as_ours():
@@ -158,7 +158,7 @@ def replay(definition: Definition, spark: SparkSession, positions: Sequence[str]
 
 
 def _taken(flow: Flow, spark: SparkSession, outcome: Outcome) -> State:
-    """The state that has the letters' changes, none of them applied yet."""
+    """Returns the state with the changes of the dead letters as pending changes."""
     state, after, late = flow.ledger.state, flow.ledger.state, sum(outcome.late.values())
     if any(chunks.num_rows for chunks in outcome.chunks):
         chunks = spark.createDataFrame(pa.Table.from_batches(outcome.chunks, CHUNKS))
@@ -188,7 +188,7 @@ def _chosen(waiting: list[dict[str, Any]], positions: Sequence[str]) -> list[dic
     for place in wanted:
         if not any(_at(letter, place) for letter in waiting):
             raise ConfigError(
-                f"there is no dead letter to replay at {place}; `changefeed dlq list` shows those that do"
+                f"there is no dead letter to replay at {place}; `changefeed dlq list` shows those that there are"
             )
     return [letter for letter in waiting if any(_at(letter, place) for place in wanted)]
 
@@ -202,7 +202,7 @@ _Record = tuple[str, int, int]
 
 
 def _records(passed: list[dict[str, Any]]) -> Iterator[tuple[pa.RecordBatch, dict[_Record, list[int | None]]]]:
-    """The letters' records, each once, and which messages of each are letters."""
+    """Returns the records of the dead letters, each once, and which messages of each are dead letters."""
     messages: dict[_Record, list[int | None]] = {}
     bodies: dict[_Record, dict[str, Any]] = {}
     for letter in passed:
@@ -216,7 +216,7 @@ def _records(passed: list[dict[str, Any]]) -> Iterator[tuple[pa.RecordBatch, dic
 
 
 def _decodable(at: dict[_Record, list[int | None]], dead: list[DeadLetter], outcome: Outcome) -> set[Place]:
-    """The letters that nothing of what is still dead belongs to; notes both kinds in `outcome`."""
+    """Returns the dead letters that can be decoded completely; stores both kinds in `outcome`."""
     still: dict[_Record, list[DeadLetter]] = {}
     for letter in dead:
         still.setdefault((letter.place.topic, letter.place.partition, letter.place.offset), []).append(letter)
@@ -260,12 +260,12 @@ class _Late:
     outcome: Outcome
 
     def split(self, decoded: Decoded) -> Decoded:
-        """The changes that are not too late."""
+        """Returns the changes that are not too late, and counts the others."""
         tables = [self._rows(table) for table in decoded.tables]
         return Decoded([t for t in tables if len(t)], [e for e in decoded.control if self._in_time(e)])
 
     def _floor(self, name: str) -> int | None:
-        """The commit_ts up to which a table is done; None when it has not begun."""
+        """Returns the commit_ts up to which a table has been applied; None if nothing has been applied."""
         if name in self.state.held:
             return self.state.held[name].after
         return _NOTHING_PASSES if self.consistency == "key" else self.state.barrier
@@ -294,9 +294,10 @@ class _Late:
 def _released(
     definition: Definition, before: Iterable[dict[str, Any]], state: State, replayed: set[str]
 ) -> frozenset[str]:
-    """The tables in quarantine none of whose letters is left.
+    """Returns the quarantined tables that have no dead letter left.
 
-    One that is held because a held table was renamed to it has no letters: it leaves with the last of the others.
+    A table that is held only because a held table swapped names with it has no dead letters: it is released with the last
+    of the others.
     """
     waiting = {full_name(str(one["database"]), str(one["table"])) for one in before if position(one) not in replayed}
     if not waiting & state.held.keys():

@@ -1,4 +1,4 @@
-"""The progress of a pipeline, read from its ledger: `changefeed status`."""
+"""Reads the progress of a pipeline from its ledger: `changefeed status`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ NEWEST = 100  # cuts that are shown unless more are asked for
 
 @dataclass(frozen=True, slots=True)
 class PublishedCut:
-    """Versions of tables that belong together: read at these, the tables are in one state that the upstream had.
+    """Table versions that belong together: read at these versions, the tables show one state that the upstream had.
 
     Attributes:
-        commit_ts: up to which all tables were applied; None where the upstream has no such numbers.
-        name: the last transaction's GTID, or a checkpoint's GTID set, where the upstream has names; else None.
-        tables: `database.table` -> version.
+        commit_ts: the commit_ts up to which all tables were applied; None if the upstream has no such numbers.
+        name: GTID of the last transaction, or GTID set of the checkpoint; None if the upstream has no such names.
+        tables: `database.table` -> version of the table.
     """
 
     commit_ts: int | None
@@ -34,23 +34,23 @@ class PublishedCut:
     tables: dict[str, int]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `changefeed status --json`."""
+        """Returns one entry of `cuts` in the JSON of `changefeed status --json`."""
         return {"commit_ts": self.commit_ts, **({"name": self.name} if self.name else {}), "tables": self.tables}
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a pipeline: its positions, its cuts and what waits.
+    """The state of a pipeline: positions, cuts, and what is pending.
 
     Attributes:
-        pipeline: its name.
-        epoch: how many runs, replays and repairs there were; 0 before the first.
+        pipeline: the pipeline's name.
+        epoch: number of runs, replays and repairs so far.
         positions: topic -> partition -> offset of the next record to read.
-        cuts: one a barrier, oldest first. Cuts whose tables have expired are left out.
-        pending: row changes that wait above the barrier, or for their table to be released.
-        dead_letters: how many wait.
-        counts: where everything that was read has gone: rows = applied + repeated + pending.
-        older_cuts: whether older cuts are left out because of the number that was asked for.
+        cuts: the published cuts, one per barrier, oldest first, without those that `changefeed expire` made unreadable.
+        pending: number of row changes above the barrier, or of held tables.
+        dead_letters: number of dead letters that have not been replayed.
+        counts: what has been read since the pipeline began: rows = applied + repeated + pending.
+        older_cuts: whether there are older cuts than those in `cuts`.
     """
 
     pipeline: str
@@ -68,7 +68,7 @@ class Status:
         return self.cuts[-1] if self.cuts else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON document of `changefeed status --json`; `older_cuts` only if true."""
+        """Returns the JSON document of `changefeed status --json`; it has `older_cuts` only if true."""
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,
@@ -82,14 +82,14 @@ class Status:
 
 
 def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
-    """Positions, cuts, and where everything that was read has gone.
+    """Reads positions, cuts and counts of a pipeline from its ledger.
 
     Args:
         definition: the pipeline.
-        cuts: how many of the newest; None: all.
+        cuts: how many of the newest cuts to return; None for all.
 
     Raises:
-        ConfigError: the ledger is another pipeline's.
+        ConfigError: the ledger belongs to another pipeline.
         SinkError: the ledger cannot be read.
     """
     ledger = read_ledger(definition)
@@ -109,7 +109,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
 
 
 def _published(ledger: StoreReader, definition: Definition) -> Iterator[PublishedCut]:
-    """The cuts that can be read, the newest of each barrier, newest first."""
+    """Yields the readable cuts, newest first; of several cuts with the same barrier, only the newest."""
     expired, seen = gone(own_folder(definition)), set[tuple[str, int]]()
     for cut in ledger.history(newest_first=True):
         if not readable(cut, expired) or (cut.commit_ts is None and not cut.tables):

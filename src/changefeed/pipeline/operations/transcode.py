@@ -1,7 +1,7 @@
-"""Record logs of one protocol to a record log of another, on Spark.
+"""Translates record logs from one protocol to another, on Spark.
 
-The log is a folder of Parquet. It gets its name when it is complete: what dies half way leaves nothing that could be
-taken for a log, and is begun again.
+The result is a folder of Parquet files that gets its name when it is complete: an interrupted translation leaves nothing that
+looks like a log, and starts again from the beginning.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ Dead = tuple[int, list[str]]
 
 
 def require_new(out: Path) -> None:
-    """Refuses a target that is there.
+    """Checks that the folder to write does not exist.
 
     Raises:
-        ConfigError: it is, or its name is that of a file.
+        ConfigError: it exists, or its name has the ending of a file.
     """
     if out.exists():
         raise ConfigError(f"{out} exists already; remove it or name another folder")
     if "." in out.name:
-        raise ConfigError(f"{out}: Spark writes a folder of Parquet files; its name has no ending")
+        raise ConfigError(f"{out}: Spark writes a folder of Parquet files: give a name without an extension")
 
 
 def transcode(spark: SparkSession, logs: Sequence[Path], source: Language, target: Language, out: Path) -> Dead:
-    """Writes the log `out`; returns how many records or messages could not be decoded, and lines for the first of them.
+    """Writes the log `out`; returns the number of dead letters, and lines about the first of them.
 
     Raises:
         ConfigError: `out` exists, or an option cannot work on Spark.
-        ChangefeedError: whatever reading, decoding or encoding raised in a worker.
+        ChangefeedError: reading, decoding or encoding failed in a worker.
     """
     require_new(out)
     letters: Accumulator[Dead] = spark.sparkContext.accumulator((0, []), cast(Any, _Letters()))
@@ -68,14 +68,14 @@ def transcode(spark: SparkSession, logs: Sequence[Path], source: Language, targe
 
 
 def _records(spark: SparkSession, logs: Sequence[Path]) -> DataFrame:
-    """All records of the logs, a file in a task."""
+    """Reads all records of the logs, one file per task."""
     files = [str(file) for log in logs for file in (sorted(log.glob("[!._]*.parquet")) if log.is_dir() else [log])]
     whole = pa.Table.from_batches([slices.pack(slices.Slice(file) for file in files)])
     return spark.createDataFrame(whole).repartition(len(files)).mapInArrow(slices.read, RECORDS_DDL)
 
 
 class _Letters:
-    """Adds up how many there were, and the first lines; what Spark asks of an `AccumulatorParam`."""
+    """Sums up the number of dead letters, and the lines about the first ones, as a Spark `AccumulatorParam`."""
 
     def zero(self, value: Dead) -> Dead:
         return (0, [])

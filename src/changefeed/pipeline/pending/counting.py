@@ -72,7 +72,7 @@ def check_counts(counts: Counts, pending: int) -> None:
     """
     if counts.pending != pending:
         raise SinkError(
-            f"the accounts do not balance: {counts.rows:,} row changes have been read, {counts.applied:,} would be applied "
+            f"the counts of rows do not add up: {counts.rows:,} row changes were read, {counts.applied:,} would be applied "
             f"and {counts.repeated:,} were sent again, which leaves {counts.pending:,}; the pending store has {pending:,}. "
             "Nothing more is written. Rebuild the tables with `changefeed repair --rebuild --all`, and report this with "
             "the pipeline's definition"

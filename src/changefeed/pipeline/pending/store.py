@@ -60,7 +60,7 @@ class PendingStore:
     _staged: set[str] = field(default_factory=set)  # by this run, summed just now
 
     def stage(self, chunks: DataFrame | Mapped, epoch: int) -> tuple[str, FolderSum]:
-        """Decodes a batch into a folder of its own; returns its name and what it holds."""
+        """Decodes a batch into a new folder; returns the folder's name and checksum."""
         folder = f"{epoch:06d}-{uuid.uuid4().hex}"
         if isinstance(chunks, Mapped) and is_local(self.path):
             return folder, self._write_in_workers(folder, chunks)
@@ -87,11 +87,11 @@ class PendingStore:
 
     def _elsewhere(self, folder: str) -> SinkError:
         return SinkError(
-            f"{self.path}/{folder}: nothing is there that Spark's workers have written: is it one folder for all machines?"
+            f"{self.path}/{folder} is empty after Spark's workers wrote to it: is it the same folder on all machines?"
         )
 
     def sum(self, folder: str) -> FolderSum:
-        """The checksum of a folder, computed file by file."""
+        """Computes the checksum of a folder, file by file."""
         jvm: Any = self.spark._jvm
         root, files = file_system(self.spark, f"{self.path}/{folder}")
         there = (
@@ -110,10 +110,10 @@ class PendingStore:
         return _total(parts)
 
     def check(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> None:
-        """Compares folders with what was written to them.
+        """Compares folders with their checksums.
 
         Raises:
-            SinkError: files are missing, or have been changed.
+            SinkError: files are missing or changed.
         """
         from py4j.protocol import Py4JJavaError
 
@@ -138,12 +138,12 @@ class PendingStore:
         )
 
     def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
-        """The chunks of the folders, without the payloads of rows and dead letters.
+        """Returns the chunks of the folders, without the payloads of rows and dead letters.
 
-        A folder is compared with its sum when it is read for the first time.
+        A folder is compared with its checksum when it is read for the first time.
 
         Raises:
-            SinkError: files are missing, or have been changed.
+            SinkError: files are missing or changed.
         """
         infos: list[ChunkInfo] = []
         for folder in folders:
@@ -154,7 +154,7 @@ class PendingStore:
         return infos
 
     def _rows(self, folder: str) -> Iterator[Row]:
-        """The plain columns of a folder's chunks; payloads are read only of chunks that planning looks into."""
+        """Reads the plain columns of a folder's chunks, and the payloads of the kinds of chunks that planning needs."""
         chunks_read = self.read([folder])
         plain = chunks_read.select(*_PLAIN).collect()
         yield from (row for row in plain if row["kind"] in NOT_PLANNED_BY)
@@ -164,17 +164,17 @@ class PendingStore:
             )
 
     def read(self, folders: Iterable[str], spark: SparkSession | None = None) -> DataFrame:
-        """The chunks of the folders, in the store's session or another one."""
+        """Returns a DataFrame of the folders' chunks, in the store's session or another one."""
         return (spark or self.spark).read.schema(CHUNKS_DDL).parquet(*[f"{self.path}/{folder}" for folder in folders])
 
     def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
-        """The changes that a write of a plan applies to a table."""
+        """Returns the changes that a write of a plan applies to a table."""
         return SparkChanges.of(self, plan, selection, table, options)
 
     def table(
         self, spark: SparkSession, folders: Iterable[str], name: tuple[str, str], after: int | None, upto: int | None
     ) -> DataFrame:
-        """The rows chunks of one table that may hold changes in (after, upto]."""
+        """Returns a DataFrame of the `rows` chunks of one table that may have changes in (after, upto]."""
         from pyspark.sql import functions as F
 
         chunks_read = self.read(folders, spark).where(
@@ -185,15 +185,15 @@ class PendingStore:
         return chunks_read if upto is None else chunks_read.where(F.col("min_commit_ts") <= upto)
 
     def across(self, wanted: Across) -> Counter[str]:
-        """Counts rows of chunks that lie across a bound, see `counting.py`."""
+        """Counts rows of chunks that span a bound, see `counting.py`."""
         return across_in_spark(self, wanted)
 
     def waiting(self, folder: str) -> DataFrame:
-        """The chunks of records whose remainder has not come yet."""
+        """Returns the chunks with the incomplete fragments of a folder."""
         return self.read([folder]).where("kind = 'waiting'")
 
     def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:
-        """Deletes every folder that is not named and not of a newer epoch."""
+        """Deletes every folder that is not in `folders` and does not belong to a newer epoch."""
         keep = set(folders)
         for folder in set(self._indexes) - keep:
             del self._indexes[folder]

@@ -80,7 +80,7 @@ def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | 
             conversion = types.conversion(known.type, column.type, widening=True)
             if conversion is None:
                 raise SchemaError(
-                    f"column {column.name} was {known.type} and now needs {column.type}, which its values cannot be taken to"
+                    f"column {column.name} was {known.type} and now needs {column.type}, to which its values cannot be converted"
                 )
             rewrites |= conversion == "rewrite"
     if not rewrites:
@@ -205,14 +205,14 @@ def _expression(p: Projection, types: TypeMap, irregular: str) -> Expression:
     if p.source is None:
         if p.default.irregular is not None and irregular == "fail":
             raise SchemaError(
-                f"column {new.name}: the rows there were got {p.default.irregular!r}, which {new.type} cannot hold downstream, "
-                "and `irregular: fail` is set"
+                f"column {new.name}: existing rows get the default {p.default.irregular!r}, which {new.type} cannot hold "
+                "downstream, and `irregular: fail` is set"
             )
         return Null() if p.default.value is None else _constant(p.default.value)
     if types.conversion(p.source.type, new.type) is None:
         raise SchemaError(
-            f"column {new.name}: what the upstream made of its values cannot be derived from a change of {p.source.type} to "
-            f"{new.type}"
+            f"column {new.name}: its values after the change of {p.source.type} to {new.type} cannot be derived from those "
+            "before it"
         )
     return ConvertedFrom(column=p.source.name, type=p.source.type)
 

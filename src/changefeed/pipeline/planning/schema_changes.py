@@ -244,7 +244,9 @@ class SchemaChanges:
     def _forbidden(self, event: SchemaChange) -> bool:
         """Whether the rules forbid changes of existing tables."""
         if self.rules.behavior == "exception":
-            raise UnsupportedError(f"schema.change.behavior is `exception`, and at {event.place} came: {event.ddl}")
+            raise UnsupportedError(
+                f"schema.change.behavior is `exception`, and there is a schema change at {event.place}: {event.ddl}"
+            )
         if self.rules.behavior == "ignore":
             self.notes.append(f"ignored: {event.ddl}")
         return self.rules.behavior == "ignore"

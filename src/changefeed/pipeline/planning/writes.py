@@ -183,7 +183,7 @@ class Writes:
             expressions = widened(current.table, extended, self.sink.types)
         except SchemaError as error:
             raise UnsupportedError(
-                f"{name}: {error}. Its DDL is not in what was read: start from a snapshot, or from a log that has it"
+                f"{name}: {error}. The records read so far lack its DDL: start from a snapshot, or from a log that has it"
             ) from error
         self.change(name, extended, None if expressions is None else (expressions, None))
 
@@ -250,7 +250,7 @@ def _shapes(rows: Iterable[ChunkInfo]) -> list[TableShape]:
 
 
 def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:
-    """The rows chunks of each table."""
+    """Groups the `rows` chunks by table."""
     chunks_by_name: defaultdict[str, list[ChunkInfo]] = defaultdict(list)
     for chunk in chunks:
         if chunk.kind == "rows":

@@ -1,26 +1,26 @@
-"""The contract of a state store: what one pipeline has applied, and which run may go on.
+"""The contract of a state store (the ledger): what one pipeline has applied, and which run may continue.
 
-A store belongs to one pipeline. It holds an *epoch* (a number that each run raises), a list of *cuts* (one for each step
-that was done), the *state* after the newest of them, and at most one *plan*: of the step that was begun and is not done.
+A store belongs to one pipeline. It has an *epoch* (a number that each run raises), a list of *cuts* (one for each step
+that was done), the *state* after the newest cut, and at most one *plan*: that of a step that was begun and is not done.
 
-Rule 1. **One owner.** The first `claim` creates the store, with the pipeline's name and a random id. Both never change
-        again. Of two first claims at once, one creates the store and the other uses it. A claim under another name raises
-        `foreign`. `owner` is `changefeed:<pipeline>:<id>`; the pipeline's writes to tables carry it, so that tables which an
-        older store of the same name has written are not taken for this one's.
+Rule 1. **One owner.** The first `claim` creates the store, with the pipeline's name and a random id, which never change.
+        If there are two first claims at once, one creates the store and the other uses it. A claim under another name raises
+        `foreign`. `owner` is `changefeed:<pipeline>:<id>`; the pipeline's writes to tables carry it, so that tables of an
+        older store with the same name are not mistaken for this store's.
 Rule 2. **One run.** `claim` takes an epoch above every epoch before. Of runs that try to take the same epoch at once,
         exactly one returns and the others raise `FencedError`. From then on `begin` and `finish` of every older run raise
         `FencedError` and change nothing, whenever they are called and however long the run was paused. A claim must not
         fail because an older run begins or finishes a step at the same time: it counts before the claim or not at all.
 Rule 3. **Durable, whole, in order.** When `begin` or `finish` has returned, the value survives the process and the machine,
-        and every later `claim` and `latest` sees it. After a crash in the middle, it is there as a whole or not at all. After an
-        error the write may have landed: an implementation that can look does so before it raises, and a call that raised may
-        still count. The caller gives the run up after an error and claims again.
-Rule 4. **A step is begun and done.** `begin(plan)` writes down what step `step + 1` will do, `finish(state)` the state after
-        it. A step without writes has no `begin`. A run that claims a store with a plan that is not done finds it in
+        and every later `claim` and `latest` returns it. After a crash during the call, the value is stored completely or not
+        at all. After an error the write may have succeeded: an implementation that can check this does so before it raises,
+        and a call that raised may still count. After an error the caller ends the run and claims again.
+Rule 4. **A step is begun and done.** `begin(plan)` stores what step `step + 1` will do, `finish(state)` the state after
+        it. A step without writes has no `begin`. A run that claims a store with a plan that is not done gets it in
         `unfinished`, and in `begun_by` the epochs that may have carried out a part of it.
-Rule 5. **Nothing is believed unseen.** What is stored is read back with checksums. A file, row or page that is missing,
-        changed, or from another time raises an error that names it and the way out (`damaged`); it never yields another
-        value than the one that was stored.
+Rule 5. **Everything is verified.** What is stored is read back with checksums. A file, row or page that is missing,
+        changed, or from another time raises an error that names it and the way out (`damaged`); a value that differs from
+        the stored one is never returned.
 Rule 6. **Formats.** Everything stored carries a format number and the version of changefeed that wrote it. A reader refuses
         a newer format with `too_new`, and changes nothing.
 Rule 7. **Cost.** `claim`, `begin`, `finish` and `latest` cost the same after 100 000 steps as after 200. `history` reads no
@@ -56,7 +56,7 @@ WAY_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """A table of a cut: its path below the sink's, and its version; None while there is no table. Held: in no cut."""
+    """A table of a cut: its path below the sink's path, and its version; None if it does not exist yet, or is held."""
 
     path: str
     version: int | None
@@ -65,13 +65,13 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One step that was done: versions of all tables that belong together.
+    """The result of one step: versions of all tables that belong together.
 
     Attributes:
-        at: time when it was published; never before the time of the cut before it, whatever the clock shows.
-        commit_ts: the barrier; None before the first one, and without barriers.
-        mark: the upstream's name for the barrier, if it has one.
-        tables: `database.table` -> where it lies.
+        at: when the cut was published; never earlier than the cut before it, whatever the clock shows.
+        commit_ts: the barrier; None before the first barrier, and for pipelines without barriers.
+        mark: the upstream's name for the barrier; None if it has none.
+        tables: `database.table` -> path and version.
         wrote: paths that the step's plan names (`paths_of`) and that no table of the cut uses, in order.
     """
 
@@ -85,7 +85,7 @@ class Cut:
     wrote: tuple[str, ...] = ()
 
     def versions(self) -> dict[str, int]:
-        """Table -> the version that a reader pins."""
+        """`database.table` -> version of the table."""
         return {n: t.version for n, t in self.tables.items() if t.version is not None and not t.held}
 
     def paths(self) -> set[str]:
@@ -94,7 +94,7 @@ class Cut:
 
 
 def cut_of(epoch: int, step: int, at: datetime, state: State, wrote: tuple[str, ...]) -> Cut:
-    """The cut that publishes a state."""
+    """Creates the cut that publishes a state."""
     held = state.held
     tables = {name: Pinned(table.path, table.version, name in held) for name, table in state.tables.items()}
     return Cut(epoch, step, at, state.barrier, state.mark, tables, state.counts, wrote)
@@ -102,15 +102,15 @@ def cut_of(epoch: int, step: int, at: datetime, state: State, wrote: tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """A store as it is now.
+    """The current content of a store.
 
     Attributes:
         owner: see rule 1.
-        epoch: the newest one taken.
-        step: the last step that is done; 0 before the first.
-        at: when it was; None before the first.
-        state: after it.
-        unfinished: the plan of the step that was begun and is not done.
+        epoch: the newest epoch.
+        step: number of the last step that is done; 0 before the first.
+        at: when that step was done; None before the first.
+        state: the state after that step.
+        unfinished: the plan of the step that was begun and is not done; None if there is none.
     """
 
     owner: str
@@ -123,45 +123,45 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """The cuts that a store keeps at least: a number of the newest, or those of a period; None of both: all."""
+    """The cuts that a store must keep: a number of the newest cuts, or those of a period; all if both are None."""
 
     cuts: int | None = None
     age: timedelta | None = None
 
 
 class StoreReader(ABC):
-    """The readable part of a store, usable beside a run."""
+    """Reads a store, also while a run writes to it."""
 
     @abstractmethod
     def latest(self) -> Latest | None:
-        """The store as it is now, all of one moment; None when no run has created it yet.
+        """Returns a consistent view of the store's current content; None if no run has created the store yet.
 
         Raises:
-            ConfigError: the store is another pipeline's, or too new.
-            SinkError: it cannot be read, or is damaged.
+            ConfigError: the store belongs to another pipeline, or its format is too new.
+            SinkError: the store cannot be read, or is damaged.
         """
 
     @abstractmethod
     def history(self, after: int = 0, *, newest_first: bool = False) -> Iterator[Cut]:
-        """The cuts of the steps above `after`, oldest first or newest first; those that are kept.
+        """Iterates over the kept cuts of the steps after `after`, oldest first or newest first.
 
-        It reads page by page, on demand. Each cut comes once and none is left out, even if a run adds cuts meanwhile.
-        It raises the errors of `latest`.
+        Reads page by page, on demand. Returns each cut once and leaves none out, even if a run adds cuts at the same time.
+        Raises the errors of `latest`.
         """
 
 
 class StateStore(StoreReader):
-    """The store as one run holds it: at first only `path` and `pipeline` are set, the rest by `claim`.
+    """A store as a run uses it. At first only `path` and `pipeline` are set; `claim` sets the rest.
 
     Attributes:
-        path: where the store lies; for messages.
+        path: location of the store, for messages.
         pipeline: the name of the pipeline.
         owner: see rule 1; empty until `claim`.
-        epoch: of this run; 0 until `claim`.
-        step: the last step that is done.
-        state: after that step.
-        unfinished: a plan that was begun and not done, for this run to finish; its step is `step + 1`.
-        begun_by: the epochs that have begun it, or gone on with it: from the first that did to this one. Else empty.
+        epoch: the epoch of this run; 0 until `claim`.
+        step: number of the last step that is done.
+        state: the state after that step.
+        unfinished: the plan of step `step + 1`, begun and not done, which this run must finish; None if there is none.
+        begun_by: the epochs that began or continued that plan, up to this run's; empty if there is none.
     """
 
     path: str
@@ -180,14 +180,14 @@ class StateStore(StoreReader):
         Passes the failpoints `epoch.before`, when the epoch is known, and `epoch.after`.
 
         Raises:
-            ConfigError: the store is another pipeline's, or too new.
+            ConfigError: the store belongs to another pipeline, or its format is too new.
             FencedError: another run has taken the epoch at the same moment.
             SinkError: the store cannot be read or written, or is damaged.
         """
 
     @abstractmethod
     def begin(self, plan: Plan) -> None:
-        """Writes down what step `step + 1` will do. Passes `begun.before` and `begun.after`.
+        """Stores the plan of step `step + 1`. Passes `begun.before` and `begun.after`.
 
         Raises:
             FencedError: a newer run has taken over.
@@ -196,7 +196,7 @@ class StateStore(StoreReader):
 
     @abstractmethod
     def finish(self, state: State) -> None:
-        """Publishes the state after step `step + 1`; `step`, `state`, `unfinished` and `begun_by` follow.
+        """Publishes the state after step `step + 1`, and updates `step`, `state`, `unfinished` and `begun_by`.
 
         Passes `done.before` and `done.after`. Raises as `begin`.
         """
@@ -207,12 +207,12 @@ class StateStore(StoreReader):
 
 
 def owner_of(pipeline: str, id: str) -> str:
-    """The name of a pipeline in its writes: the application id in Delta's transaction identifiers."""
+    """Returns the owner text that a pipeline's writes carry: the application id in Delta's transaction identifiers."""
     return f"changefeed:{pipeline}:{id}"
 
 
 def foreign(path: str) -> ConfigError:
-    """The error for a store that a pipeline of another name has begun."""
+    """Returns the error for a store that a pipeline with another name has created."""
     return ConfigError(
         f"{path} is the ledger of another pipeline: give this one a folder of its own (sink.path), or the name that the other "
         "has (pipeline.name) if it is to go on with its work"
@@ -220,7 +220,7 @@ def foreign(path: str) -> ConfigError:
 
 
 def too_new(path: str, format: int, version: str, own: str) -> ConfigError:
-    """The error for a store of a newer format; it names the version of changefeed that is needed."""
+    """Returns the error for a store in a newer format; it names the version of changefeed that is needed."""
     return ConfigError(
         f"{path} is in format {format}, written by changefeed {version}; this is changefeed {own}, which reads formats up to "
         f"{FORMAT}: use changefeed {version} or newer"
@@ -228,21 +228,21 @@ def too_new(path: str, format: int, version: str, own: str) -> ConfigError:
 
 
 def damaged(path: str, why: str) -> SinkError:
-    """The error for a store that is not as it was written."""
+    """Returns the error for a damaged store."""
     return SinkError(f"{path}: the ledger is damaged: {why}. {WAY_OUT}")
 
 
 def taken_over(path: str, pipeline: str, newest: int, epoch: int) -> FencedError:
-    """The error for a run that a newer one has fenced."""
+    """Returns the error for a run that a newer run has fenced off."""
     return FencedError(
-        f"{path}: epoch {newest} of pipeline {pipeline} has taken over; this run is epoch {epoch} and stops. Is the same "
+        f"{path}: epoch {newest} of pipeline {pipeline} has taken over; this run is epoch {epoch} and stops. Was the same "
         "pipeline started twice?"
     )
 
 
 def taken_at_once(path: str, pipeline: str, epoch: int) -> FencedError:
-    """The error for a run that lost a race for an epoch."""
+    """Returns the error for a run that lost the race for an epoch."""
     return FencedError(
-        f"{path}: another run of pipeline {pipeline} took epoch {epoch} at the same moment; this one stops. Is the same "
+        f"{path}: another run of pipeline {pipeline} took epoch {epoch} at the same moment; this one stops. Was the same "
         "pipeline started twice?"
     )

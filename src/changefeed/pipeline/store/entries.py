@@ -1,11 +1,11 @@
-"""The files of a ledger, as bytes: the envelope of each, entries of the log, and tables' definitions beside them.
+"""The content of a ledger's files: their envelope, the entries of the log, and files of table definitions.
 
     {"format": 1, "version": "0.1.0", "sum": "<SHA-256 of format, version and body>", "body": …}
 
-Every file is one such line. The envelope stays the same in all formats, so that damage is distinguished from a newer format.
+Every file is one such line. The envelope is the same in all formats, so that damage can be distinguished from a newer format.
 
-A table's definition is long and rarely changes. So a state and a plan name it by its place in a file of definitions, which
-is written before the first entry that names it, and again only when a step needs a definition that it lacks.
+A table's definition is long and rarely changes. So states and plans refer to it by its place in a file of definitions. The
+file is written before the first entry that refers to it; a new one is written only when a step needs other definitions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 class Ref(msgspec.Struct, frozen=True, array_like=True):
-    """Another entry: its number and its checksum."""
+    """A reference to an entry: its number and its checksum."""
 
     number: int
     sum: str
@@ -50,19 +50,19 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log.
 
     Attributes:
-        number: its place in the log, which its name has too.
-        status: `created` alone begins a log, `epoch` is a claim, `begun` has a plan, `done` a state.
-        step: that is begun or done; of the others the last one done.
-        token: random, of the run that wrote it.
-        before: the checksum of the entry before it; empty of the first.
-        base: entries up to this one are packed into pages, or count no more.
+        number: its place in the log, which is also in the file's name.
+        status: `created` (only the first entry), `epoch` (a claim), `begun` (has a plan) or `done` (has a state).
+        step: the step that is begun or done; in other entries, the last step that is done.
+        token: random token of the run that wrote the entry.
+        before: checksum of the entry before; empty in the first entry.
+        base: entries up to this number are packed into pages, or no longer count.
         packed: the last step in a page.
         first: the first step that is kept.
-        page: the checksum of the newest page.
-        done: the newest entry with a state, before this one.
-        begun: the entry with the plan that is not done, before this one.
-        definitions: the file of the definitions that `state` or `plan` names.
-        wrote: of a state, see `Cut`.
+        page: checksum of the newest page.
+        done: the newest earlier entry with a state.
+        begun: the earlier entry with a plan that is not done.
+        definitions: the file of the definitions to which `state` or `plan` refers.
+        wrote: for an entry with a state: see `Cut`.
     """
 
     number: int
@@ -87,17 +87,17 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sealed(body: bytes) -> bytes:
-    """The file with this body, which is JSON."""
+    """Returns the content of the file with this body, which is JSON."""
     envelope = _Envelope(FORMAT, __version__, _sum(FORMAT, __version__, body), msgspec.Raw(body))
     return msgspec.json.encode(envelope) + b"\n"
 
 
 def opened(data: bytes, ledger: str, name: str) -> tuple[bytes, str]:
-    """The body of a file, and its checksum.
+    """Checks a file; returns its body and its checksum.
 
     Raises:
-        ConfigError: it is in a newer format.
-        SinkError: it is damaged.
+        ConfigError: the file is in a newer format.
+        SinkError: the file is damaged.
     """
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)
@@ -112,10 +112,10 @@ def opened(data: bytes, ledger: str, name: str) -> tuple[bytes, str]:
 
 
 def decoded(body: bytes | msgspec.Raw, type: type[_T], ledger: str, name: str) -> _T:
-    """The value in a body.
+    """Decodes a body.
 
     Raises:
-        SinkError: it is another one.
+        SinkError: the body is not a value of the type.
     """
     try:
         return msgspec.json.decode(body, type=type)
@@ -133,20 +133,20 @@ def _sum(format: int, version: str, body: bytes) -> str:
 
 
 class TableJson:
-    """The JSON of tables. A table that is the very same as in the step before is not written again."""
+    """Converts tables to JSON; caches the JSON of tables that are the same objects as in the step before."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Table, bytes]] = {}
 
     def __call__(self, table: Table) -> bytes:
-        """The JSON of a table."""
+        """Returns the JSON of a table."""
         known = self._known.get(id(table))
         if known is None:
             known = self._known[id(table)] = (table, msgspec.json.encode(table))
         return known[1]
 
     def of(self, state: State, plan: Plan | None = None) -> list[bytes]:
-        """The JSON of every table that a state and a plan name; others are forgotten."""
+        """Returns the JSON of every table in a state and a plan; drops all others from the cache."""
         tables = [table.table for table in state.tables.values()]
         tables += [action.write.table for action in plan.actions] if plan else []
         named = {id(table) for table in tables}
@@ -156,13 +156,13 @@ class TableJson:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionFile:
-    """A file of definitions: the JSON of each table -> its place."""
+    """A file of table definitions: the JSON of each table -> its place in the file."""
 
     name: str
     places: dict[bytes, int]
 
     def covers(self, texts: Iterable[bytes]) -> bool:
-        """Whether it has all of these."""
+        """Whether the file has all of these definitions."""
         return all(text in self.places for text in texts)
 
     def body(self) -> bytes:
@@ -171,9 +171,9 @@ class DefinitionFile:
 
 
 def definitions_of(epoch: int, texts: Iterable[bytes]) -> DefinitionFile:
-    """The definitions with these texts, in a file of this epoch.
+    """Creates a file of these definitions, with the epoch in its name.
 
-    A run deletes only files of its own epoch and of earlier ones, so never one that a newer run has just written.
+    A run deletes only files of its own and earlier epochs, so never a file that a newer run has just written.
     """
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     definitions = DefinitionFile("", places)
@@ -198,7 +198,7 @@ class _PackedTable(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PackedState(msgspec.Struct, frozen=True):
-    """A state whose tables name their definitions by their places."""
+    """A state whose tables refer to their definitions by place."""
 
     state: State
     tables: dict[str, _PackedTable]
@@ -210,7 +210,7 @@ class _PackedPlan(msgspec.Struct, frozen=True):
 
 
 def pack_state(state: State, place: Callable[[Table], int]) -> PackedState:
-    """The state for an entry."""
+    """Converts a state to the form that an entry stores."""
     tables = {
         name: _PackedTable(place(t.table), t.path, t.declared, _packed(t.written)) for name, t in state.tables.items()
     }
@@ -222,7 +222,7 @@ def _packed(written: WrittenVersion | None) -> _Written | None:
 
 
 def pack_plan(plan: Plan, place: Callable[[Table], int]) -> bytes:
-    """The plan for an entry, as JSON."""
+    """Converts a plan to the JSON that an entry stores."""
     replace = msgspec.structs.replace
     actions = [replace(a, write=replace(a.write, table=place(a.write.table))) for a in plan.actions]
     rest = msgspec.structs.replace(plan, actions=actions, state=State())
@@ -230,10 +230,10 @@ def pack_plan(plan: Plan, place: Callable[[Table], int]) -> bytes:
 
 
 def unpack_state(packed: PackedState, tables: list[Table]) -> State:
-    """The state that `pack_state` packed.
+    """Restores a state from the result of `pack_state`.
 
     Raises:
-        IndexError: it names a definition that is not there.
+        IndexError: the state refers to a definition that the file lacks.
     """
     unpacked = [
         TableState(tables[t.definition], t.path, t.declared, _unpacked(t.written)) for t in packed.tables.values()
@@ -247,11 +247,11 @@ def _unpacked(written: _Written | None) -> WrittenVersion | None:
 
 
 def unpack_plan(data: bytes | msgspec.Raw, tables: list[Table], ledger: str, name: str) -> Plan:
-    """The plan that `pack_plan` packed.
+    """Restores a plan from the result of `pack_plan`.
 
     Raises:
-        IndexError: it names a definition that is not there.
-        SinkError: it is not a plan.
+        IndexError: the plan refers to a definition that the file lacks.
+        SinkError: the JSON is not a plan.
     """
     packed = decoded(data, _PackedPlan, ledger, name)
     try:
@@ -266,7 +266,7 @@ def unpack_plan(data: bytes | msgspec.Raw, tables: list[Table], ledger: str, nam
 
 
 def cut_in(entry: LedgerEntry, ledger: str, name: str) -> Cut:
-    """The cut of an entry with a state."""
+    """Returns the cut of an entry with a state."""
     packed = decoded(entry.state, PackedState, ledger, name)
     none = Table("", "", ())
     tables = {n: TableState(none, t.path, t.declared, _unpacked(t.written)) for n, t in packed.tables.items()}

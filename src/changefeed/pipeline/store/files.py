@@ -6,22 +6,22 @@
 
 Theory of operation:
 
-Rule 1. An entry is made by put-if-absent and never written again. A run appends entry n + 1 when it has read all up to n.
-        If n + 1 is there, another run has written it. After its first entry, a claim, that can only be a newer claim or
-        what came behind one: the run is fenced. Only a claim may find an older run's entry in its way; it reads that and
+Rule 1. An entry is created by put-if-absent and never changed. A run appends entry n + 1 after it has read all up to n.
+        If n + 1 exists, another run has written it. After a run's first entry, its claim, that can only be a newer claim or
+        an entry after one: the run is fenced. Only a claim may meet an entry of an older run; it reads that entry and
         tries the next number.
-Rule 2. An entry carries its run's random token and is read back, whatever the answer to its put was: it has landed if the
-        file has these very bytes.
-Rule 3. An entry has a checksum, and that of the entry before. It names the newest entry with a state and the one with the plan
-        that is not done, so the newest state is two or three small reads away. A claim reads and compares the whole log.
-Rule 4. Every `_PAGE` steps the cuts of old steps are packed: first the page is written; then an entry has `base`, the number
-        up to which entries count no more; only then these are deleted, by the run that wrote the entry or by a later claim.
-        If it is killed in between, files are left that are never read; the next time they are deleted.
-Rule 5. The newest entry is never deleted. A run that was paused while its next number was used, packed and deleted by others
-        may make a file of that number. So a run lists the log after its put: if there is a higher number, it is fenced, and
-        its file lies below `base` and does not count.
-Rule 6. A definitions file has its epoch in its name, and a run deletes those of its own epoch and of earlier ones that no entry
-        above `base` names. So a run that is behind deletes nothing that a newer one has just written.
+Rule 2. An entry contains its run's random token and is read back, whatever the answer to its put was: the put has succeeded
+        if the file has exactly these bytes.
+Rule 3. An entry has a checksum, and that of the entry before. It refers to the newest entry with a state and to the entry with
+        an unfinished plan, so the newest state takes two or three small reads. A claim reads and checks the whole log.
+Rule 4. Every `_PAGE` steps the cuts of old steps are packed: first the page is written; then an entry sets `base`, the number
+        up to which entries no longer count; then these are deleted, by the run that wrote the entry or by a later claim.
+        If the run is killed in between, files remain that are never read, and are deleted the next time.
+Rule 5. The newest entry is never deleted. If a run was paused while others used, packed and deleted its next number, it
+        may create a file with that number again. So a run lists the log after its put: if there is a higher number, it is
+        fenced, and its file, which is below `base`, does not count.
+Rule 6. The name of a definitions file contains its epoch. A run deletes those of its own and earlier epochs to which no entry
+        above `base` refers, so a run that is behind deletes nothing that a newer run has just written.
 Rule 7. Entry 1 names the owner. It is never deleted, so a ledger is created once.
 """
 
@@ -72,7 +72,7 @@ _PAGE = 100  # steps in a page; who changes it must see to pages that a run has 
 
 
 class _BehindError(Exception):
-    """An older run has appended an entry meanwhile."""
+    """An older run has appended an entry in the meantime."""
 
 
 def _now() -> datetime:
@@ -80,13 +80,13 @@ def _now() -> datetime:
 
 
 class FileStore(StateStore):
-    """The ledger of one pipeline, as one run holds it; see `StateStore`.
+    """The ledger of one pipeline in a folder, as one run uses it; see `StateStore`.
 
     Args:
-        folder: where it lies.
-        pipeline: whose it is.
-        keep: which cuts are kept.
-        now: the clock.
+        folder: the ledger's folder.
+        pipeline: the name of the pipeline.
+        keep: which cuts to keep.
+        now: returns the current time.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class FileStore(StateStore):
     # The log.
 
     def _read(self) -> None:
-        """Reads the whole log; creates it when there is none."""
+        """Reads the whole log; creates it if it does not exist."""
         head = self.reader.head()
         if head is None:
             self._create()
@@ -199,7 +199,7 @@ class FileStore(StateStore):
             raise damaged(self.path, f"{entry_name(newest.number)} does not continue the steps before it")
 
     def _load(self, live: list[Sealed]) -> None:
-        """Takes state and plan from the entries that have them."""
+        """Restores state and plan from the entries that contain them."""
         entries = {entry.number: entry for entry, _ in live}
         for ref in (self._done, self._begun):
             if ref is not None and ref.number not in entries:
@@ -218,7 +218,7 @@ class FileStore(StateStore):
             self._definitions = DefinitionFile(name, {bytes(text): place for place, text in enumerate(raw)})
 
     def _create(self) -> None:
-        """Writes entry 1; of two at once the first counts."""
+        """Writes entry 1; if two runs write it at once, the first one counts."""
         entry = LedgerEntry(
             number=1, status="created", epoch=0, step=0, at=self.now(), token=self.token, before="", pipeline=self.pipeline,
             id=uuid.uuid4().hex[:16],
@@ -235,8 +235,8 @@ class FileStore(StateStore):
         """Writes the next entry.
 
         Raises:
-            FencedError: a newer run has.
-            _BehindError: an older run has.
+            FencedError: a newer run has written it.
+            _BehindError: an older run has written it.
         """
         newest, sum = self._head
         entry = LedgerEntry(
@@ -256,7 +256,7 @@ class FileStore(StateStore):
         self._follow(entry)
 
     def _give_way(self, other: LedgerEntry) -> None:
-        """Raises the error for an entry of another run in place of this one's, or returns to try the next number."""
+        """Handles an entry of another run at this run's number: raises its error, or returns to try the next number."""
         if other.pipeline != self.pipeline or other.number != self._head[0].number + 1:
             raise damaged(
                 self.path, f"{entry_name(self._head[0].number + 1)} is not what a run of this pipeline writes"
@@ -270,14 +270,16 @@ class FileStore(StateStore):
         raise _BehindError
 
     def _passed_by(self) -> SinkError:
-        """The error for a run whose number in the log was used before."""
+        """Returns the error for a run whose number in the log was used before."""
         head = self.reader.steady(self.reader.head)
         if head is None or head[0].token == self.token:
-            return SinkError(f"{self.path}: a write that failed before has landed. Run again", transient=True)
+            return SinkError(
+                f"{self.path}: a write that was reported as failed has succeeded after all. Run again", transient=True
+            )
         return taken_over(self.path, self.pipeline, head[0].epoch, self.epoch)
 
     def _follow(self, entry: LedgerEntry) -> None:
-        """Takes over the newest entry."""
+        """Makes this the newest entry."""
         ref = Ref(entry.number, self._head[1])
         if entry.status == "done":
             self._done, self._begun = ref, None
@@ -287,7 +289,7 @@ class FileStore(StateStore):
             self._named[entry.number] = entry.definitions
 
     def _put(self, name: str, data: bytes) -> bytes | None:
-        """Makes a file if it is not there; what is there afterwards. No answer is believed: the file is read back."""
+        """Creates a file if its name is free; returns the bytes of the file, which are read back even after an error."""
         try:
             self.folder.put(name, data)
         except Exception:
@@ -298,7 +300,7 @@ class FileStore(StateStore):
         return self.folder.read(name)
 
     def _define(self, texts: list[bytes]) -> DefinitionFile:
-        """A file that has these definitions: the last one named, or a new one."""
+        """Returns a file with these definitions: the current file, or a new one."""
         if self._definitions.covers(texts):
             return self._definitions
         made = definitions_of(self.epoch, texts)
@@ -309,13 +311,13 @@ class FileStore(StateStore):
         return made
 
     def _place(self, table: Table) -> int:
-        """The place of a table's definition in the current definitions file."""
+        """Returns the place of a table's definition in the current definitions file."""
         return self._definitions.places[self._texts(table)]
 
     # Pages.
 
     def _pack(self) -> dict[str, Any]:
-        """Writes pages of the oldest steps when there are enough; returns the fields of the next entry about them."""
+        """Writes pages of the oldest steps if there are enough; returns the fields about them for the next entry."""
         newest, id = self._head[0], self._head[0].id
         if len(self._cuts) < _PAGE:
             return {}
@@ -330,18 +332,18 @@ class FileStore(StateStore):
         return {"base": base, "packed": packed, "first": self._first(newest.first, packed), "page": before}
 
     def _put_page(self, page: Page, before: str, cuts: list[Cut], id: str) -> str:
-        """Writes a page if it is not there; returns its checksum."""
+        """Writes a page if it does not exist; returns its checksum."""
         data = page_file(id, before, cuts)
         content = content_of(self._put(page.name, data) or data, id, page, self.path)
         if (content.cuts, content.before) != (cuts, before):
             raise SinkError(
-                f"{self.path}/{page.name}: it has other cuts than the log: was an older ledger put back? Move the "
-                "file away, and run again"
+                f"{self.path}/{page.name}: its cuts differ from the log's: was an older ledger restored? Move the file "
+                "away, and run again"
             )
         return content.sum
 
     def _first(self, first: int, packed: int) -> int:
-        """The first step that is kept: of the oldest page with a cut that must be."""
+        """Returns the first step to keep: that of the oldest page with a cut that must be kept."""
         if self.keep.cuts is None and self.keep.age is None:
             return first
         id, since = self._head[0].id, self.now() - self.keep.age if self.keep.age is not None else None
@@ -355,7 +357,7 @@ class FileStore(StateStore):
         return first
 
     def _tidy(self) -> None:
-        """Deletes what counts no more; see rules 4 and 6."""
+        """Deletes files that no longer count; see rules 4 and 6."""
         newest = self._head[0]
         self._named = {number: name for number, name in self._named.items() if number > newest.base}
         failpoint("tidy.before")

@@ -1,8 +1,8 @@
-"""Folders of small files that are written once: what `files.py` asks of a file system, and local disks.
+"""Folders of small files that are written once: the contract that `files.py` needs, and its implementation on local disks.
 
-The one thing that must hold: of two `put`s of one name, by whichever processes, exactly one succeeds, and a reader sees
-all of its bytes or no file. On a local disk a file gets its name by link(2), which fails when the name is taken, after its
-bytes are on the disk. `hadoop.py` has the other file systems.
+One rule must hold: if two processes `put` the same name, exactly one succeeds, and a reader sees all of its bytes or no
+file. On a local disk a file gets its name by link(2), which fails if the name is taken, after its bytes are on disk.
+`hadoop.py` implements other file systems.
 """
 
 from __future__ import annotations
@@ -26,41 +26,41 @@ _STALE = 24 * 3600.0  # seconds after which no process uses one of these any mor
 
 
 class LedgerFolder(Protocol):
-    """Files below one path, by relative names such as `log/00000000000000000001.json`."""
+    """A folder to read: files by their relative names, such as `log/00000000000000000001.json`."""
 
     @property
     def path(self) -> str:
         """The path of the folder, as the user named it; for messages."""
 
     def names(self, below: str) -> list[str]:
-        """The names of the files in a folder below, without those that begin with a dot; none when there is no folder.
+        """Returns the names of the files in a subfolder, except hidden ones (`.…`); empty if it does not exist.
 
-        Files that are there before the call, and stay, are named.
+        The result includes every file that exists before the call and during it.
         """
 
     def read(self, name: str) -> bytes | None:
-        """A file's bytes; None when there is no such file."""
+        """Returns a file's bytes; None if the file does not exist."""
 
 
 class WritableFolder(LedgerFolder, Protocol):
-    """A folder that can be written, too."""
+    """A folder to read and write."""
 
     def put(self, name: str, data: bytes) -> bool:
-        """Creates a file durably. Returns False, and changes nothing, if a file of this name exists.
+        """Creates a file durably. Returns False, and changes nothing, if a file with this name exists.
 
-        `data` is UTF-8 text that ends with a newline and has no other. After an error the file may exist nevertheless.
+        `data` is one line of UTF-8 text with its newline. After an error the file may exist nevertheless.
         """
 
     def delete(self, name: str) -> None:
-        """Deletes a file; one that is gone is fine."""
+        """Deletes a file; does nothing if it does not exist."""
 
     def tidy(self) -> None:
-        """Deletes what writers that died have left."""
+        """Deletes the temporary files of writers that were killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFolder:
-    """A folder of this machine."""
+    """A folder on a local disk."""
 
     path: str
 
@@ -115,7 +115,7 @@ class LocalFolder:
 
 @contextmanager
 def _named_errors(path: str) -> Iterator[None]:
-    """Translates an OSError to one that names the file; a full disk is handled by `edge.py`."""
+    """Translates an OSError to a SinkError that names the file; `edge.py` handles a full disk."""
     try:
         yield
     except OSError as error:
@@ -125,7 +125,7 @@ def _named_errors(path: str) -> Iterator[None]:
 
 
 def local_path(path: str) -> str | None:
-    """The path on this machine that a path or `file:` URL names; None for another URL."""
+    """Converts a path or `file:` URL to a local path; None for other URLs."""
     for prefix in ("file://", "file:"):
         if path.startswith(prefix):
             return path.removeprefix(prefix)

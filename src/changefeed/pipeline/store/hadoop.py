@@ -1,7 +1,7 @@
-"""A folder on any file system that Spark can write to, through the session's JVM.
+"""Folders on any file system that Spark can write to, through the session's JVM.
 
-Files are made by Delta's `LogStore`, which commits to a table's log, on each file system, so that of two
-at once only one succeeds: by rename on HDFS and Azure, by conditional writes or its own rules on S3.
+Files are created by Delta's `LogStore`. On each file system it makes sure that only one of two simultaneous commits to a
+table's log succeeds: by rename on HDFS and Azure, by conditional writes or its own rules on S3.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HadoopFolder:
-    """A folder at a path or URL of Hadoop's."""
+    """A folder at a path or URL that Hadoop supports."""
 
     spark: SparkSession
     path: str
@@ -62,7 +62,7 @@ class HadoopFolder:
         files.delete(path, False)
 
     def tidy(self) -> None:
-        """See `WritableFolder`; what Delta's `LogStore` leaves is small, and Hadoop's to clean."""
+        """Does nothing: the files that Delta's `LogStore` may leave are small, and Hadoop deletes them."""
 
     def _log_store(self) -> Any:
         jvm: Any = self.spark._jvm
@@ -71,7 +71,7 @@ class HadoopFolder:
 
 
 def names_of(spark: SparkSession, statuses: Any) -> list[str]:
-    """The names of the files in an array of `FileStatus`, or of a subclass, as S3's."""
+    """Returns the names of the files in an array of `FileStatus` or of a subclass, such as that for S3."""
     jvm: Any = spark._jvm
     gateway: Any = spark.sparkContext._gateway
     count = len(statuses)
@@ -85,7 +85,7 @@ def names_of(spark: SparkSession, statuses: Any) -> list[str]:
 
 
 def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
-    """The folder at a path, as Spark understands it: without a scheme it lies on Spark's default file system."""
+    """Opens the folder at a path as Spark understands it: without a scheme it is on Spark's default file system."""
     resolved, files = file_system(spark, path)
     if str(files.getUri().getScheme()) == "file":
         return LocalFolder(local_path(path) or str(resolved.toUri().getPath()))
@@ -93,10 +93,10 @@ def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
 
 
 def folder_to_read(path: str) -> LedgerFolder:
-    """The folder at a path or URL, for a command that reads it: without Spark, unless the command is inside `read_by`.
+    """Opens the folder at a path or URL to read it: without Spark, except inside `read_by`.
 
     Raises:
-        NeedsSparkError: it is a URL that only Spark can read.
+        NeedsSparkError: only Spark can read the URL.
     """
     spark = reader()
     return folder_at(path) if spark is None else folder_of_session(spark, path)

@@ -1,4 +1,4 @@
-"""A state store in memory, for tests: it passes the failpoints of the real ones and needs neither disk nor Spark."""
+"""A state store in memory, for tests: has the failpoints of the real ones, and needs neither disk nor Spark."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Memory:
     """The store shared by several runs.
 
     Attributes:
-        token: of the run that took the epoch.
-        plan: of the step that is begun and not done, as text, and the epoch that began it.
+        token: token of the run that took the newest epoch.
+        plan: the plan of the step that is begun and not done, as text, and the epoch that began it.
     """
 
     pipeline: str = ""
@@ -55,7 +55,7 @@ class Memory:
 
 
 class MemoryStore(StateStore):
-    """The store of one pipeline, as one run holds it; see `StateStore`."""
+    """The store of one pipeline, as one run uses it; see `StateStore`."""
 
     def __init__(
         self, memory: Memory, pipeline: str, keep: Keep | None = None, now: Callable[[], datetime] = _now
@@ -136,7 +136,7 @@ class MemoryStore(StateStore):
         return (self.memory.epoch, self.memory.token) != (self.epoch, self.token)
 
     def _old(self) -> int:
-        """Number of the oldest cuts that need not be kept."""
+        """Returns the number of oldest cuts that need not be kept."""
         cuts, keep = self.memory.cuts, self.keep
         if keep.cuts is None and keep.age is None:
             return 0

@@ -2,9 +2,9 @@
 
     history/<first step>-<last step>.json      body: {"ledger": id, "before": checksum, "cuts": base64(gzip(JSON))}
 
-A cut in a page has only what differs from the cut before it in the same page; the first is whole. A page is made from
-entries that never change, so every writer makes the same page. It has the checksum of the page before it, and the log's newest
-entry that of the newest page: a page from another time is noticed.
+A cut in a page contains only the differences from the cut before it in the same page; the first is complete. A page is made
+of entries that never change, so every writer makes the same page. It has the checksum of the page before it, and the log's
+newest entry has that of the newest page, so a page from another time is detected.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _NAME = re.compile(r"(\d{12,})-(\d{12,})\.json")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Page:
-    """The steps of one page."""
+    """The range of steps of one page."""
 
     first: int
     last: int
 
     @property
     def name(self) -> str:
-        """Name of the page's file, below the ledger's folder."""
+        """The name of the page's file, relative to the ledger's folder."""
         return f"{HISTORY}/{self.first:012d}-{self.last:012d}.json"
 
 
 def pages_of(names: Sequence[str]) -> list[Page]:
-    """The pages among the files of the folder, oldest first."""
+    """Returns the pages among the files of the folder, oldest first."""
     matches = [match for name in names if (match := _NAME.fullmatch(name))]
     return sorted(Page(int(match[1]), int(match[2])) for match in matches)
 
@@ -73,7 +73,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """The content of a page's file: the cuts, oldest first, its checksum, and that of the page before it."""
+    """The content of a page: the cuts, oldest first, the page's checksum, and that of the page before it."""
 
     cuts: list[Cut]
     sum: str
@@ -81,18 +81,18 @@ class Content:
 
 
 def page_file(id: str, before: str, cuts: Sequence[Cut]) -> bytes:
-    """The bytes of a page's file."""
+    """Returns the bytes of a page's file."""
     text = msgspec.json.encode(list(_differences(cuts)))
     packed = base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()
     return sealed(msgspec.json.encode(_Body(id, before, packed)))
 
 
 def content_of(data: bytes, id: str, page: Page, ledger: str) -> Content:
-    """Reads a page's file.
+    """Decodes a page's file.
 
     Raises:
-        ConfigError: it is in a newer format.
-        SinkError: it is damaged, or another ledger's.
+        ConfigError: the file is in a newer format.
+        SinkError: the file is damaged, or belongs to another ledger.
     """
     text, sum = opened(data, ledger, page.name)
     body = decoded(text, _Body, ledger, page.name)

@@ -1,7 +1,7 @@
-"""Reading a ledger of files (`files.py` has its rules), beside whatever run may be writing it; no Spark.
+"""Reads a ledger of files (`files.py` has its rules) without Spark, also while a run writes to it.
 
-What is read may be packed and deleted meanwhile by a run. So a file that is missing is asked for again in a fresh listing;
-it counts as missing when the ledger has not moved on since.
+A run may pack and delete files during a read. So if a file is missing, the read is repeated with a new listing; the file
+counts as missing only if the ledger has not changed since.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ Sealed = tuple[LedgerEntry, str]  # an entry and its checksum
 
 
 class MissingError(Exception):
-    """A file that should be there is not: it has just been packed, or the ledger is damaged."""
+    """A file of the ledger is missing: it has just been packed, or the ledger is damaged."""
 
 
 class NeedsSparkError(ConfigError):
-    """A ledger lies on a file system that only Spark can read."""
+    """The ledger is on a file system that only Spark can read."""
 
 
 def entry_name(number: int) -> str:
-    """The file of an entry, below the ledger's folder."""
+    """Returns the name of an entry's file, relative to the ledger's folder."""
     return f"{LOG}/{number:020d}.json"
 
 
 @dataclass(frozen=True, slots=True)
 class FileReader(StoreReader):
-    """A ledger of files, as anybody may read it.
+    """Reads a ledger of files.
 
     Attributes:
-        folder: where it lies.
-        pipeline: whose it must be.
+        folder: the ledger's folder.
+        pipeline: the pipeline to which the ledger must belong.
     """
 
     folder: LedgerFolder
@@ -91,7 +91,7 @@ class FileReader(StoreReader):
     # What `files.py` reads by, too.
 
     def steady(self, read: Callable[[], _T]) -> _T:
-        """The result of `read`, repeated if an entry was packed meanwhile."""
+        """Returns the result of `read`; calls it again if an entry was packed in the meantime."""
         failed: tuple[int, str] | None = None
         while True:
             try:
@@ -100,14 +100,14 @@ class FileReader(StoreReader):
                 failed = self._again(error, failed, None)
 
     def numbers(self) -> list[int]:
-        """The numbers of the entries that are there, lowest first."""
+        """Returns the numbers of the existing entries, in ascending order."""
         return sorted(int(match[1]) for name in self.folder.names(LOG) if (match := _NAME.fullmatch(name)))
 
     def head(self) -> Sealed | None:
-        """The newest entry; None when there is no ledger.
+        """Returns the newest entry; None if there is no ledger.
 
         Raises:
-            MissingError: an entry that should be there is not.
+            MissingError: an entry is missing.
         """
         numbers = self.numbers()
         if not numbers:
@@ -121,7 +121,7 @@ class FileReader(StoreReader):
         return entry, sum
 
     def live(self, head: Sealed) -> list[Sealed]:
-        """The entries that are not packed, oldest first, each compared with the one behind it."""
+        """Returns the entries that are not packed, oldest first, each checked against the checksum in the next one."""
         newest = head[0]
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="ledger") as pool:  # each read may be a request
             entries = [*pool.map(self.entry, range(newest.base + 1, newest.number)), head]
@@ -130,7 +130,7 @@ class FileReader(StoreReader):
         return entries
 
     def before(self, head: Sealed) -> Iterator[Sealed]:
-        """The entries before the newest that are not packed, newest first."""
+        """Yields the entries before the newest one that are not packed, newest first."""
         entry = head[0]
         for number in range(entry.number - 1, head[0].base, -1):
             reached = self.entry(number, entry.before)
@@ -138,10 +138,10 @@ class FileReader(StoreReader):
             entry = reached[0]
 
     def entry(self, number: int, sum: str | None = None) -> Sealed:
-        """An entry; `sum` is the checksum that another entry has for it.
+        """Returns an entry; `sum` is its checksum according to another entry.
 
         Raises:
-            MissingError: it is not there.
+            MissingError: the entry is missing.
         """
         name, path = entry_name(number), self.folder.path
         body, own = opened(self._bytes(name), path, name)
@@ -160,31 +160,31 @@ class FileReader(StoreReader):
             )
 
     def at(self, ref: Ref) -> Sealed:
-        """The entry that another one names."""
+        """Returns the entry to which another one refers."""
         return self.entry(ref.number, ref.sum)
 
     def state(self, entry: LedgerEntry) -> State:
-        """The state of an entry that has one."""
+        """Returns the state of an entry that has one."""
         name = entry_name(entry.number)
         packed = decoded(entry.state, PackedState, self.folder.path, name)
         tables = self._tables(entry.definitions)
         return self._complete(entry, lambda: unpack_state(packed, tables))
 
     def plan(self, entry: LedgerEntry) -> Plan:
-        """The plan of an entry that has one."""
+        """Returns the plan of an entry that has one."""
         tables = self._tables(entry.definitions)
         name = entry_name(entry.number)
         return self._complete(entry, lambda: unpack_plan(entry.plan, tables, self.folder.path, name))
 
     def cut(self, entry: LedgerEntry) -> Cut:
-        """The cut of an entry that has a state."""
+        """Returns the cut of an entry that has a state."""
         return cut_in(entry, self.folder.path, entry_name(entry.number))
 
     def page(self, page: Page, id: str, sum: str | None = None) -> Content:
-        """A page; `sum` is the checksum that the one behind it has for it.
+        """Returns a page; `sum` is its checksum according to the next page or entry.
 
         Raises:
-            MissingError: it is not there.
+            MissingError: the page is missing.
         """
         content = content_of(self._bytes(page.name), id, page, self.folder.path)
         if sum is not None and content.sum != sum:
@@ -192,14 +192,14 @@ class FileReader(StoreReader):
         return content
 
     def pages(self) -> list[Page]:
-        """The pages that are there, oldest first."""
+        """Returns the existing pages, oldest first."""
         return pages_of(self.folder.names(HISTORY))
 
     def texts(self, name: str) -> bytes:
-        """The JSON of a file of definitions.
+        """Returns the JSON of the definitions in a file.
 
         Raises:
-            MissingError: it is not there.
+            MissingError: the file is missing.
         """
         name = f"{DEFINITIONS}/{name}"
         return opened(self._bytes(name), self.folder.path, name)[0]
@@ -228,7 +228,7 @@ class FileReader(StoreReader):
         yield from (cut for cut in live if cut.step > after)
 
     def _checked(self, newest: LedgerEntry, pages: list[Page]) -> Iterator[Content]:
-        """The pages, newest first, each checked against the checksum in the page or entry after it."""
+        """Yields the pages, newest first, each checked against the checksum in the page or entry after it."""
         read: Content | None = None
         for page in pages:
             before, read = read, self.page(page, newest.id, newest.page if page is pages[-1] else None)
@@ -257,7 +257,7 @@ class FileReader(StoreReader):
             yield from (cut for cut in reversed(content.cuts) if wanted(cut.step))
 
     def _needed(self, newest: LedgerEntry, after: int) -> list[Page]:
-        """The pages with the steps above `after`, oldest first; none of them is missing."""
+        """Returns the pages with the steps after `after`, oldest first, after checking that none is missing."""
         step, pages_needed = max(newest.first, after + 1), list[Page]()
         for page in self.pages():
             if page.first <= step <= page.last:
@@ -283,22 +283,22 @@ class FileReader(StoreReader):
         return data
 
     def _again(self, error: MissingError, failed: tuple[int, str] | None, head: Sealed | None) -> tuple[int, str]:
-        """The missing file of the ledger; if it was missing before, the ledger is damaged."""
+        """Handles a missing file: returns it for the next try; raises if it was missing before: the ledger is damaged."""
         newest = head[0].number if head else max(self.numbers(), default=0)
         if failed == (newest, str(error)):
             raise damaged(self.folder.path, f"{error} is missing") from error
         return newest, str(error)
 
     def _check_nothing(self) -> None:
-        """Refuses a folder in which there is no log and something else.
+        """Checks that a folder without a log is empty.
 
         Raises:
-            SinkError: the ledger is damaged, or of another kind.
+            SinkError: the ledger is damaged, or has an older form.
         """
         path = self.folder.path
         if self.folder.names("_delta_log"):
             raise SinkError(
-                f"{path} is a ledger of another kind, a Delta table, as changefeed had before its first release: delete it, "
+                f"{path} is the ledger of a changefeed from before the first release, a Delta table: delete it, "
                 "and rebuild all tables: changefeed repair --rebuild --all"
             )
         if self.folder.names(HISTORY) or self.folder.names(DEFINITIONS):
@@ -307,7 +307,7 @@ class FileReader(StoreReader):
 
 @dataclass(frozen=True, slots=True)
 class ArrowFolder:
-    """A folder at a URL, to read, by Arrow's file systems."""
+    """A folder at a URL, read through Arrow's file systems."""
 
     path: str
     system: Any
@@ -333,7 +333,7 @@ class ArrowFolder:
 
 @contextmanager
 def _reached(path: str) -> Iterator[None]:
-    """An error of Arrow's file systems as one that names the ledger."""
+    """Translates an error of Arrow's file systems to one that names the ledger."""
     try:
         yield
     except OSError as error:
@@ -342,10 +342,10 @@ def _reached(path: str) -> Iterator[None]:
 
 
 def folder_at(path: str) -> LedgerFolder:
-    """The folder at a path or URL, to read without Spark.
+    """Opens the folder at a path or URL, to read it without Spark.
 
     Raises:
-        NeedsSparkError: nothing here can read such a URL.
+        NeedsSparkError: only Spark can read the URL.
     """
     local = local_path(path)
     if local is not None:

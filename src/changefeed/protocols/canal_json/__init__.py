@@ -1,4 +1,4 @@
-"""Canal-JSON, of TiCDC and of Alibaba's Canal; see README.md beside this file."""
+"""Canal-JSON, of TiCDC and of Alibaba's Canal; README.md in this folder describes the bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GTID = frozenset({"gtid"})
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """Only the TiDB extension has a commit_ts; without it rows have no order but that of their partition."""
+    """Returns the keys carried with these options: without the TiDB extension there is no commit_ts."""
     carried = _CARRIES
     if options.enable_tidb_extension:
         carried |= _EXTENSION

@@ -1,9 +1,9 @@
-"""Claim checks: a row too large for Kafka lies in a file, its message carries the file's place in `_tidb.claimCheckLocation`.
+"""Claim checks: a row that is too large for Kafka is in a file; `_tidb.claimCheckLocation` of its message is the file's path.
 
     message   {… "data":[{<handle key>}],"_tidb":{"commitTs":…,"claimCheckLocation":"s3://bucket/<uuid>.json"}}
     file      {"key":null,"value":"<base64>"}, or the value alone with claim-check-raw-value
 
-Rule 1. The file must have the same event as the message: equal table, type and commit_ts, and be the whole row.
+Rule 1. The file must contain the event of the message: equal table, type and commit_ts, and the complete row.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from changefeed.wire import base64_text, strict_json
 
 
 def read(location: str, get: Callable[[str], bytes] | None, options: Options) -> bytes:
-    """The value that the file at `location` holds.
+    """Reads the value in the claim-check file at `location`.
 
     Raises:
-        ProtocolError: reason `claim-check`: no store, no such file, or not what a claim-check file is.
+        ProtocolError: reason `claim-check`: there is no store or no such file, or it is not a claim-check file.
     """
     name = file_name(location)
     content = claim_check.fetch(name, get, options.claim_check_max_bytes)
@@ -35,24 +35,24 @@ def read(location: str, get: Callable[[str], bytes] | None, options: Options) ->
 def _value(content: bytes) -> bytes:
     members: Any = strict_json.read(content, "content")
     if type(members) is not dict or members.keys() != {"key", "value"} or type(members["value"]) is not str:
-        raise ProtocolError("content has not exactly the members key and value")
+        raise ProtocolError("content must have exactly the members key and value")
     return base64_text.read(members["value"])
 
 
 def file_name(location: str) -> str:
-    """The file's name in a location: what follows the last slash.
+    """Returns the name of the file in a location: the text after the last slash.
 
     Raises:
-        ProtocolError: that is not a plain file name.
+        ProtocolError: the text is not a plain file name.
     """
     return claim_check.file_name(location, "_tidb.claimCheckLocation")
 
 
 def check_same(sent: CanalMessage, stored: CanalMessage) -> None:
-    """Checks that the file is about the row that the message announces.
+    """Checks that the file contains the row that the message announces.
 
     Raises:
-        ProtocolError: it is not.
+        ProtocolError: the file contains another row.
     """
     extension = stored.extension or Extension()
     if stored.is_ddl or extension.claim_check is not None or extension.only_handle_key:
@@ -68,5 +68,5 @@ def check_same(sent: CanalMessage, stored: CanalMessage) -> None:
 
 
 def body(value: bytes, *, raw: bool) -> bytes:
-    """The file that holds a value."""
+    """Returns the content of the claim-check file for a value."""
     return value if raw else f'{{"key":null,"value":"{base64_text.write(value)}"}}'.encode()

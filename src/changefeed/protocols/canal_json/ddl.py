@@ -1,8 +1,8 @@
-"""DDL messages ⇄ schema changes.
+"""Converts between DDL messages and schema changes.
 
     TiCDC, Canal     CREATE  ALTER  ERASE  TRUNCATE  RENAME  CINDEX  DINDEX  QUERY (databases, views, all else)
 
-Rule 1. The kind of a statement is read from its text; from the message's `type` where the text has none.
+Rule 1. The kind of a statement is derived from its text; from the message's `type` if the text is not understood.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _ALTERS = frozenset(
 
 
 def read(message: CanalMessage, kept: dict[str, Any], place: Place) -> SchemaChange:
-    """The schema change of a message.
+    """Reads the schema change of a message.
 
     Raises:
-        SchemaError: it has no statement, or rows.
+        SchemaError: the message has no statement, or it has rows.
     """
     if not message.sql:
         raise SchemaError("DDL without a statement - at `sql`")
@@ -80,7 +80,7 @@ def _action(message: CanalMessage) -> str:
 
 
 def message_type(event: SchemaChange, origin: Mapping[str, Any]) -> str:
-    """The `type` of the message for a schema change."""
+    """Returns the `type` of the message for a schema change."""
     sent = origin.get("type")
     if isinstance(sent, str):
         return sent

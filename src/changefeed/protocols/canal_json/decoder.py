@@ -1,16 +1,16 @@
-"""Records to changes: the reference. One message at a time, every check made, nothing guessed.
+"""Decodes records to changes, one message at a time: the reference decoder, which checks everything and guesses nothing.
 
     value ─ compression ─ envelope.split ─▶ messages ─ envelope.read ─▶ rows      images ─▶ shapes ─▶ table batches
                                                │                     ├▶ DDL       schema change
                                                │                     └▶ watermark resolved
-                                               └─ whatever fails: a dead letter of the whole record
+                                               └─ any failure: a dead letter for the whole record
 
-Rule 1. `data` of an INSERT are new rows, of a DELETE old ones; of an UPDATE new ones, and `old` has their old rows in the same
-        order. Of an UPDATE without `old` the old rows are unknown.
+Rule 1. `data` contains new rows for INSERT, old rows for DELETE, and new rows for UPDATE, where `old` has the old rows in the
+        same order. If an UPDATE has no `old`, the old rows are unknown.
 Rule 2. Columns that `old` leaves out did not change: they have the value of the new row. The origin's `old` names the columns
         that were sent, so that the same bytes can be written again.
-Rule 3. A record of which one message cannot be read is one dead letter, and nothing of it is a change.
-Rule 4. Keys are not read: no producer writes any.
+Rule 3. If one message of a record cannot be read, the whole record is one dead letter, and none of its rows is applied.
+Rule 4. Record keys are ignored: no producer writes them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HINT = ' Is "protocol" right for this topic?'
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row that has been read, and waits until all of its record has."""
+    """A row that has been read, kept until its whole record has been read."""
 
     family: Family
     images: Images
@@ -57,7 +57,7 @@ class Row:
 
 
 class Decoder:
-    """Decodes records of any producer. Remembers the shapes it has seen; not shared between threads."""
+    """Decodes records of TiCDC and Canal. Remembers the shapes of its rows; must not be shared between threads."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         compression.check_available(options.large_message_handle_compression)
@@ -128,7 +128,7 @@ class Decoder:
             raise ProtocolError(f"type {message.type!r:.60} is unknown, {expected}", reason="unknown-kind")
 
     def _whole(self, message: CanalMessage, kept: dict[str, Any]) -> tuple[CanalMessage, dict[str, Any]]:
-        """The message itself, or the one in the claim-check file that it names."""
+        """Returns the message itself, or the one in the claim-check file to which it refers."""
         extension = message.extension or Extension()
         if extension.claim_check is None:
             return message, kept
@@ -188,7 +188,7 @@ class Decoder:
         return Row(made, images, op, before, after, ts, message.es, canonical(origin))
 
     def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
-        """The table that a record is about, where its first message can be read."""
+        """Returns the table of a record, if its first message can be read; for dead letters."""
         try:
             message = envelope.read(envelope.parted(envelope.split(self._inflated(value))[0])[0])
         except ProtocolError:
@@ -218,13 +218,13 @@ def _check_row_message(message: CanalMessage) -> None:
     if message.old is not None and message.type != "UPDATE":
         raise SchemaError(f"message of type {message.type} has old rows - at `old`")
     if message.old is not None and len(message.old) != len(message.data):
-        raise SchemaError(f"message has {len(message.data)} rows and {len(message.old)} old ones - at `old`")
+        raise SchemaError(f"message has {len(message.data)} rows and {len(message.old)} old rows - at `old`")
     if message.extension is not None and message.extension.commit_ts is None:
         raise SchemaError("extension of a row has no commitTs - at `_tidb`")
 
 
 def _keep_types(message: CanalMessage, made: Family, image: Values, origin: dict[str, Any]) -> None:
-    """Keeps `sqlType` and `mysqlType` where they are not what the writer makes of the columns."""
+    """Keeps `sqlType` and `mysqlType` in the origin, if the writer would write other ones for these columns."""
     types = [name for name, _ in made.described.columns]
     if list(message.types or ()) != types:
         same = sorted(message.types or ()) == sorted(types)

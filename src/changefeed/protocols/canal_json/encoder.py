@@ -1,15 +1,15 @@
-"""Changes to records, byte for byte as either producer writes them.
+"""Encodes changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ rows of one message ─ rows ─▶ message ─ too large? ─▶ records
                               ├▶ schema change ────────────────┤
                               └▶ resolved event ─ watermark ───┘         where to: ticdc.routing
 
-Rule 1. A message is one row, and a record one message. Rows that came in one message stay in it, as do the messages, one a
-        line, of one record.
-Rule 2. Resolved marks are sent with enable-tidb-extension only.
+Rule 1. A message has one row, and a record one message. Rows that were read from one message stay together, and so do the
+        messages of one record, which are one per line.
+Rule 2. Resolved events are sent with enable-tidb-extension only.
 Rule 3. When dispatched again, a schema change goes to partition 0 alone, as TiCDC sends it.
 
-What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
+Events that the protocol cannot represent (heartbeats, transaction marks, dead letters) are not written: see `Capabilities`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Line = tuple[Place, int | None, str, str]  # where to, the record that it came i
 
 
 class Encoder:
-    """Encodes in the way that the options name. Remembers shapes and, when it dispatches, marks and offsets."""
+    """Encodes in the way that the options name. Remembers shapes; if it dispatches, also resolved events and offsets."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
@@ -54,7 +54,7 @@ class Encoder:
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records for `changes`; see `protocols.base.Encoder`."""
+        """Encodes `changes` into records; see `protocols.base.Encoder`."""
         records = RecordBuilder()
         for place, value in _joined(self._lines(in_order(changes))):
             offset = place.offset if self._offsets is None else self._offsets.next(place)
@@ -88,7 +88,7 @@ class Encoder:
             at += count
 
     def _together(self, events: list[Row | Control], at: int, most: int) -> int:
-        """The number of events from this one on that came in its message."""
+        """Returns how many events, from this one on, were read from the same message."""
         first, count = events[at], 1
         while count < most and at + count < len(events):
             other = events[at + count]
@@ -118,7 +118,7 @@ class Encoder:
         return row.place.record if self._rows.origin(row) else None
 
     def _message(self, rows: Sequence[Row], es: int, ts: int) -> str:
-        """The message, reduced when it is too large."""
+        """Returns the message of rows; if it is too large, the reduced one that the options allow."""
         option, location = self._options.large_message_handle_option, self._rows.origin(rows[0]).get("ccl")
         message = self._rows.message(rows, es, ts)
         if option == "claim-check" and isinstance(location, str):
@@ -145,7 +145,7 @@ class Encoder:
         return message
 
     def _checked_in(self, rows: Sequence[Row], es: int, ts: int, message: str, location: str | None) -> str:
-        """Puts the whole message into the claim-check store; returns the one that points to it."""
+        """Stores the complete message as a claim-check file; returns the message that refers to it."""
         if self._stores.put_body is None:
             raise ConfigError("large-message-handle-option claim-check needs a claim-check store to write to")
         options = self._options
@@ -191,7 +191,7 @@ class Encoder:
             yield place, event.place.record if ours else None, message, _end(origin)
 
     def _control(self, origin: Mapping[str, Any], es: int) -> dict[str, str]:
-        """The members of a message without rows."""
+        """Returns the members of a message without rows."""
         if not 0 <= es <= LAST_MS:
             raise UnsupportedError(f"{NAME} cannot carry a commit time of {es} ms since 1970")
         nothing = dict.fromkeys(("pkNames", "sqlType", "mysqlType", "data", "old"), "null")
@@ -209,13 +209,13 @@ class Encoder:
 
 
 def _end(origin: Mapping[str, Any]) -> str:
-    """The line end behind a message; none of one that was alone."""
+    """Returns the line end after a message; empty if the message was alone in its record."""
     end = origin.get("end", "")
     return end if end in ("\n", "\r\n") else ""
 
 
 def _joined(lines: Iterator[Line]) -> Iterator[tuple[Place, bytes]]:
-    """The values of the records: lines of one record that was read are one value."""
+    """Joins messages to record values: messages that were lines of one record become one value again."""
     place, source, value = None, None, ""
     for at, record, message, end in lines:
         same = place is not None and (at.topic, at.partition, record) == (place.topic, place.partition, source)

@@ -1,4 +1,4 @@
-r"""One message: its members, read and written.
+r"""Reads and writes the members of one message.
 
     row         {"id":0,"database":"shop","table":"orders","pkNames":["id"],"isDdl":false,"type":"UPDATE","es":…,"ts":…,"sql":"",
                  "sqlType":{"id":4},"mysqlType":{"id":"int"},"old":[{"id":"1"}],"data":[{"id":"2"}],"_tidb":{"commitTs":…}}
@@ -7,11 +7,11 @@ r"""One message: its members, read and written.
     Canal       {"data":[…],"database":…,"es":…,"gtid":…,"id":…,"isDdl":…,"mysqlType":…,"old":…,"pkNames":…,"sql":…,"sqlType":…,
                  "table":…,"ts":…,"type":…}                                       ascending by name
 
-Rule 1. An unknown member is refused: an `onlyHandleKey` of the future passed over would be a row misread. One that
-        stands twice is refused, too.
-Rule 2. A record may hold several messages, one a line: what TiCDC writes into files. They are one text with its line ends;
-        a message that spans lines is read where it is the only one.
-Rule 3. `es` is when it happened and `ts` when the message was made, both in milliseconds.
+Rule 1. An unknown member is refused: to ignore a future member such as `onlyHandleKey` would mean to misread a row. A
+        member that occurs twice is refused, too.
+Rule 2. A record may contain several messages, one per line, as TiCDC writes them to files. A message that spans several
+        lines must be alone in its record.
+Rule 3. `es` is the time of the change, `ts` the time at which the message was made, both in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ class Extension:
 
 @dataclass(frozen=True, slots=True)
 class CanalMessage:
-    """A message whose members have the right form; of DDL and watermarks `data` is empty.
+    """A message whose members have the right form; for DDL and watermarks `data` is empty.
 
     Attributes:
-        data, old: rows, their values text or None; `old` is None where the message has none.
-        types: `mysqlType`, None where the message has none.
-        numbers: `sqlType`, as it came.
-        gtid: None for a message without it.
-        replaced: of `sql`, which of its U+FFFD the producer escaped.
+        data, old: rows, with strings or None as values; `old` is None if the message has no old rows.
+        types: `mysqlType`; None if the message has none.
+        numbers: `sqlType`, as sent.
+        gtid: the GTID; None if the message has none.
+        replaced: numbers of the U+FFFD in `sql` that the producer had escaped.
     """
 
     id: int
@@ -100,7 +100,7 @@ _ENDS = b"\r\n"
 
 
 def split(value: bytes) -> list[bytes]:
-    """The messages of a value, each with its line end.
+    """Splits a value into messages, each with its line end.
 
     Raises:
         ProtocolError: the value is empty.
@@ -112,7 +112,7 @@ def split(value: bytes) -> list[bytes]:
 
 
 def parted(line: bytes) -> tuple[bytes, bytes]:
-    """The text of a message, and its line end."""
+    """Splits a line into the text of a message and its line end."""
     text = line.rstrip(_ENDS)
     return text, line[len(text) :]
 
@@ -126,10 +126,10 @@ def _is_json(text: bytes) -> bool:
 
 
 def read(text: bytes) -> CanalMessage:
-    """The message that `text` holds.
+    """Parses a message.
 
     Raises:
-        ProtocolError: it is not JSON, or not a message.
+        ProtocolError: the text is not JSON, or not a message.
     """
     members = mapping(strict_json.read(text, "message", unique=True), "message")
     refuse_others(members, _MEMBERS, "message")
@@ -226,12 +226,12 @@ def _extension(members: Json) -> Extension:
 
 
 def write(members: Mapping[str, str], *, canal: bool, marshalled: bool = False) -> str:
-    """The text of a message from its members' texts, in the producer's order.
+    """Returns the text of a message from the texts of its members, in the producer's order.
 
     Args:
-        members: by name; absent ones are left out.
-        canal: in Canal's order.
-        marshalled: in the order of TiCDC's DDL and watermarks, with `data` in front of `old`.
+        members: name -> JSON text; members that are absent are left out.
+        canal: whether to use Canal's order.
+        marshalled: whether to use the order of TiCDC's DDL and watermarks, with `data` before `old`.
     """
     order: tuple[str, ...] = tuple(sorted(_MEMBERS)) if canal else _MARSHALLED if marshalled else _TICDC
     return "{" + ",".join(f'"{name}":{members[name]}' for name in order if name in members) + "}"

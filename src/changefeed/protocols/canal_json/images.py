@@ -1,4 +1,4 @@
-"""The two images of a row while they are read: what its columns hold, and what they could not hold.
+"""Reads the two images of a row: the values of its columns, and the texts that their types cannot hold.
 
 A value that its type cannot hold is NULL in its image and kept in `irregular`, under the column's name; names of the old
 row of an update carry `before.`.
@@ -22,10 +22,10 @@ class Images:
     """Ready values of both images.
 
     Attributes:
-        irregular: what the types cannot hold, word for word.
-        replaced: by name as in `irregular`, which U+FFFD the producer wrote for a byte that is not UTF-8.
-        sent: by name as in `irregular`, a text that the writer would write otherwise.
-        digits: of the fractions of datetimes and timestamps whose type does not name them, by column.
+        irregular: name -> text that the column's type cannot hold, verbatim.
+        replaced: name, as in `irregular` -> numbers of the U+FFFD that the producer wrote for bytes that are not UTF-8.
+        sent: name, as in `irregular` -> text that the writer would write in another form.
+        digits: column -> fraction digits of a datetime or timestamp whose type does not declare them.
     """
 
     __slots__ = ("digits", "irregular", "replaced", "sent")
@@ -37,7 +37,7 @@ class Images:
         self.digits: dict[str, int] = {}
 
     def read(self, columns: Mapping[str, Compiled], row: Mapping[str, str | None], where: str, prefix: str) -> Values:
-        """Ready values of one image, by name."""
+        """Reads one image; returns ready values by column name."""
         image: Values = {}
         for name, text in row.items():
             if text is None:
@@ -66,7 +66,7 @@ class Images:
         return ready
 
     def completed(self, old: Values, after: Values) -> Values:
-        """The old row: columns that were not sent have the value of the new one."""
+        """Completes the old row: columns that were not sent get the value of the new row."""
         for name in after.keys() - old.keys():
             if name in self.irregular:
                 self.irregular[BEFORE + name] = self.irregular[name]

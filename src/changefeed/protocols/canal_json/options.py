@@ -16,7 +16,7 @@ NAME = "canal-json"
 
 
 class Options(Dispatching, base.Options, frozen=True):
-    """Properties of the producer, for both directions."""
+    """The producer's settings, for decoding and encoding."""
 
     profile: Annotated[
         Literal["classic", "newarch", "canal"],
@@ -59,10 +59,10 @@ class Options(Dispatching, base.Options, frozen=True):
     case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:
-        """Checks what a type alone does not.
+        """Checks the rules that types cannot express.
 
         Raises:
-            ConfigError: an option cannot work.
+            ConfigError: the value of an option is not allowed.
         """
         zone(self.time_zone)
         check_limits(self, "max_message_bytes", "max_batch_size", "claim_check_max_bytes", "max_inflated_bytes")

@@ -1,4 +1,4 @@
-"""Rows to messages, in the way of the producer that the options name.
+"""Converts rows to messages, in the form of the producer that the options name.
 
                   TiCDC                                       Canal
     members       id database table pkNames isDdl type …      ascending by name, `gtid` among them
@@ -35,7 +35,7 @@ TYPES = {"insert": "INSERT", "read": "INSERT", "update": "UPDATE", "upsert": "UP
 
 @dataclass(frozen=True, slots=True)
 class ColumnWriter:
-    """Writes one column; `name` and `type` are JSON strings."""
+    """The writer of one column; `name` and `type` are JSON strings."""
 
     column: Column
     name: str
@@ -45,7 +45,7 @@ class ColumnWriter:
 
 @dataclass(frozen=True, slots=True)
 class ShapeWriter:
-    """The writers of a shape; `ours`: it was read from this protocol. `keys` is the text of `pkNames`."""
+    """The column writers of a shape. `ours`: the shape was read from this protocol; `keys`: the text of `pkNames`."""
 
     columns: Mapping[str, ColumnWriter]
     keys: str
@@ -55,13 +55,13 @@ class ShapeWriter:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The parts of a row that are written.
+    """The parts of a row that are written to `data`.
 
     Attributes:
-        image: the row of `data`.
-        prefix: of its names in what the row has by name.
-        columns: those of `data`.
-        whole: they are all that the row has.
+        image: the values of the row.
+        prefix: prefix of the image's columns in `irregular`.
+        columns: the columns to write.
+        whole: whether these are all columns of the row.
     """
 
     row: Row
@@ -73,7 +73,7 @@ class Sent:
 
 
 class RowWriter:
-    """Writes rows; remembers how each shape is written."""
+    """Writes rows; caches the compiled writers of each shape."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -101,17 +101,17 @@ class RowWriter:
             raise UnsupportedError(f"{NAME} cannot carry {name} of type {column.type}") from error
 
     def message(self, rows: Sequence[Row], es: int, commit_ts: int, *, handle_only: bool = False, ccl: str = "") -> str:
-        """The text of the message for these rows, which came in one message or are a single one.
+        """Returns the text of the message for these rows: a single row, or rows that were read from one message.
 
         Args:
             rows: the rows.
-            es: when they happened, in milliseconds.
-            commit_ts: for the extension.
-            handle_only: write the columns of the handle key alone.
-            ccl: place of the claim-check file that has the rest.
+            es: time of the change, in milliseconds since 1970.
+            commit_ts: the commit_ts for the extension.
+            handle_only: whether to write only the columns of the handle key.
+            ccl: location of the claim-check file with the complete row; None if there is none.
 
         Raises:
-            UnsupportedError: the protocol has no words for a row.
+            UnsupportedError: the protocol cannot represent a row.
         """
         sent = [self._sent(row, handle_only) for row in rows]
         first, origin = sent[0], self.origin(rows[0])
@@ -136,7 +136,7 @@ class RowWriter:
         return write(members, canal=self._options.profile == "canal")
 
     def origin(self, row: Row) -> Mapping[str, Any]:
-        """The kept members of the row's message; none for a foreign row."""
+        """Returns the members of the row's message that its origin has kept; none for a foreign row."""
         return row.origin if self.shape(row.shape).ours else {}
 
     def _sent(self, row: Row, handle_only: bool) -> Sent:
@@ -147,7 +147,7 @@ class RowWriter:
             or (row.after is not None) == deleted
             or (row.before is not None and TYPES[row.op] == "INSERT")
         ):
-            raise UnsupportedError(f"{NAME} has no words for an {row.op} with these images")
+            raise UnsupportedError(f"{NAME} cannot represent an {row.op} with these images")
         # An update that has lost its old row may come as a delete of another protocol: its names carry no prefix.
         names = row.shape.before_columns if deleted else row.shape.after_columns
         only = handle_only or (deleted and self._options.delete_only_output_handle_key_columns)
@@ -203,7 +203,7 @@ class RowWriter:
         return self._string(marked(written, places) if places else written)
 
     def _old(self, sent: Sent, handle_only: bool) -> str | None:
-        """The row of `old`, or None for none."""
+        """Returns the row for `old`; None if there is none."""
         row = sent.row
         if row.before is None or TYPES[row.op] != "UPDATE":
             return None
@@ -226,7 +226,7 @@ class RowWriter:
         return row.irregular.get(BEFORE + name) != row.irregular.get(name)
 
     def gtid(self, origin: Mapping[str, Any], row: Row | None) -> dict[str, str]:
-        """The member `gtid`, which Canal has and TiCDC has not."""
+        """Returns the member `gtid`, which Canal writes and TiCDC does not."""
         if self._options.profile != "canal":
             return {}
         if origin:

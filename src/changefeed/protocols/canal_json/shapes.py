@@ -1,4 +1,4 @@
-"""Columns of a message to table shapes: compiled once, then looked up.
+"""Converts the columns of a message to table shapes, which are compiled once and then looked up.
 
 Rule 1. Rows with the same description of the same columns are one family: names in the order of `data`, their `mysqlType`,
         `pkNames`, and which of them each image carries. Its shapes differ by the fraction digits of datetimes and timestamps
@@ -35,9 +35,9 @@ class Described:
     """The description of a message's columns; hashable.
 
     Attributes:
-        columns: name and `mysqlType`, in the order of `data`; columns of `old` alone come last.
-        before: names of the before image's columns, None for all.
-        after: the same of the after image.
+        columns: name and `mysqlType`, in the order of `data`; columns that only `old` has come last.
+        before: names of the before image's columns; None for all columns.
+        after: names of the after image's columns; None for all columns.
     """
 
     database: str
@@ -50,11 +50,11 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A column, understood.
+    """A column whose type has been parsed.
 
     Attributes:
-        bare: a datetime or timestamp whose digits its values alone show.
-        write: back to text, where a value may have had another one; else None.
+        bare: whether it is a datetime or timestamp whose fraction digits only its values show.
+        write: converts ready values back to text, to detect that another text was sent; None if that cannot happen.
     """
 
     column: Column
@@ -77,11 +77,11 @@ class Family:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has made no shape."""
+        """Whether the family has no shape yet."""
         return not self.shapes
 
     def shape(self, digits: dict[str, int]) -> TableShape:
-        """The shape of a row; `digits` by column, of those that are not NULL."""
+        """Returns the shape of a row; `digits`: column -> fraction digits, for columns that are not NULL."""
         return self.shapes.shape([digits.get(name) for name in self.bare])
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:
@@ -93,7 +93,7 @@ class Family:
 
 
 def family(described: Described, zone: tzinfo) -> Family:
-    """The family of rows with this description.
+    """Creates the family of rows with this description.
 
     Raises:
         ProtocolError: a type is unknown.
@@ -118,7 +118,7 @@ def _compiled(name: str, text: str, key: bool | None, zone: tzinfo) -> Compiled:
 
 
 def _fixed(scale: int) -> Write:
-    """The text of a decimal with that many digits, as it is in Arrow."""
+    """Returns a function that formats decimals with that many fraction digits."""
 
     def write(value: Any) -> str:
         whole, point, fraction = format(value, "f").partition(".")
@@ -147,7 +147,7 @@ def describe(
 
 @lru_cache(maxsize=4096)
 def own(wire: str) -> dict[str, Any] | None:
-    """A shape's wire text, if it was read from this protocol: then its rows' origins are this protocol's, too."""
+    """Parses a shape's wire text; None if the shape was read from another protocol, like the origins of its rows."""
     if '"mysqlType"' not in wire:
         return None
     members = json.loads(wire)

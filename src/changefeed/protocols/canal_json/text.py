@@ -1,4 +1,4 @@
-r"""JSON strings as the two producers print them.
+r"""Formats JSON strings as the two producers do.
 
     character                 TiCDC (easyjson)     Canal (fastjson)
     " \ LF CR TAB             \" \\ \n \r \t       the same
@@ -32,15 +32,15 @@ _NEEDS_CANAL = re.compile('[\x00-\x1f"\\\\\x7f-\x9f\u2028\u2029\udc00]')
 
 
 def ticdc(text: str) -> str:
-    """The JSON string with its quotes, as TiCDC writes it."""
+    """Formats a JSON string, with its quotes, as TiCDC does."""
     return '"' + _NEEDS_TICDC.sub(lambda match: _TICDC[match[0]], text) + '"'
 
 
 def canal(text: str) -> str:
-    """The JSON string with its quotes, as Canal writes it."""
+    """Formats a JSON string, with its quotes, as Canal does."""
     return '"' + _NEEDS_CANAL.sub(lambda match: _CANAL[match[0]], text) + '"'
 
 
 def encoded(text: str) -> bytes:
-    """The bytes of JSON text."""
+    """Encodes JSON text as bytes."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""Column types from `mysqlType`, and the `sqlType` that goes with each.
+"""Converts between column types and the texts of `mysqlType`, and computes the `sqlType` of values.
 
     mysqlType      "bigint unsigned"    "bigint(20) unsigned"    "ENUM('a','b')"      bare, or with everything; any case
     sqlType        java.sql.Types       -5                       4                    of the value, not of the column
@@ -54,10 +54,10 @@ _LARGER = {
 
 @lru_cache(maxsize=4096)
 def column_type(text: str) -> ColumnType:
-    """The type that a `mysqlType` names.
+    """Parses a `mysqlType`.
 
     Raises:
-        ProtocolError: it is unknown.
+        ProtocolError: the type is unknown.
     """
     try:
         parsed = ColumnType.parse(text) if len(text) <= _LONGEST else None
@@ -81,14 +81,14 @@ def _possible(t: ColumnType) -> bool:
 
 
 def type_text(t: ColumnType, *, full: bool) -> str:
-    """The `mysqlType` of a type: with lengths and members, or bare."""
+    """Returns the `mysqlType` of a type: with lengths and members, or without."""
     if t.name == "boolean":
         return "tinyint(1)" if full else "tinyint"
     return str(t) if full else t.name + (" unsigned" if t.unsigned else "")
 
 
 def sql_type(t: ColumnType, value: Any) -> int:
-    """The `sqlType` that TiCDC writes for a value."""
+    """Returns the `sqlType` that TiCDC writes for a value."""
     if t.unsigned and type(value) is int and t.name in _LARGER:
         limit, larger = _LARGER[t.name]
         if value >= limit:

@@ -1,4 +1,4 @@
-r"""Column values: JSON strings ⇄ ready values (see `model.values`), one case a type, both directions.
+r"""Converts column values between JSON strings and ready values (see `model.values`), type by type.
 
     tinyint … bigint, year, bit(n)     "-1", "2026", "257"
     float, double                      "0.1", plain digits from TiCDC; from Canal as Java prints it, "1.0E7"
@@ -12,7 +12,7 @@ r"""Column values: JSON strings ⇄ ready values (see `model.values`), one case 
     vector                             "[1,2.5]"
 
 Rule 1. All values are strings, or null. One of another form than its type's is an error, never converted.
-Rule 2. One of the form that the type cannot hold is `ticdc.texts.Irregular`.
+Rule 2. A value of the right form that its type cannot hold is `ticdc.texts.Irregular`.
 Rule 3. Where `mysqlType` lists the members, an enum or a set is their text; a number beyond them is irregular.
 """
 
@@ -44,7 +44,7 @@ _LARGEST = {"enum": 2**16 - 1, "set": 2**64 - 1}
 
 @lru_cache(maxsize=4096)
 def reader(t: ColumnType, zone: tzinfo) -> Read:
-    """The function text -> ready value, `Moment` for datetime and timestamp, or `Irregular`; not for null.
+    """Returns a function that converts text to ready values, `Moment` for datetime and timestamp, or `Irregular`; not for null.
 
     It raises SchemaError for a text of another form.
     """
@@ -85,7 +85,7 @@ def _integer(t: ColumnType) -> Read:
 
 
 def _numbered(t: ColumnType) -> Read:
-    """An enum or a set: the member's number, the members' bits."""
+    """Returns the reader of an enum or set without known members: the member's number, or the members' bits."""
     largest, members = _LARGEST[t.name], t.members
 
     def read(text: str) -> Any:
@@ -143,10 +143,10 @@ def _geometry(text: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def writer(t: ColumnType, zone: tzinfo) -> Write:
-    """The function ready value -> text, without quotes; not for NULL.
+    """Returns a function that converts ready values to text, without quotes; not for NULL.
 
     Raises:
-        UnsupportedError: the protocol has no words for the type; of the function, for a value.
+        UnsupportedError: the protocol cannot represent the type; by that function: it cannot represent a value.
     """
     name = t.name
     if name in INTEGERS or name in ("year", "bit"):
@@ -174,10 +174,10 @@ def writer(t: ColumnType, zone: tzinfo) -> Write:
 
 
 def write_irregular(data: bytes, t: ColumnType, zone: tzinfo) -> str:
-    """The text of what the column's type could not hold.
+    """Returns the text of a value that the column's type cannot hold.
 
     Raises:
-        UnsupportedError: it would be read as something else.
+        UnsupportedError: the text would be read as another value.
     """
     text = data.decode("utf-8", "surrogateescape")
     if t.name in TEXTS or t.name == "json":

@@ -1,4 +1,4 @@
-"""Debezium MySQL and MariaDB connectors; see README.md beside this file."""
+"""Debezium MySQL and MariaDB connectors; README.md in this folder describes the bytes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SKIPPED = {  # letters of `skipped.operations`
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """The keys that foreign rows and schema changes keep; BIGINT UNSIGNED above 2^63-1 is another number as `long`."""
+    """Returns the keys carried with these options; with `long`, BIGINT UNSIGNED above 2^63-1 becomes another number."""
     lost = set[str]() if options.provide_transaction_metadata else set(_METADATA)
     modes = options.bigint_unsigned_handling_mode, options.decimal_handling_mode, options.time_precision_mode
     if {"long", "double", "connect"} & {*modes}:
@@ -49,7 +49,7 @@ def _carries(options: Options) -> frozenset[str]:
 
 
 def _kernel(options: Options) -> tuple[str, Mapping[str, Any]] | None:
-    """None for values without an envelope."""
+    """Returns the kernel's class and arguments; None for values without an envelope."""
     if options.unwrap:
         return None
     absent = options.unavailable_value_placeholder

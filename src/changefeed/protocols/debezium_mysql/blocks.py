@@ -1,4 +1,4 @@
-"""The schema blocks that are the same for every record of a connector, as each version writes them.
+"""Writes the schema blocks that are the same for every record of a connector, for each version of the connector.
 
 ≤ 2.5  envelope version 1, no ts_us and ts_ns, source without version, 4 snapshot marks
 2.6    envelope version 2, with them
@@ -76,7 +76,7 @@ CHANGE_MEMBERS = ("source", "ts_ms", "databaseName", "schemaName", "ddl", "table
 
 @cache
 def source_members(profile: str) -> tuple[str, ...]:
-    """The members of the source block, in order."""
+    """Returns the members of the source block, in order."""
     fine = () if profile == "2.3" else ("ts_us", "ts_ns")
     head = ("version", "connector", "name", "ts_ms", "snapshot", "db", "sequence", *fine)
     return (*head, "table", "server_id", "gtid", "file", "pos", "row", "thread", "query")
@@ -84,7 +84,7 @@ def source_members(profile: str) -> tuple[str, ...]:
 
 @cache
 def envelope_members(profile: str) -> tuple[str, ...]:
-    """The members of a row's envelope, in order."""
+    """Returns the members of a row's envelope, in order."""
     if profile == "2.3":
         return ("before", "after", "source", "op", "ts_ms", "transaction")
     if profile == "2.6":
@@ -93,7 +93,7 @@ def envelope_members(profile: str) -> tuple[str, ...]:
 
 
 def profile_of(version: object) -> str:
-    """The profile whose bytes a connector of this version writes."""
+    """Returns the profile that a connector of this version has."""
     match = _VERSION.match(version) if isinstance(version, str) else None
     if match is None:
         return PROFILES[-1]
@@ -105,7 +105,7 @@ def profile_of(version: object) -> str:
 
 @cache
 def source(connector: str, profile: str) -> str:
-    """The schema of the source block, as a field."""
+    """Returns the schema of the source block, as a field."""
     marks = _MARKS.get(profile, _ALL_MARKS)
     snapshot = (
         '{"type":"string","optional":true,"name":"io.debezium.data.Enum","version":1,'
@@ -133,7 +133,7 @@ def _bool(value: bool) -> str:
 
 @cache
 def change_key(connector: str) -> str:
-    """The schema of a schema change's key."""
+    """Returns the schema of a schema change's key."""
     return (
         '{"type":"struct","fields":[{"type":"string","optional":false,"field":"databaseName"}],"optional":false,'
         f'"name":"io.debezium.connector.{connector}.SchemaChangeKey","version":1}}'
@@ -142,7 +142,7 @@ def change_key(connector: str) -> str:
 
 @cache
 def change(connector: str, profile: str) -> str:
-    """The schema of a schema change."""
+    """Returns the schema of a schema change's value."""
     texts = ",".join(_STRING.format("true", name) for name in ("databaseName", "schemaName", "ddl"))
     return (
         f'{{"type":"struct","fields":[{source(connector, profile)},'
@@ -153,13 +153,13 @@ def change(connector: str, profile: str) -> str:
 
 @cache
 def envelope(name: str, row: str, connector: str, profile: str) -> str:
-    """The schema of a row's envelope.
+    """Returns the schema of a row's envelope.
 
     Args:
-        name: what `.Envelope` and `.Value` follow, as `srv1.inv.customers`, as JSON text without quotes.
+        name: prefix of the names `….Envelope` and `….Value`, such as `srv1.inv.customers`, as JSON text without quotes.
         row: the fields of the row, separated by commas.
         connector: `mysql` or `mariadb`.
-        profile: whose bytes.
+        profile: the profile of the connector's version.
     """
     image = '{{"type":"struct","fields":[{}],"optional":true,"name":"{}.Value","field":"{}"}}'
     fields = {

@@ -1,11 +1,11 @@
-"""Schema changes, both directions: records of the schema-change topic, and rows with op `t`.
+"""Reads and writes schema changes: records of the schema-change topic, and rows with op `t`.
 
     {"source":{…},"ts_ms":…,"databaseName":"shop","schemaName":null,"ddl":"ALTER TABLE …","tableChanges":[{…}]}
     {"before":null,"after":null,"source":{…},"transaction":…,"op":"t",…}            TRUNCATE, as an event of its table
 
-Rule 1. `tableChanges` become the event's columns where they are about one table, and stay in the origin as they are.
-Rule 2. A truncate has no statement but the source's query; its `wire` in the origin is that of its table's rows.
-Rule 3. Without schema, members in another order than the version's own are the origin's `layout`.
+Rule 1. `tableChanges` about a single table become the event's columns; they are always kept in the origin, unchanged.
+Rule 2. The only statement of a truncate is the source's query; `wire` in its origin is that of the table's rows.
+Rule 3. Without schema, if the members have another order than that of the version, the order is the origin's `layout`.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _DEEPEST = 8
 
 
 def read(key: ConnectPart | None, value: ConnectPart, place: Place, more: dict[str, Any]) -> SchemaChange:
-    """A record of the schema-change topic; `more` is what the headers add to its origin.
+    """Reads a record of the schema-change topic; `more`: the members that its headers add to the origin.
 
     Raises:
-        SchemaError: a member is not what it should be.
+        SchemaError: a member is invalid.
     """
     tree = value.payload
     if value.schema is not None and "source" not in value.schema.by_name:
@@ -72,7 +72,7 @@ def _table_changes(tree: Any) -> list[Any]:
 
 
 def _names(tree: dict[str, Any], name: str | None, database: str) -> dict[str, Any]:
-    """The names that do not follow from the source block."""
+    """Returns the names that do not follow from the source block, for the origin."""
     names = {"databaseName": name} if name != database else {}
     schema = envelope.text(tree, "schemaName", "value")
     return names if schema is None else names | {"schemaName": schema}
@@ -94,10 +94,10 @@ def _layout(value: ConnectPart, profile: str) -> dict[str, Any]:
 
 
 def plain(tree: Any, depth: int = 0) -> Any:
-    """A tree with integers for numbers.
+    """Converts the numbers of a tree to integers.
 
     Raises:
-        SchemaError: a number is not an integer of 64 bits, or the tree is too deep.
+        SchemaError: a number is not an integer of 64 bits, or the tree is nested too deeply.
     """
     if depth > _DEEPEST:
         raise SchemaError(f"tableChanges are nested more than {_DEEPEST} deep")
@@ -111,7 +111,7 @@ def plain(tree: Any, depth: int = 0) -> Any:
 
 
 def write(event: SchemaChange) -> Record:
-    """Key and value of a schema change whose origin is complete."""
+    """Returns key and value of a schema change whose origin is complete."""
     origin = event.origin
     profile, connector = _standard(origin)
     layout = origin.get("layout", {})
@@ -135,7 +135,7 @@ def write(event: SchemaChange) -> Record:
 
 
 def truncate(source: envelope.Source, place: Place, origin: dict[str, Any]) -> SchemaChange:
-    """A row with op `t`; `origin` is complete. Its schema has less of the columns than a definition, so the event has none."""
+    """Reads a row with op `t`; `origin` is complete. The event has no columns: its schema lacks details of a definition."""
     return SchemaChange(
         "truncate_table",
         source.database or None,

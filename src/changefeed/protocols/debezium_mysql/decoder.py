@@ -1,19 +1,19 @@
-r"""Records to changes: the reference. One record at a time, every check made, nothing guessed.
+r"""Decodes records to changes, one record at a time: the reference decoder, which checks everything and guesses nothing.
 
     record ─ parts.read ─▶ key, value ─ members ─▶ row ─ shapes, images ─▶ table batches
                 │                           ├────▶ schema change, transaction mark, heartbeat
                 │                           └────▶ notification, signal: a heartbeat
-                ├─ no value: a tombstone, nothing; without envelopes a delete, unless its row stands before it
-                └─ whatever fails: a dead letter
+                ├─ no value: a tombstone, which is ignored; without envelopes a delete, unless its row came before it
+                └─ any failure: a dead letter
 
 Rule 1. A record is recognized by its members, not by its topic: `op` and `source` a row; `ddl`, `source` and
         `databaseName` a schema change; `status` and `event_count` a transaction mark; `aggregate_type` a notification;
         `ts_ms` alone a heartbeat; `type` and `data` alone, without a schema, a signal.
-Rule 2. A value that would not be written as it was sent, a double in the digits of an old Java or a label with its
-        escapes, is kept beside the row: the origin's `sent` has its JSON.
-Rule 3. The key is part of the row; where it is not the row's own (a column that is not in the row, a mask), the
-        origin's `key` has its JSON.
-Rule 4. A delete without `before` has the key's columns; the origin's `absent` marks those that were not sent.
+Rule 2. A value that would be written in another form than it was sent, such as a double with the digits of an old Java or a
+        label with escapes, is kept beside the row: the origin's `sent` has its JSON.
+Rule 3. The key is part of the row. If it does not follow from the row (a column that the row lacks, a mask), the origin's
+        `key` has its JSON.
+Rule 4. A delete without `before` has the columns of the key; the origin's `absent` marks those that were not sent.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HINT = ' Is "protocol" right for this topic?'
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """The members of a row besides its images; `sent` becomes a part of the origin."""
+    """The members of a row other than its images; `sent` becomes part of the origin."""
 
     place: Place
     op: str
@@ -59,12 +59,12 @@ class Around:
     sent: dict[str, str]
 
     def whole_origin(self) -> dict[str, Any]:
-        """The origin, with the values that would be written otherwise than they were sent."""
+        """The origin, including the values that would be written in another form than they were sent."""
         return self.origin | {"sent": self.sent} if self.sent else self.origin
 
 
 class Decoder:
-    """Decodes records of any version and mode. Remembers the shapes it has seen; not shared between threads."""
+    """Decodes records of any version and mode. Remembers the shapes of its rows; must not be shared between threads."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
@@ -96,15 +96,15 @@ class Decoder:
         self._families.forget()
 
     def mark(self) -> dict[tuple[str, int], int]:
-        """The positions of the last deletes; see `protocols.base.OrderedDecoder`."""
+        """Returns the positions of the last deletes; see `protocols.base.OrderedDecoder`."""
         return dict(self._deleted)
 
     def rewind(self, mark: dict[tuple[str, int], int]) -> None:
-        """Goes back to a mark."""
+        """Restores a state of `mark`."""
         self._deleted = dict(mark)
 
     def _table(self, value: bytes) -> tuple[str | None, str | None]:
-        """The table of a value, if it can be read."""
+        """Returns the table of a value, if it can be read; for dead letters."""
         try:
             source = self._parts.read(value, "value").payload["source"]
             return envelope.text(source, "db", "source"), envelope.text(source, "table", "source")
@@ -246,7 +246,7 @@ class Decoder:
         images = Images(self._options.unavailable_value_placeholder)
         if value.schema is None:
             if any(tree.keys() != present[-1].keys() for tree in present):
-                raise SchemaError("before and after have other columns")
+                raise SchemaError("before and after have different columns")
             images.infer(present[-1], present)
         fields = family.fields
         if "absent" in origin:
@@ -276,7 +276,7 @@ class Decoder:
         keys: tuple[str, ...] | None,
         wire: str,
     ) -> Family:
-        """The family of rows with this wire text, of which `row` is a part."""
+        """Creates the family of rows with this wire text, of which `row` is a part."""
         described = (database, table, names, None if keys is None else frozenset(keys), wire)
         return self._families.of(described, lambda: _family(database, table, row, names, keys, wire))
 
@@ -308,12 +308,12 @@ def _family(
 
 
 def _row_schema(value: ConnectPart) -> Node | None:
-    """The struct of the images; None without schema."""
+    """Returns the struct of the images in the schema; None without schema."""
     return None if value.schema is None else value.schema.row
 
 
 def _check_members(value: ConnectPart) -> None:
-    """Checks images and source block against the schema."""
+    """Checks that images and source block have the members of their schema."""
     if value.schema is not None:
         for name in ("before", "after", "source"):
             node = value.schema.by_name.get(name)

@@ -1,13 +1,13 @@
-"""Changes to records, byte for byte as the connector writes them.
+"""Encodes changes to records, byte for byte as the connector writes them.
 
     row ── its shape's wire text ──▶ rows.RowWriter ──▶ key, value, headers ──▶ after a delete: a tombstone
      └─ of another protocol: foreign_shapes.wire, origin and clock filled in; a key that changes: delete, tombstone, insert
     schema change, transaction mark, heartbeat ──▶ ddl, marks
 
-Rule 1. Rows that were read from this protocol are written as they were read; options decide how others are written.
-Rule 2. A tombstone has the offset behind its delete's, and its headers; without envelope the op among them once more.
-Rule 3. There is no clock here: without a reading in the origin the time of the change stands for it.
-Rule 4. Resolved marks have no place in the protocol.
+Rule 1. Rows that were read from this protocol are written as they were read; options apply to other rows.
+Rule 2. A tombstone has the offset after that of its delete, and the same headers; without envelope, the op is added again.
+Rule 3. The encoder reads no clock: if the origin has no clock reading, the time of the change is used.
+Rule 4. The protocol has no resolved events, so they are not written.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CONNECTORS = (None, "mysql", "mariadb")  # None if the source block does not ha
 
 
 class Encoder:
-    """Encodes in the version and modes that the options name. Remembers how shapes are written."""
+    """Encodes as a connector with the version and modes in the options does. Caches the writers of shapes."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
@@ -50,7 +50,7 @@ class Encoder:
         return self.encode_events(in_order(changed))
 
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
-        """The same of events in their order; see `protocols.by_columns` for this and the next three."""
+        """Encodes events, which are in order, into records; see `protocols.by_columns`."""
         written = RecordBuilder()
         for event in events:
             if isinstance(event, Lines):
@@ -68,15 +68,15 @@ class Encoder:
         return written.build()
 
     def template(self, shape: TableShape) -> str | None:
-        """The template by which the kernel writes rows of a shape."""
+        """Returns the template by which the kernel writes rows of a shape; see `protocols.by_columns`."""
         return templates.text(shape, self._writer(shape), self._options)
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
-        """The columns that templates name."""
+        """Returns the columns that the templates use."""
         return whole_columns.of(table, self._options)
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
-        """The records of rows, tombstones among them, and their ordinals."""
+        """Returns the records of rows, including tombstones, with their ordinals."""
         return whole_columns.records(shape, rows, keys, values, self._options)
 
     def _event(self, event: Any) -> Iterator[Record]:

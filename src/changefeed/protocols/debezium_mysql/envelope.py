@@ -1,4 +1,4 @@
-"""The envelope of a row: source block, clock, transaction; read into an origin, and written from one.
+"""Reads the envelope of a row (source block, clock, transaction) into an origin, and writes it from one.
 
     ≤ 2.5  before after source op ts_ms transaction
     2.6    before after source op ts_ms ts_us ts_ns transaction
@@ -6,12 +6,12 @@
 
     source  version connector name ts_ms snapshot db sequence [ts_us ts_ns] table server_id gtid file pos row thread query
 
-Rule 1. The origin has the members of the source block under their own names, but for db, table and the time, which the
-        event itself has. A member that is not in the origin is null, `snapshot` is "false".
-Rule 2. The time is `ts_us`, else `ts_ms`. The other two are in the origin where they are not the same time.
-Rule 3. The connector's clock (`ts_ms`, `ts_us`, `ts_ns` of the envelope, one reading) is the origin's `envelope`: its
-        `ts_ns` alone where the others are that, cut off.
-Rule 4. Unknown members are kept word for word in the origin's `sent`.
+Rule 1. The origin has the members of the source block by name, except db, table and the time, which are attributes of the
+        event. A member that the origin lacks is null, or "false" for `snapshot`.
+Rule 2. The time is `ts_us`, else `ts_ms`. The other two are in the origin if they differ from it.
+Rule 3. The connector's clock (`ts_ms`, `ts_us`, `ts_ns` of the envelope) is the origin's `envelope`: only `ts_ns`, if the
+        other two are the same reading, truncated.
+Rule 4. Unknown members are kept verbatim in the origin's `sent`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ TRANSACTION = {"id": "id", "total_order": "order", "data_collection_order": "tab
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source block, read.
+    """The content of a source block.
 
     Attributes:
-        time: of the change.
-        sequence: `file number << 40 | pos`, None where the block has no such place.
+        time: time of the change.
+        sequence: `file number << 40 | pos`; None if the block has no such position.
         origin: see rule 1.
         sent: see rule 4; names begin with `source.`.
     """
@@ -60,10 +60,10 @@ class Source:
 
 
 def read_source(tree: Any) -> Source:
-    """The source block of a value.
+    """Reads the source block of a value.
 
     Raises:
-        SchemaError: it is none, or a member has another type than it should.
+        SchemaError: the value has no source block, or a member has a wrong type.
     """
     if not isinstance(tree, dict):
         raise SchemaError("value has no source block")
@@ -114,7 +114,7 @@ def _times(time: Instant | None) -> dict[str, int | None]:
 
 
 def place(origin: dict[str, Any]) -> int | None:
-    """`file number << 40 | pos`: the order of changes; None where there is no file with a number, or no place in it."""
+    """Returns `file number << 40 | pos`, the order of changes; None without a numbered file or a position in it."""
     file, pos = origin.get("file"), origin.get("pos")
     match = _FILE.fullmatch(file) if isinstance(file, str) and len(file) <= _LONGEST_FILE else None
     if match is None or not isinstance(pos, int) or not 0 <= pos < 1 << 40:
@@ -126,7 +126,7 @@ def place(origin: dict[str, Any]) -> int | None:
 def write_source(
     names: Iterable[str], database: str, table: str | None, time: Instant | None, origin: dict[str, Any]
 ) -> dict[str, Any]:
-    """The source block with these members."""
+    """Returns the source block with these members."""
     times, sent = _times(time), origin.get("sent", {})
     tree: dict[str, Any] = {}
     for name in names:
@@ -146,7 +146,7 @@ def write_source(
 
 
 def read_clock(tree: dict[str, Any]) -> dict[str, Any]:
-    """The connector's clock, as the origin's `envelope` has it."""
+    """Reads the connector's clock; returns the origin's `envelope`."""
     clock = {name: integer(tree, name, "envelope") for name in CLOCK if name in tree}
     ns = clock.get("ts_ns")
     if len(clock) == 3 and ns is not None and clock["ts_us"] == ns // 1000 and clock["ts_ms"] == ns // 1_000_000:
@@ -155,7 +155,7 @@ def read_clock(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_clock(envelope: dict[str, Any], time: Instant | None) -> dict[str, Any]:
-    """The members of the clock; without a reading it is the time of the change."""
+    """Returns the members of the clock; without a reading, they are the time of the change."""
     if not envelope:
         return _times(time)
     ns = envelope.get("ts_ns")
@@ -165,10 +165,10 @@ def write_clock(envelope: dict[str, Any], time: Instant | None) -> dict[str, Any
 
 
 def read_transaction(tree: Any) -> dict[str, Any] | None:
-    """The transaction block, as the event has it; None for null.
+    """Reads the transaction block; None for null.
 
     Raises:
-        SchemaError: it is none.
+        SchemaError: the value is not a transaction block.
     """
     if tree is None:
         return None
@@ -179,17 +179,17 @@ def read_transaction(tree: Any) -> dict[str, Any] | None:
 
 
 def write_transaction(transaction: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The transaction block."""
+    """Returns the transaction block of an event's transaction."""
     if transaction is None or all(value is None for value in transaction.values()):
         return None
     return {name: transaction.get(ours) for name, ours in TRANSACTION.items()}
 
 
 def text(tree: dict[str, Any], name: str, path: str) -> str | None:
-    """A member that is text, or None.
+    """Returns a member that must be a string, or None if it is null or missing.
 
     Raises:
-        SchemaError: it is something else.
+        SchemaError: the member is not a string.
     """
     value = tree.get(name)
     if value is not None and type(value) is not str:
@@ -198,10 +198,10 @@ def text(tree: dict[str, Any], name: str, path: str) -> str | None:
 
 
 def integer(tree: dict[str, Any], name: str, path: str) -> int | None:
-    """A member that is an integer of 64 bits, or None.
+    """Returns a member that must be an integer of 64 bits, or None if it is null or missing.
 
     Raises:
-        SchemaError: it is something else.
+        SchemaError: the member is not such an integer.
     """
     value = tree.get(name)
     if value is None:
@@ -212,7 +212,7 @@ def integer(tree: dict[str, Any], name: str, path: str) -> int | None:
 
 
 def required(value: Any, name: str, path: str) -> Any:
-    """The value, which must not be missing."""
+    """Returns the value, after checking that it is not None."""
     if value is None:
         raise SchemaError(f"{path} has no {name}")
     return value

@@ -1,9 +1,8 @@
-"""Conversions from the type in the record to the type in the DDL, allowing for the modes of the connector.
+"""Converts values from the type in the record to the type in the DDL, for the modes of the connector.
 
-Rule 1. A value stays what it is, or it does not fit: digits are dropped only where they are zeros, and nothing wraps but
-        a bigint unsigned in mode `long`, and an int unsigned, which connectors before 3.6 take for signed where the DDL
-        spells it INTEGER.
-Rule 2. A member that the type does not have, a number out of its range or with too many digits is `IrregularError`.
+Rule 1. A conversion keeps the value, or fails: only zeros are dropped from digits, and only two types wrap: bigint unsigned
+        in mode `long`, and int unsigned, which connectors before 3.6 take for signed if the DDL spells it INTEGER.
+Rule 2. A value that is not a member of the type, is out of its range or has too many digits raises `IrregularError`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _FLOAT_DIGITS = 9  # tell any two float32 apart
 
 
 def kind_of(t: ColumnType) -> str:
-    """The kind of a type, by which its changes are chosen."""
+    """Returns the kind of a type, by which a conversion is chosen."""
     if t.name in INTEGERS or t.name == "year":
         return "integer"
     if t.name in TEXTS or t.name == "json":
@@ -46,7 +45,7 @@ def kind_of(t: ColumnType) -> str:
 
 
 def same(value: Any) -> Any:
-    """No change."""
+    """Returns the value unchanged."""
     return value
 
 
@@ -72,14 +71,14 @@ def _integer(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
 
 
 def unscaled(scale: int, sure: bool) -> Change:
-    """The reader of a precise decimal; unless it is `sure` to be one, what may be digits in plain text is refused."""
+    """Returns the reader of a decimal in mode `precise`; unless `sure`, text that may be plain digits is refused."""
 
     def read(text: str) -> Decimal:
         number = numbers.read_unscaled(text, scale)
         if number is None or numbers.write_unscaled(numbers.unscaled(number, scale)) != text:
             raise SchemaError(f"{text[:40]!r} is not base64 of a decimal")
         if not sure and scale == 0 and text.isdigit():
-            raise SchemaError(f"{text!r} is a number, or base64 of {number}")
+            raise SchemaError(f"{text!r} is ambiguous: a number, or base64 of {number}")
         return number
 
     return read
@@ -125,7 +124,7 @@ def _decimal_of_text(inferred: ColumnType, defined: ColumnType, options: Options
 
 
 def _digits(text: str, defined: ColumnType) -> Any:
-    """The decimal of these digits, with as many behind the point as the type has."""
+    """Converts digits to a decimal with the fraction digits of the type."""
     if defined.length is None:
         return values.read_decimal(text)
     whole, _, fraction = text.partition(".")

@@ -1,12 +1,12 @@
-"""Foreign changes: their envelope as the connector would write it, from options and from their origin.
+"""Builds envelopes for foreign changes, as the connector would write them, from the options and the changes' origins.
 
 Rule 1. The source block gets version, connector and name from the options; the other members from the origin, where it
         has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read is marked so. A transaction's
         id that is a GTID is the `gtid`, unless the origin has one. The origin may have a clock, a snapshot mark and a
         context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
-Rule 3. An upsert is an insert: there is no other word for it.
-Rule 4. The transaction block has all its members or is not there: its schema has no NULL.
+Rule 3. An upsert is written as an insert: the protocol has no upsert.
+Rule 4. The transaction block is written only if all of its members are known: its schema allows no NULL.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _PREFIX = "changefeed"
 
 
 def prefix(options: Options) -> str:
-    """The logical name."""
+    """Returns the connector's logical name."""
     return options.topic_prefix or _PREFIX
 
 
 def schema_name(shape: TableShape, options: Options) -> str:
-    """The common prefix of the names of a shape's schemas."""
+    """Returns the common prefix of the names of a shape's schemas."""
     return names.topic(prefix(options), shape.database, shape.table, options.topic_delimiter)
 
 
 def writer(shape: TableShape, options: Options) -> RowWriter:
-    """The wire text of a foreign shape.
+    """Returns the wire text of a foreign shape.
 
     Raises:
-        UnsupportedError: a column's type has no schema.
+        UnsupportedError: the connector has no schema for the type of a column.
     """
     name = schema_name(shape, options)
     made = row_writer(shape, foreign_shapes.wire(shape, name, options), options)
@@ -60,7 +60,7 @@ def writer(shape: TableShape, options: Options) -> RowWriter:
 
 
 def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
-    """The topic and partition of a mark: marks that were read from this protocol stay where they were."""
+    """Returns topic and partition of a mark; marks that were read from this protocol keep theirs."""
     if "schemas" in event.origin or options.topic_prefix is None:
         return event.place
     if isinstance(event, Heartbeat):
@@ -69,7 +69,7 @@ def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
 
 
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
-    """The origin of a foreign change, as far as the source block has words for it."""
+    """Returns the members of a foreign change's origin that the source block has."""
     texts = set(TEXTS) - {"version", "connector", "name"}  # those are always from the options
     known = {name: origin[name] for name in TEXTS if name in texts and isinstance(origin.get(name), str)}
     known |= {name: origin[name] for name in INTEGERS if _is_integer(origin.get(name))}
@@ -103,10 +103,10 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def rows(row: Row, options: Options) -> Iterator[Row]:
-    """The rows as which the connector would send a foreign row.
+    """Returns the rows that the connector would send for a foreign row.
 
     Raises:
-        UnsupportedError: it has no time, or no image.
+        UnsupportedError: the row has no time, or no image.
     """
     if row.instant is None:
         raise UnsupportedError(f"debezium-mysql: {row} needs a commit time")
@@ -137,12 +137,12 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
 
 
 def _is_whole(transaction: dict[str, Any] | None) -> bool:
-    """Whether a transaction block can be made of what is known."""
+    """Whether all members of a transaction block are known."""
     return transaction is not None and all(transaction.get(ours) is not None for ours in TRANSACTION.values())
 
 
 def _leaked(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The image with the labels of ENUM and SET as streaming connectors send them: with the escapes of `allowed`."""
+    """Returns the image with the labels of ENUM and SET as streaming connectors send them: with escapes as in `allowed`."""
     if image is None:
         return None
     labels = {c.name for c in row.shape.columns if c.type.members is not None and isinstance(image.get(c.name), str)}
@@ -180,7 +180,7 @@ def _split(row: Row, options: Options) -> Iterator[Row]:
 
 
 def _key_text(sender: RowWriter, row: Row, options: Options) -> str:
-    """A key as the JSON converter writes it into a header."""
+    """Formats a key as the JSON converter writes it into a header."""
     text = java_json.write(sender.key_of(row))
     if not options.schemas_enable:
         return text
@@ -188,10 +188,10 @@ def _key_text(sender: RowWriter, row: Row, options: Options) -> str:
 
 
 def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
-    """A foreign schema change, with the origin that the connector's own would have.
+    """Returns a foreign schema change with an origin like that of the connector's schema changes.
 
     Raises:
-        UnsupportedError: it has no time.
+        UnsupportedError: the event has no time.
     """
     if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: {event.type} at {event.place} needs a commit time")

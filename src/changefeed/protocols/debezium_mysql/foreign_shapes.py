@@ -1,4 +1,4 @@
-"""Foreign shapes: from column types to the field schemas and the wire text that the connector would give them.
+"""Builds the schemas and the wire text of foreign shapes, as the connector would write them for their column types.
 
     column type                  schema
     tinyint, smallint            int16; unsigned smallint int32
@@ -76,7 +76,7 @@ _GEOMETRY_FIELDS = '{{"type":"bytes","optional":{},"field":"wkb"}},{{"type":"int
 
 @lru_cache(1024)
 def wire(shape: TableShape, name: str, options: Options) -> str:
-    """The wire text of a foreign shape; `name` is what its schemas' names begin with.
+    """Returns the wire text of a foreign shape; `name` is the prefix of its schemas' names.
 
     Raises:
         UnsupportedError: a column's type has no schema.
@@ -88,10 +88,10 @@ def wire(shape: TableShape, name: str, options: Options) -> str:
 
 
 def keys(shape: TableShape, options: Options) -> tuple[str, ...]:
-    """The columns of a shape's key, in the key's order.
+    """Returns the columns of a shape's key, in the key's order.
 
     Raises:
-        UnsupportedError: the options name a column that the table does not have.
+        UnsupportedError: the options name a column that the table lacks.
     """
     for pattern, columns in keys_of(options.message_key_columns):
         if pattern.fullmatch(f"{shape.database}.{shape.table}"):
@@ -103,7 +103,7 @@ def keys(shape: TableShape, options: Options) -> tuple[str, ...]:
 
 
 def key_schema(shape: TableShape, name: str, options: Options) -> str:
-    """The schema of a shape's key."""
+    """Returns the schema of a shape's key."""
     fields = _fields(shape, options)
     listed = ",".join(fields[key] for key in keys(shape, options))
     return f'{{"type":"struct","fields":[{listed}],"optional":false,"name":"{_full(name, options)}.Key"}}'
@@ -111,10 +111,10 @@ def key_schema(shape: TableShape, name: str, options: Options) -> str:
 
 @lru_cache(1024)
 def node(t: ColumnType, options: Options) -> Node:
-    """The schema of a field for a column of this type.
+    """Returns the schema of a field for a column of this type.
 
     Raises:
-        UnsupportedError: the type has none.
+        UnsupportedError: the connector has no schema for the type.
     """
     return read(_field(Column("v", t), options).encode())
 
@@ -126,7 +126,7 @@ def _full(name: str, options: Options) -> str:
 def _fields(shape: TableShape, options: Options) -> dict[str, str]:
     fields = {c.name: _field(c, options) for c in shape.columns}
     if len({_name(c, options) for c in shape.columns}) != len(fields):
-        raise UnsupportedError(f"debezium-mysql: columns of {shape.table} have one name after adjustment")
+        raise UnsupportedError(f"debezium-mysql: two columns of {shape.table} have the same name after adjustment")
     return fields
 
 

@@ -1,4 +1,4 @@
-"""Record headers ⇄ the origin's `headers` and `context`.
+"""Converts between record headers and the origin's `headers` and `context`.
 
     __debezium.newkey | __debezium.oldkey          {"schema":{…Key…},"payload":{"id":2003}}    a key that changed
     __debezium.context.connectorLogicalName        {"schema":{"type":"string","optional":false},"payload":"srv1"}
@@ -28,7 +28,7 @@ _OPENING = '{"schema":{"type":"string","optional":false},"payload":'
 
 
 def read(headers: Headers, source: dict[str, Any]) -> dict[str, Any]:
-    """The members of the origin that these headers are."""
+    """Returns the members of the origin for these headers."""
     context = _context(headers[-4:], source) if len(headers) >= 4 else None
     others = headers if context is None else headers[:-4]
     members: dict[str, Any] = {}
@@ -71,14 +71,14 @@ def _headers(context: dict[str, Any], source: dict[str, Any]) -> Headers:
 
 
 def write(origin: dict[str, Any]) -> Headers:
-    """The headers that an origin has."""
+    """Returns the headers for an origin."""
     others = tuple((name, _hidden(value)) for name, value in origin.get("headers", ()))
     context = origin.get("context")
     return others if context is None else (*others, *_headers(context, origin))
 
 
 def of_tombstone(headers: Headers) -> Headers:
-    """The headers of a tombstone whose delete has these and no envelope: the transform adds the op again, as never null."""
+    """Returns the headers of a tombstone whose delete has no envelope: the transform adds the header of the op again."""
     again = (
         (name, value.replace(b'"optional":true', b'"optional":false', 1))
         for name, value in headers

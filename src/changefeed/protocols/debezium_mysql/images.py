@@ -1,4 +1,4 @@
-"""The two images of a row while they are read: what its columns hold, and what they could not hold.
+"""Reads the two images of a row: the values of its columns, and the texts that their types cannot hold.
 
 A value that its type cannot hold is NULL in its image and kept in `irregular`, under the column's name; names of the
 old row of an update carry `before.`. A column whose value is the placeholder was not sent: its image does not have it.
@@ -24,7 +24,7 @@ Tree = dict[str, Any]
 
 
 class Images:
-    """Ready values of both images, and what has to be kept beside them."""
+    """Ready values of both images, and the values that must be kept beside them."""
 
     __slots__ = ("_absent", "_shown", "_trees", "_types", "after", "before", "irregular")
 
@@ -45,7 +45,7 @@ class Images:
                 self._shown[name] = self._types[name] = inferred
 
     def read(self, fields: tuple[Field, ...], tree: Tree, side: str, prefix: str) -> Values:
-        """Ready values of one image, by name; `tree` has the members that `fields` name."""
+        """Reads one image; returns ready values by column name. `tree` has the members that `fields` name."""
         image: Values = {}
         self._trees[side] = tree
         for f in fields:
@@ -73,7 +73,7 @@ class Images:
         return ready
 
     def shape(self, family: Family) -> TableShape:
-        """The shape of the row."""
+        """Returns the shape of the row."""
         shown = [self._shown.get(f.column.name) for f in family.fields if f.open]
         return family.shape(shown, self._names(family, self.before), self._names(family, self.after))
 
@@ -81,7 +81,7 @@ class Images:
         return None if image is None or len(image) == len(family.fields) else tuple(image)
 
     def differing(self, family: Family, shape: TableShape, numeric: bool) -> dict[str, str]:
-        """The values that would be written otherwise than they were sent: `before.price` -> the JSON that was sent."""
+        """Returns values that would be written in another form: name, such as `before.price` -> JSON as sent."""
         texts: dict[str, str] = {}
         both = self.before is not None and self.after is not None
         for side, image in (("before", self.before), ("after", self.after)):

@@ -1,4 +1,4 @@
-"""Transaction marks and heartbeats, both directions.
+"""Reads and writes transaction marks and heartbeats.
 
     topic                          key               value
     <prefix>.transaction           {"id":…}          {"status":"BEGIN","id":…,"event_count":…,"data_collections":…,"ts_ms":…}
@@ -28,10 +28,10 @@ TRANSACTION_MEMBERS = ("status", "id", "event_count", "data_collections", "ts_ms
 
 
 def instant(tree: dict[str, Any], path: str, name: str = "ts_ms") -> Instant:
-    """The time of a member that counts milliseconds.
+    """Reads a member with milliseconds since 1970.
 
     Raises:
-        SchemaError: there is none, or it lies outside of the calendar.
+        SchemaError: the member is missing, or outside the years 1 to 9999.
     """
     ms = required(integer(tree, name, path), name, path)
     if not _FIRST_MS <= ms <= _LAST_MS:
@@ -40,7 +40,7 @@ def instant(tree: dict[str, Any], path: str, name: str = "ts_ms") -> Instant:
 
 
 def sides(key: ConnectPart | None, value: ConnectPart, key_block: str, block: str) -> dict[str, Any]:
-    """The origin's `schemas`, in an object."""
+    """Returns `{"schemas": …}` for the origin."""
     members: dict[str, Any] = {}
     if key is not None and key.block.text:
         members["key"] = _side(key.block, key_block)
@@ -56,7 +56,7 @@ def _side(block: Block, standard: str) -> Any:
 
 
 def key_origin(key: ConnectPart | None, expected: dict[str, Any]) -> dict[str, Any]:
-    """The origin's `key`, in an object; nothing when the key is the expected one."""
+    """Returns `{"key": …}` for the origin; empty if the key is the expected one."""
     if key is not None and key.payload == expected:
         return {}
     return {"key": None if key is None else java_json.write(key.payload)}
@@ -64,7 +64,7 @@ def key_origin(key: ConnectPart | None, expected: dict[str, Any]) -> dict[str, A
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record to be written: trees and their schemas; no key where `key_block` is None."""
+    """A record to write: trees of key and value, and their schemas; no key if `key_block` is None."""
 
     key: Any
     key_block: Block | None
@@ -73,7 +73,7 @@ class Record:
 
 
 def joined(origin: dict[str, Any], key: dict[str, Any], value: dict[str, Any], key_block: str, block: str) -> Record:
-    """Key and value of a record, as the origin's `schemas` and `key` want them."""
+    """Returns the record with key, value and schemas according to the origin's `schemas` and `key`."""
     schemas = origin.get("schemas", {})
     shown: Any = key
     of_key: Block | None = _block(schemas.get("key"), key_block)
@@ -92,10 +92,10 @@ def _block(member: Any, standard: str) -> Block:
 
 
 def read_transaction(key: ConnectPart | None, value: ConnectPart, place: Place) -> TransactionMark:
-    """A transaction mark.
+    """Reads a transaction mark.
 
     Raises:
-        SchemaError: it is none.
+        SchemaError: the value is not a transaction mark.
     """
     tree = value.payload
     if tree.keys() != set(TRANSACTION_MEMBERS):
@@ -134,10 +134,10 @@ def _tables(tree: Any) -> dict[str, int] | None:
 
 
 def write_transaction(mark: TransactionMark) -> Record:
-    """Key and value of a transaction mark.
+    """Returns the record of a transaction mark.
 
     Raises:
-        UnsupportedError: it has no time.
+        UnsupportedError: the mark has no time.
     """
     if mark.instant is None:
         raise UnsupportedError(f"debezium-mysql: transaction {mark.status} at {mark.place} needs a commit time")
@@ -155,7 +155,7 @@ def write_transaction(mark: TransactionMark) -> Record:
 
 
 def read_heartbeat(key: ConnectPart | None, value: ConnectPart, place: Place) -> Heartbeat:
-    """A heartbeat."""
+    """Returns the heartbeat for a record whose value is only a time."""
     origin = sides(key, value, blocks.HEARTBEAT_KEY, blocks.HEARTBEAT)
     name = key.payload.get("serverName") if key is not None and isinstance(key.payload, dict) else None
     if type(name) is str:
@@ -165,10 +165,10 @@ def read_heartbeat(key: ConnectPart | None, value: ConnectPart, place: Place) ->
 
 
 def write_heartbeat(event: Heartbeat, name: str) -> Record:
-    """Key and value of a heartbeat; `name` is the logical name if its origin does not have one.
+    """Returns the record of a heartbeat; `name`: the logical name, if its origin does not have one.
 
     Raises:
-        UnsupportedError: it has no time.
+        UnsupportedError: the heartbeat has no time.
     """
     if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: heartbeat at {event.place} needs a commit time")

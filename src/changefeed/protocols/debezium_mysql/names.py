@@ -14,13 +14,13 @@ _TOPIC_LENGTH = 249
 
 
 def topic(prefix: str, database: str, table: str, delimiter: str) -> str:
-    """The topic of a table."""
+    """Returns the topic of a table."""
     name = _NOT_IN_TOPIC.sub("_", delimiter.join((prefix, database, table)))[:_TOPIC_LENGTH]
     return "_" * len(name) if name in (".", "..") else name
 
 
 def adjusted(name: str, mode: str) -> str:
-    """A schema's full name, or a field's name, in a mode of adjustment."""
+    """Adjusts the full name of a schema, or the name of a field, in the given mode."""
     if mode == "none":
         return name
     return ".".join(_part(part, mode) for part in name.split("."))

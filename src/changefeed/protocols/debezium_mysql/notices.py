@@ -1,12 +1,12 @@
-"""Notifications and signals, both directions: records of a connector that are not about rows.
+"""Reads and writes notifications and signals: records of a connector that are not about rows.
 
     topic                        key              value
     notification.sink.topic.name {"id":…}         {"id":…,"type":…,"aggregate_type":…,"additional_data":{…},"timestamp":…}
     signal.kafka.topic           srv1             {"type":"execute-snapshot","data":{…}}, of a user, for the connector to read
 
-Rule 1. Both are heartbeats: somebody lives, and nothing follows from that for a table. The origin's `notification` has all
-        members but the timestamp, in their order; `schemas` and `key` are as in `marks`.
-Rule 2. A signal is what a user has typed: the origin's `signal` has it word for word, and its key beside it.
+Rule 1. Both are decoded as heartbeats: they change no table. The origin's `notification` has all members except the timestamp,
+        in order; `schemas` and `key` are as in `marks`.
+Rule 2. A signal was typed by a user: the origin's `signal` has it verbatim, and its key beside it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SIGNAL = ({"type", "data"}, {"id", "type", "data"})
 
 
 def read_notification(key: ConnectPart | None, value: ConnectPart, place: Place) -> Heartbeat:
-    """A notification, of which `aggregate_type` is there.
+    """Reads a notification: a value with `aggregate_type`.
 
     Raises:
-        SchemaError: it is none.
+        SchemaError: the value is not a notification.
     """
     tree = value.payload
     if tuple(tree) != MEMBERS:
@@ -51,10 +51,10 @@ def read_notification(key: ConnectPart | None, value: ConnectPart, place: Place)
 
 
 def write_notification(event: Heartbeat) -> Record:
-    """Key and value of a notification.
+    """Returns key and value of a notification.
 
     Raises:
-        UnsupportedError: it has no time.
+        UnsupportedError: the event has no time.
     """
     if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: notification at {event.place} needs a commit time")
@@ -72,7 +72,7 @@ def is_signal(value: ConnectPart) -> bool:
 
 
 def read_signal(key: bytes | None, value: bytes, place: Place) -> Heartbeat:
-    """A signal; its key is any text."""
+    """Reads a signal; its key may be any text."""
     signal: dict[str, Any] = {"value": _shown(value)}
     if key is not None:
         signal["key"] = _shown(key)
@@ -80,7 +80,7 @@ def read_signal(key: bytes | None, value: bytes, place: Place) -> Heartbeat:
 
 
 def write_signal(event: Heartbeat) -> tuple[bytes | None, bytes]:
-    """Key and value of a signal."""
+    """Returns key and value of a signal."""
     signal = event.origin["signal"]
     return _hidden(signal["key"]) if "key" in signal else None, _hidden(signal["value"])
 

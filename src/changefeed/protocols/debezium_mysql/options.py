@@ -23,7 +23,7 @@ _VERSIONS = {
 
 
 class Options(base.RegistryOptions, frozen=True):
-    """Properties of the producer, for both directions."""
+    """The producer's settings, for decoding and encoding."""
 
     debezium_version: Annotated[
         Literal["2.3", "2.6", "2.7", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
@@ -117,10 +117,10 @@ class Options(base.RegistryOptions, frozen=True):
     bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
 
     def __post_init__(self) -> None:
-        """Checks what a type alone does not.
+        """Checks the rules that types cannot express.
 
         Raises:
-            ConfigError: an option cannot work.
+            ConfigError: the value of an option is not allowed.
         """
         keys_of(self.message_key_columns)
         if not self.skipped <= {"c", "u", "d", "t"}:
@@ -128,7 +128,7 @@ class Options(base.RegistryOptions, frozen=True):
 
     @property
     def dispatches(self) -> tuple[str, ...]:
-        """The options among these that send rows to other topics or partitions than the changes' own."""
+        """The set options that send rows to other topics or partitions than those of the changes."""
         return () if self.topic_prefix is None else ("topic.prefix",)
 
     @property

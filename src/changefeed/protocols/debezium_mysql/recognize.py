@@ -19,7 +19,7 @@ _HEARTBEAT = (b'{"serverName":', b'{"ts_ms":')  # how key and value of one witho
 
 
 def recognize(record: Record) -> str | None:
-    """Why the record seems to be of this protocol, or None; flattened rows show nothing, other Avro has the same header."""
+    """Returns why the record seems to be of this protocol, or None: flattened rows have no mark, other Avro the same header."""
     value = record.value or b""
     if _OTHER in value:
         return None
@@ -35,7 +35,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes show."""
+    """Returns the options that the bytes of the record show."""
     value = record.value or b""
     if value[:1] == b"\x00":
         return {"converter": "avro"}

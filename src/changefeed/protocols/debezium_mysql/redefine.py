@@ -39,7 +39,7 @@ _MODES |= {"decimal": "decimal.handling.mode", "binary": "binary.handling.mode"}
 
 
 def redefine(options: Options) -> Redefine:
-    """The conversions to the types that DDL declares, in a log of a connector with these options."""
+    """Returns the conversions to the types that DDL declares, for a connector with these options."""
     return lambda inferred, defined: _change(inferred, defined, options)
 
 
@@ -78,7 +78,7 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
 
 
 def _columns(inferred: ColumnType, defined: ColumnType, node: Node, sent: str) -> Column | None:
-    """The same conversion for whole columns, where there is one; `sent` is the kind of the connector's field."""
+    """Returns the conversion for whole columns; None if there is none. `sent`: the kind of the connector's field."""
     step = 10 ** (6 - (defined.length or 0))
     if (inferred.name, sent, defined.name) == ("varchar", "text", "decimal") and defined.length is not None:
         return decimals(defined.arrow, defined.length, defined.scale or 0)

@@ -1,4 +1,4 @@
-"""Rows to keys and values, by a shape's wire text, compiled once for each shape.
+"""Converts rows to keys and values by the wire text of their shape, which is compiled once.
 
     wire text ─ RowWriter ─▶ key tree, value tree ─ parts.PartWriter ─▶ bytes
 
@@ -57,7 +57,7 @@ _wire = msgspec.json.Decoder(_Wire).decode
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One column on its way out, the name of its field, and what is written for it when it was not sent, or is NULL."""
+    """The writer of one column: the name of its field, and the values for a column that was not sent, or is NULL."""
 
     column: str
     name: str
@@ -90,7 +90,7 @@ class RowWriter:
     tombstone: bool = False
 
     def value(self, row: Row) -> Any:
-        """The tree of a row's value."""
+        """Returns the tree of a row's value."""
         if self.unwrapped:
             image = (self._image(row, "before" if row.after is None else "after") or {}) | row.origin["unwrapped"]
             return {name: image[name] for name in self.members}
@@ -106,7 +106,7 @@ class RowWriter:
         transaction: dict[str, Any] | None,
         origin: dict[str, Any],
     ) -> Any:
-        """The tree of a value around two images."""
+        """Returns the tree of a value with these two images."""
         known = {
             "before": before,
             "after": after,
@@ -143,7 +143,7 @@ class RowWriter:
         return cell.null if data is None else write_irregular(data, cell.node)
 
     def key_of(self, row: Row) -> Any:
-        """The tree of a row's key; None for no key."""
+        """Returns the tree of a row's key; None if there is no key."""
         if self.key is None or "key" in row.origin:
             return self.sent_key(row.origin)
         image = self._image(row, "before" if row.after is None else "after") or {}
@@ -153,7 +153,7 @@ class RowWriter:
         return {name: image[name] for name in self.key}
 
     def sent_key(self, origin: dict[str, Any]) -> Any:
-        """The tree of the key in an origin; None if it has none."""
+        """Returns the tree of the key in an origin; None if the origin has none."""
         return java_json.read(origin["key"].encode(), "origin") if "key" in origin else None
 
 
@@ -163,10 +163,10 @@ def is_ours(wire: str) -> bool:
 
 
 def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
-    """The writer for a shape with this wire text.
+    """Creates the writer for a shape with this wire text.
 
     Raises:
-        UnsupportedError: wire text and columns do not belong together.
+        UnsupportedError: the wire text has other columns than the shape.
     """
     try:
         schemas = _wire(wire)
@@ -177,7 +177,7 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
     block, key_block = _block(schemas.value), _block(schemas.key)
     nodes, members, source = _layout(shape, schemas.value, key_block if schemas.value.tombstone else block)
     if shape.columns and len(shape.columns) != len(nodes):  # a truncate has no columns
-        raise UnsupportedError(f"debezium-mysql: shape {shape.id} of {shape.table} and its wire have other columns")
+        raise UnsupportedError(f"debezium-mysql: shape {shape.id} of {shape.table} and its wire have different columns")
     key = None if schemas.key is None else tuple(schemas.key.fields or ())
     if key_block.text:
         key = parts.node_of(key_block).names
@@ -186,7 +186,7 @@ def row_writer(shape: TableShape, wire: str, options: Options) -> RowWriter:
 
 
 def _layout(shape: TableShape, side: _Side, block: Block) -> tuple[dict[str, Node], tuple[str, ...], tuple[str, ...]]:
-    """The columns' nodes, and the members of envelope and source block."""
+    """Returns the nodes of the columns, and the members of envelope and source block."""
     if not block.text:
         nodes = {c.name: schemaless.node(c.type) for c in shape.columns}
         return nodes, tuple(side.envelope or side.fields or ()), tuple(side.source or ())

@@ -61,7 +61,7 @@ class Family:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has made no shape."""
+        """Whether the family has no shape yet."""
         return not self.whole and not self.partial
 
     def shape(

@@ -1,4 +1,4 @@
-r"""Templates by which the kernel writes a shape's rows, made from the writers in `rows`.
+r"""Builds the templates by which the kernel writes rows of a shape, from the writers in `rows`.
 
     {"schema":{…},"payload":{"before":null,"after":{"id": ┬ id ┬ ,…},"source":{"version": ┬ source.version ┬ ,…,
      "ts_us": ┬ ts_us ┬ },"transaction":null,"op":"c","ts_ms": ┬ clock.ts_ms ┬ ,…}}
@@ -31,10 +31,10 @@ _EITHER = ((False, True), (True, True))
 
 
 def text(shape: TableShape, writer: RowWriter, options: Options) -> str | None:
-    """The template of a shape; None when only the encoder can write its rows.
+    """Returns the template of a shape; None if only the encoder can write its rows.
 
     Raises:
-        UnsupportedError: the protocol has no words for the shape.
+        UnsupportedError: the protocol cannot represent the shape.
     """
     ours = is_ours(shape.wire)
     if writer.key is not None and not {cell.name for cell in writer.cells}.issuperset(writer.key):
@@ -133,7 +133,7 @@ def _written(t: ColumnType, cell: Cell, options: Options) -> WrittenForm | None:
 
 
 def _form(t: ColumnType, node: Node, options: Options) -> Form | None:
-    """The form of a type's values, as `values.writing` writes them; None for one without a form."""
+    """Returns the template form for a type's values, equal to `values.writing`; None if there is no such form."""
     if (node.type, node.name) in writing.UNITS:
         return _unit(t, *writing.UNITS[node.type, node.name])
     if node.type == "string" and node.name.endswith("time.ZonedTimestamp"):

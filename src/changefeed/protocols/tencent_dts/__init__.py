@@ -1,4 +1,4 @@
-"""Tencent Cloud DTS data subscription, ProtoBuf over Kafka; see README.md beside this file."""
+"""Tencent Cloud DTS data subscription, ProtoBuf over Kafka; README.md in this folder describes the bytes."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Entries to groups: which ones share an Entries, and which rows share an entry.
+"""Combines rows to entries, and entries to groups, each of which is one Entries message.
 
-Rule 1. Entries that were read from one group are one group again.
-Rule 2. Others share one with those before them on the same topic and partition, while its bytes stay within
-        max_data_bytes. DDL, heartbeats and checkpoints are alone; with merge_entries=false all are.
-Rule 3. Rows with the same header and columns, of which the later ones were not first in their entry, are one entry.
-Rule 4. Groups leave in the order in which they were begun.
+Rule 1. Entries that were read from one group become one group again.
+Rule 2. Other entries join the group before them on the same topic and partition, as long as it has at most max_data_bytes.
+        DDL, heartbeats and checkpoints have a group of their own; with merge_entries=false all entries have.
+Rule 3. Rows with the same header and columns share an entry, unless a row was the first of its entry when it was read.
+Rule 4. Groups are returned in the order in which they were begun.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SHARED = frozenset({BEGIN, COMMIT, DML})
 
 @dataclass(slots=True)
 class OpenEntry:
-    """A DML entry that more rows may join."""
+    """A DML entry to which more rows may be added."""
 
     header: bytes
     row: WireRow
@@ -33,14 +33,14 @@ class OpenEntry:
     changes: list[bytes]
 
     def written(self) -> bytes:
-        """The whole entry."""
+        """The bytes of the entry."""
         body = dml_event(self.row.kind, self.row.columns, self.changes, unknown(self.origin, "body"))
         return write_entry(DML, self.origin, self.header, body)
 
 
 @dataclass(slots=True)
 class OpenGroup:
-    """A group that is being filled; `source` is the record its events were read from, None for new ones."""
+    """A group to which entries are added; `source` is the record from which its events were read, None for new events."""
 
     place: Place
     source: int | None
@@ -57,19 +57,19 @@ class OpenGroup:
         return protobuf.write(ENTRIES, {"items": self.entries, protobuf.UNKNOWN: unknown})
 
     def close_rows(self) -> None:
-        """No more rows join the last entry."""
+        """Closes the last entry: no more rows are added to it."""
         if self.rows is not None:
             self.add(self.rows.written())
             self.rows = None
 
     def add(self, entry: bytes) -> None:
-        """Takes an entry in."""
+        """Adds an entry."""
         self.entries.append(entry)
         self.size += _size(entry)
 
 
 def _size(entry: bytes) -> int:
-    """Bytes of an entry in its Entries."""
+    """Returns the number of bytes of an entry in its Entries message."""
     return len(protobuf.sized(1, entry))
 
 
@@ -102,14 +102,14 @@ class Groups:
             self._group(place, source, origin, True, 0).rows = entry
 
     def take(self) -> list[OpenGroup]:
-        """All groups so far."""
+        """Returns all groups, and begins with none."""
         for group in self._groups:
             group.close_rows()
         done, self._open, self._groups = self._groups, {}, []
         return done
 
     def _group(self, place: Place, source: int | None, origin: Origin, shared: bool, size: int) -> OpenGroup:
-        """The group that an entry of this size goes to."""
+        """Returns the group for an entry of this size."""
         group = self._open.get((place.topic, place.partition))
         if group is not None:
             group.close_rows()

@@ -1,6 +1,6 @@
-"""The kind and table of a DDL statement, from its text: the protocol sends text alone.
+"""Derives kind and table of a DDL statement from its text, because the protocol sends only the text.
 
-A statement that is not understood is `other`, its table unknown; the text goes on as it came.
+A statement that is not understood has kind `other` and no table; its text is kept unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CHANGES: dict[type, str] = {
 def schema_change(
     header: dict[str, Any], body: dict[str, Any], origin: dict[str, Any], time: Instant | None, place: Place
 ) -> SchemaChange:
-    """The event of a DDL entry; completes its origin."""
+    """Returns the schema change of a DDL entry, and completes its origin."""
     database = body.get("schemaName") or header.get("schemaName") or None
     if body.get("schemaName", "") != (database or ""):
         origin["ddlEvent"] = {"schemaName": ""}
@@ -41,7 +41,7 @@ def schema_change(
 
 
 def describe(text: str, database: str | None) -> tuple[str, str | None]:
-    """Type and table of a statement; of a renamed table its new name."""
+    """Returns kind and table of a statement; for RENAME TABLE, the new name."""
     if len(text) > _LONGEST:
         return "other", None
     try:
@@ -70,7 +70,7 @@ def describe(text: str, database: str | None) -> tuple[str, str | None]:
 
 
 def _alter(changes: list[str]) -> str:
-    """The one thing that an ALTER TABLE does, or that it does several."""
+    """Returns the kind of an ALTER TABLE with one change, or the kind for several changes."""
     kinds = set(changes)
     if len(changes) == 1:
         return changes[0]

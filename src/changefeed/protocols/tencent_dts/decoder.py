@@ -1,19 +1,19 @@
-r"""Records to changes: the reference. One record at a time, every check made, nothing guessed.
+r"""Decodes records to changes, one record at a time: the reference decoder, which checks everything and guesses nothing.
 
     record ─ framing ─▶ group ─ envelope ─▶ entry ─▶ control event
                 │          │                 └─ images, shapes ─▶ rows ─▶ table batches
-                │          └─ an entry that fails is a dead letter, the others of its group are read
-                └─ repetitions are passed over; gaps, broken groups: dead letters of all their records
+                │          └─ an entry that fails is a dead letter; the other entries of its group are decoded
+                └─ repetitions are skipped; gaps and broken groups: dead letters for all of their records
 
-Rule 1. An event lies where the record lies that completed its group. The index counts the events of the group, a dead
-        entry among them as one.
-Rule 2. One row is one event; rows of one entry have their number in the origin's `row`, from 0, when they are several.
-Rule 3. The first event of a group has in its origin's `envelopes` what the group's records do not have in common with
-        those that would be written: see `grouping`.
-Rule 4. An incomplete group stays for the next batch; `waiting` has its records. A decoder that is fed them, and then what
-        follows, is in the same place.
-Rule 5. A dead entry of a group of several records leaves all of its records as dead letters: one alone has no meaning.
-Rule 6. A dead letter counts bytes in the record's value; where the data of several records were joined there is no byte.
+Rule 1. The position of an event is that of the record that completed its group. The index counts the events of the group,
+        with a dead entry as one.
+Rule 2. One row is one event; if an entry has several rows, the origin's `row` is the number of the row, from 0.
+Rule 3. The origin's `envelopes` of the first event of a group describes how the group's records differ from those that would
+        be written: see `grouping`.
+Rule 4. An incomplete group is kept for the next batch; `waiting` returns its records. A new decoder that gets them first
+        continues in the same way.
+Rule 5. If a group of several records has a dead entry, all of its records become dead letters: one record alone has no meaning.
+Rule 6. `byte` of a dead letter counts in the record's value; it is None if the data of several records were joined.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ Event = Changed | Control
 
 
 class Decoder:
-    """Decodes records in the order in which they lie. Remembers open groups, numbers and shapes."""
+    """Decodes records in the order of their offsets. Remembers incomplete groups, sequence numbers and shapes."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
@@ -93,23 +93,23 @@ class Decoder:
         return answer
 
     def follow(self, records: pa.RecordBatch, start: int, stop: int) -> Iterator[tuple[int, Group | Refused]]:
-        """The groups that records of a batch complete, and refusals, each with the row of the record that decides it."""
+        """Yields the groups that records of a batch complete, and refusals, each with the row of the deciding record."""
         for record in read_records(records, start, stop, len(self._waiting)):
             for group in self._streams.add(record):
                 yield record.place.record, group
 
     def skip(self, records: pa.RecordBatch, run: Run) -> bool:
-        """Follows records that are a group each, and follow each other, at once; False if the first does not follow."""
+        """Skips consecutive records that are a group each; False if the first is not the next in the sequence."""
         row, count, number, shard = run
         topic, partition = (records.column(name)[row].as_py() for name in ("topic", "partition"))
         return self._streams.skip(topic, partition, shard, number, count)
 
     def alone(self, records: pa.RecordBatch, row: int) -> Group:
-        """The group that is one record of a batch, which was passed by `skip`."""
+        """Returns the group of one record of a batch that `skip` has passed."""
         return Group.alone(next(read_records(records, row, row + 1, len(self._waiting))))
 
     def origin(self, group: Group, entries: Mapping[str, Any] = _PLAIN) -> tuple[Origin, Origin]:
-        """The members that the records of a group add to the origins of all its events, and to that of the first."""
+        """Returns the members that a group adds to the origins of all its events, and to the origin of the first."""
         envelopes = envelopes_of(group, entries, self._options.max_data_bytes)
         return stream_of(group), {"envelopes": envelopes} if envelopes else {}
 
@@ -126,12 +126,12 @@ class Decoder:
         return Decoded(rows.build(), control, dead)
 
     def entry(self, group: Group, start: int, end: int, index: int) -> Decoded | None:
-        """Decodes one entry in the data of a group; None if it is alone, dead, or without event.
+        """Decodes one entry in the data of a group; None if it has a group of its own, is dead, or has no event.
 
         Args:
-            group: it is in.
-            start, end: where it lies.
-            index: of its first event.
+            group: the group that contains the entry.
+            start, end: position of the entry in the group's data.
+            index: index of the entry's first event.
         """
         data, first, last = group.data()
         if index == 0 and end == last - first:
@@ -149,11 +149,11 @@ class Decoder:
         return answer if events else None
 
     def is_for_kernel(self, table: TableBatch) -> bool:
-        """Whether the kernel may register the shape of these rows: the type names of PostgreSQL are not MySQL's."""
+        """Whether the kernel may register the shape of these rows; not if its types are those of PostgreSQL."""
         return not table.rows.column("origin")[0].as_py().startswith(_POSTGRES)
 
     def forget(self) -> None:
-        """Lets go of the shapes, not of what waits."""
+        """Drops the shapes, but not the records of incomplete groups."""
         self._families.forget()
 
     def mark(self) -> tuple[pa.RecordBatch, Any]:
@@ -161,7 +161,7 @@ class Decoder:
         return self._waiting, self._streams.mark()
 
     def rewind(self, mark: tuple[pa.RecordBatch, Any]) -> None:
-        """Goes back to a mark."""
+        """Restores a state of `mark`."""
         self._waiting, streams = mark
         self._streams.rewind(streams)
 
@@ -170,7 +170,7 @@ class Decoder:
         return self._waiting
 
     def keep(self, records: pa.RecordBatch) -> None:
-        """Lets go of all records but those that wait, when those of a batch have been read."""
+        """Drops all records except those of incomplete groups, after a batch has been decoded."""
         rows = [record.row for record in self._streams.open()]
         before = len(self._waiting)
         if rows or before:
@@ -208,13 +208,13 @@ class Decoder:
             dead += (replace(one, database=database or None, table=table or None) for one in self._letters(rest))
 
     def _letters(self, refused: Refused, hint: str = "") -> Iterator[DeadLetter]:
-        """A letter for each record; those that were waiting lie before all others."""
+        """Returns a dead letter for each refused record; records of earlier batches come first."""
         for record in refused.records:
             before = record.row < len(self._waiting)
             yield _letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
 
     def _events(self, data: bytes, spans: list[Span]) -> Iterator[Event | Dead]:
-        """The events of an Entries; those of an entry all or not at all."""
+        """Yields the events of an Entries message; for each entry either all of its events or none."""
         failed = 0
         for number, span in enumerate(spans, 1):
             header: dict[str, Any] = {}
@@ -300,7 +300,7 @@ class Decoder:
 
 
 def _add(event: Event, place: Place, extra: Origin, rows: BatchBuilder, control: list[Control]) -> None:
-    """Adds an event that lies there; `extra` is what the group's records add to its origin."""
+    """Adds an event at a position; `extra`: the members that the group adds to its origin."""
     if not isinstance(event, Changed):
         control.append(replace(event, place=place, origin={**event.origin, **extra}))
         return
@@ -320,12 +320,12 @@ def _add(event: Event, place: Place, extra: Origin, rows: BatchBuilder, control:
 
 
 def _byte_of(error: ProtocolError, group: Group) -> int | None:
-    """The byte in the record's value; None when the data of several were joined."""
+    """Returns the byte offset in the record's value; None if the data of several records were joined."""
     return error.byte if len(group.records) == 1 else None
 
 
 def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:
-    """The letter of an entry, in the name of the last record of its group."""
+    """Returns the dead letter of an entry, at the position of the last record of its group."""
     error = ProtocolError(
         f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte_of(dead.error, group)
     )
@@ -334,7 +334,7 @@ def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadL
 
 
 def _letter(error: ProtocolError, record: Record, place: Place, hint: str = "") -> DeadLetter:
-    """The letter of a record."""
+    """Returns the dead letter of a record."""
     at = "" if error.byte is None else f" at byte {error.byte}"
     where = f"{place.topic}:{place.partition}:{place.offset}"
     text = f"{NAME}: {error}{at} ({where}){'.' if hint else ''}{hint}"

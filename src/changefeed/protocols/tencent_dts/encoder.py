@@ -1,15 +1,15 @@
-"""Changes to records: the same bytes again for what was read from this protocol, new ones for the rest.
+"""Encodes changes to records: the original bytes for events that were read from this protocol, new ones for others.
 
     changes ─ columnar.events ─▶ row ─ rows, images ─▶ entry ─ batching ─▶ group ─ grouping ─▶ records
                               └▶ control event ────────▲            where to: routing
 
-Rule 1. An event whose origin has `sourceType` was read from this protocol: its header is the one it had. Others get
-        seqIds that count from 1, or on from `last_number`, and of file, position and gtid what their origin has by these
-        names; the gtid of a row may be its transaction's id, too.
-Rule 2. Between changes of other protocols there are checkpoints, every checkpoint_interval seconds of commit time and at
-        the end, on every partition: all that was before them has been written.
+Rule 1. An event whose origin has `sourceType` was read from this protocol and keeps its header. Other events get seqIds that
+        count from 1, or continue after `last_number`, and the file, position and gtid of their origin, if it has them;
+        the gtid of a row may also be its transaction's id.
+Rule 2. Among changes of other protocols, checkpoints are written to every partition, every checkpoint_interval seconds of
+        commit time and at the end: everything before a checkpoint has been written.
 
-Resolved marks and dead letters have no place in the protocol and are not written: see `Capabilities`.
+Resolved events and dead letters do not exist in the protocol and are not written: see `Capabilities`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Encoder:
         self._uncovered: tuple[int, Origin] | None = None  # the last foreign event after it
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records for `changes`; see `protocols.base.Encoder`."""
+        """Encodes `changes` into records; see `protocols.base.Encoder`."""
         for event in in_order(changes):
             if isinstance(event, _Event):
                 try:
@@ -69,7 +69,7 @@ class Encoder:
         return self._take()
 
     def finish(self) -> pa.RecordBatch:
-        """The checkpoint at the end, if changes of other protocols have been written since the last one."""
+        """Returns the checkpoint at the end, if changes of other protocols were written since the last one."""
         self._write_checkpoints()
         return self._take()
 
@@ -136,18 +136,18 @@ class Encoder:
         return place.record if ours and self._options.partitions is None else None
 
     def _placed(self, origin: Origin, ours: bool) -> Origin:
-        """The origin, with the shard of records that are not written as they were."""
+        """Returns the origin, with the shard for records that are not written unchanged."""
         as_it_was = self._options.shard_id is None or (ours and self._options.partitions is None)
         return origin if as_it_was else {**origin, SHARD: self._options.shard_id}
 
     def _origin(self, origin: Origin) -> Origin:
-        """The origin of a foreign event, as this protocol has it."""
+        """Converts the origin of a foreign event to this protocol's members."""
         self.last_number += 1
         taken = {name: origin[name] for name, kind in _TAKEN.items() if type(origin.get(name)) is kind}
         return {"sourceType": self._options.source_number, **taken, "seqId": self.last_number}
 
     def _checkpoint_before(self, seconds: int) -> None:
-        """Writes checkpoints, when it is time, before an event of this commit time."""
+        """Writes checkpoints before an event with this commit time, if they are due."""
         if self._checkpoint is None:
             self._checkpoint = seconds
         elif seconds >= self._checkpoint + self._options.checkpoint_interval:
@@ -155,7 +155,7 @@ class Encoder:
             self._checkpoint = seconds
 
     def _write_checkpoints(self) -> None:
-        """A checkpoint on every partition, if there is something new to cover."""
+        """Writes a checkpoint to every partition, if there were changes since the last one."""
         if self._uncovered is None or not self._options.checkpoint_interval:
             return
         (seconds, last), self._uncovered = self._uncovered, None
@@ -171,7 +171,7 @@ def _is_ours(origin: Origin) -> bool:
 
 
 def _seconds(event: _Event) -> int:
-    """The commit time; 0 when it is unknown."""
+    """Returns the commit time of an event in seconds; 0 if it is unknown."""
     if isinstance(event, Row):
         return (event.commit_ms or 0) // 1000
     time: Instant | None = event.instant

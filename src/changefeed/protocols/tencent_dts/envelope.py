@@ -1,14 +1,14 @@
-"""One Entry: a header and an event, and what the origin keeps of them.
+"""Reads and writes one Entry: a header, an event, and their parts that the origin keeps.
 
     0a 63 10 01 18 02 20 … 68 01 │ 12 … 12 …
     header: sourceType, messageType, timestamp …, isLast │ event: one body
 
-Rule 1. `header.messageType` decides what the event is. A body of another kind beside or instead is an error; an empty
-        entry is one too, as it would be the BEGIN of an unnamed database.
-Rule 2. The origin has the header's fields by their names, zero ones left out, but for `sourceType`, which is always there,
-        and `isLast`, which is there when it is false. Members that another key of the event has are not repeated there.
-Rule 3. `unknown` has unknown fields, by the message they came in; `absent` the messages left out though they are
-        empty, so that the same bytes can be written again.
+Rule 1. `header.messageType` is the kind of the event. A body of another kind is an error; so is an empty entry, which would
+        otherwise be the BEGIN of an unnamed database.
+Rule 2. The origin has the header's fields by their names, without zeros; but always `sourceType`, and `isLast` if it is
+        false. Fields that are attributes of the event are not repeated there.
+Rule 3. `unknown` has unknown fields, by the message that contained them; `absent` names the empty messages that were left
+        out, so that the same bytes can be written again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MUST_HAVE_BODY = frozenset({DML, DDL})
 
 @dataclass(frozen=True, slots=True)
 class DtsEntry:
-    """One entry, read as far as its body.
+    """One entry whose header and event have been read.
 
     Attributes:
         kind: the message type.
-        body: members of the body, or the place of a DMLEvent.
-        origin: of its events, as far as header and event have it.
+        body: members of the body; for a DMLEvent, its position in the data.
+        origin: the part of the origin of its events that comes from header and event.
     """
 
     kind: int
@@ -44,10 +44,10 @@ class DtsEntry:
 
 
 def read_entry(data: bytes, start: int, end: int) -> DtsEntry:
-    """The entry in these bytes.
+    """Reads the entry at a position in the data.
 
     Raises:
-        ProtocolError: they are none.
+        ProtocolError: the bytes are not an entry.
     """
     entry = protobuf.read(ENTRY, data, start, end)
     header = protobuf.read(HEADER, data, *entry["header"]) if "header" in entry else {}
@@ -95,7 +95,7 @@ def _origin(header: dict[str, Any]) -> Origin:
 
 
 def write_header(kind: int, origin: Origin, members: dict[str, Any]) -> bytes:
-    """The bytes of a header; `members` are those that the event has in other keys."""
+    """Returns the bytes of a header; `members` are the fields that come from attributes of the event."""
     header: dict[str, Any] = {"messageType": kind, "sourceType": origin.get("sourceType", 0), **members}
     header |= {name: origin.get(name) for name in _IN_HEADER}
     header["isLast"] = origin.get("isLast", True)
@@ -105,7 +105,7 @@ def write_header(kind: int, origin: Origin, members: dict[str, Any]) -> bytes:
 
 
 def write_entry(kind: int, origin: Origin, header: bytes, body: bytes | dict[str, Any]) -> bytes:
-    """The bytes of an entry."""
+    """Returns the bytes of an entry."""
     absent = origin.get("absent") or ()
     if isinstance(body, dict):
         body[protobuf.UNKNOWN] = unknown(origin, "body")
@@ -123,10 +123,10 @@ def write_entry(kind: int, origin: Origin, header: bytes, body: bytes | dict[str
 
 
 def write_pairs(pairs: Any) -> list[dict[str, str]]:
-    """Properties from the origin's form."""
+    """Converts properties from the form in the origin to the form for writing."""
     return [{"key": key, "value": value} for key, value in pairs or ()]
 
 
 def unknown(origin: Origin, part: str) -> bytes:
-    """The unknown fields of a message."""
+    """Returns the unknown fields of a message that the origin has kept."""
     return base64.b64decode((origin.get("unknown") or {}).get(part, ""), validate=True)

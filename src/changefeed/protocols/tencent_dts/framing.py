@@ -1,13 +1,13 @@
-"""Records to groups: the envelopes that carry one Entries, and the numbers by which records follow each other.
+"""Collects records to groups, whose envelopes together contain one Entries message; checks the sequence of records.
 
     record      08 01 │ 10 03 │ 18 01 │ 22 … data          version 1, total 3, index 1
     header      ps = "117"                                 sequence number in its partition, or in its shard of it
 
-Rule 1. A stream is a topic, a partition and, where the header ShardId is, a shard. Numbers and groups are a stream's own.
-Rule 2. A record whose ps has been seen is a repetition and is ignored. One that leaves numbers out is refused: records
-        are missing; with on_gap=warn it goes on. In a shard ps may begin again with 1. Without ps nothing is checked.
-Rule 3. The data of index 0 … total - 1 follow each other in a stream. Anything else refuses the group that is open, and the
-        record too unless it begins a group. Envelopes that no group waits for are refused up to the next index 0.
+Rule 1. A stream is a topic, a partition and, if there is a header ShardId, a shard. Each stream has its own numbers and groups.
+Rule 2. A record whose ps has been seen is a repetition and is ignored. If ps skips numbers, records are missing: the record is
+        refused, or with on_gap=warn decoded with a warning. In a shard ps may begin again with 1. Without ps nothing is checked.
+Rule 3. The data with index 0 … total - 1 follow each other in a stream. Otherwise the open group is refused, and so is the
+        record, unless it begins a group. Then envelopes are refused up to the next index 0.
 Rule 4. total 0 with index 0 is read as total 1.
 Rule 5. A group has at most max_group_bytes of data and 65 536 records; there are as many streams at most.
 """
@@ -37,7 +37,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. `row` counts those that still wait from before, then those of the batch."""
+    """One record. `row` counts the kept records of incomplete groups first, then those of the batch."""
 
     row: int
     place: Place
@@ -46,7 +46,7 @@ class Record:
     headers: Headers
 
     def header(self, name: str) -> bytes | None:
-        """The value of a header; None when it is not there.
+        """Returns the value of a header; None if the record does not have it.
 
         Raises:
             ProtocolError: it is there more than once.
@@ -58,7 +58,7 @@ class Record:
 
 
 def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[Record]:
-    """Some records of a batch, before which so many still wait."""
+    """Reads the records `start` to `stop` of a batch; `first`: number of kept records before the batch."""
     names = ("topic", "partition", "offset", "key", "value", "headers")
     columns = [records.column(name).slice(start, stop - start).to_pylist() for name in names]
     for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True), start):
@@ -68,7 +68,7 @@ def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> 
 
 @dataclass(slots=True)
 class Group:
-    """The records so far, and their envelopes."""
+    """The records of a group so far, and their envelopes."""
 
     total: int
     records: list[Record] = field(default_factory=list)
@@ -76,22 +76,22 @@ class Group:
     size: int = 0
 
     def add(self, record: Record, envelope: dict[str, Any]) -> None:
-        """Takes the next envelope in."""
+        """Adds the next record with its envelope."""
         self.records.append(record)
         self.envelopes.append(envelope)
         start, end = envelope.get("data", (0, 0))
         self.size += end - start
 
     def copy(self) -> Group:
-        """The same records in other lists."""
+        """Returns a copy of the group."""
         return Group(self.total, list(self.records), list(self.envelopes), self.size)
 
     @classmethod
     def alone(cls, record: Record) -> Group:
-        """The group of one record.
+        """Creates the group of a single record.
 
         Raises:
-            ProtocolError: its value is not an envelope.
+            ProtocolError: the record's value is not an envelope.
         """
         group = cls(1)
         group.add(record, _read_envelope(record))
@@ -99,11 +99,11 @@ class Group:
 
     @property
     def complete(self) -> bool:
-        """Whether all its envelopes are there."""
+        """Whether the group has all of its envelopes."""
         return len(self.records) >= self.total
 
     def data(self) -> tuple[bytes, int, int]:
-        """The bytes of the Entries: in what, from where, to where."""
+        """The joined data of the envelopes, as (bytes, start, end)."""
         parts = [
             (record.value or b"", *e.get("data", (0, 0)))
             for record, e in zip(self.records, self.envelopes, strict=True)
@@ -115,13 +115,13 @@ class Group:
 
     @property
     def sizes(self) -> list[int]:
-        """Bytes of data of each envelope."""
+        """Number of bytes of data in each envelope."""
         return [end - start for start, end in (e.get("data", (0, 0)) for e in self.envelopes)]
 
 
 @dataclass(slots=True)
 class Refused:
-    """Records that are refused, and why."""
+    """Refused records, and the error."""
 
     records: list[Record]
     error: ProtocolError
@@ -129,7 +129,7 @@ class Refused:
 
 @dataclass(slots=True)
 class Stream:
-    """The state of one sequence of records."""
+    """The state of one stream of records."""
 
     last: int | None = None
     group: Group | None = None
@@ -140,14 +140,14 @@ StreamStates = dict[StreamKey, tuple[int | None, Group | None]]
 
 
 class Streams:
-    """All sequences of records that have been seen."""
+    """The states of all streams."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._streams: dict[StreamKey, Stream] = {}
 
     def add(self, record: Record) -> Iterator[Group | Refused]:
-        """Returns what a record completes: a group, or the refusal of one, or of the record itself."""
+        """Adds a record; returns the group that it completes, or the refusal of a group or of the record itself."""
         try:
             shard = record.header(SHARD)
             stream = self._stream((record.place.topic, record.place.partition, shard))
@@ -167,7 +167,7 @@ class Streams:
         yield from self._join(stream, record)
 
     def skip(self, topic: str, partition: int, shard: bytes | None, first: int, count: int) -> bool:
-        """Counts records on that are a group each, and whose ps follow each other; False if they do not follow the last."""
+        """Skips records that are a group each and have consecutive ps; False if they do not follow the last record."""
         try:
             stream = self._stream((topic, partition, shard))
         except ProtocolError:
@@ -178,20 +178,20 @@ class Streams:
         return True
 
     def mark(self) -> StreamStates:
-        """The state of all streams."""
+        """Returns the state of all streams."""
         return {key: (stream.last, stream.group and stream.group.copy()) for key, stream in self._streams.items()}
 
     def rewind(self, mark: StreamStates) -> None:
-        """Goes back to a state."""
+        """Restores a state of `mark`."""
         self._streams = {key: Stream(last, group and group.copy()) for key, (last, group) in mark.items()}
 
     def open(self) -> list[Record]:
-        """The records of groups that are not complete, in the order in which they came."""
+        """Returns the records of incomplete groups, in the order in which they came."""
         groups = (stream.group for stream in self._streams.values() if stream.group is not None)
         return sorted((record for group in groups for record in group.records), key=lambda record: record.row)
 
     def renumber(self, rows: dict[int, int]) -> None:
-        """Gives the records of open groups other row numbers."""
+        """Changes the row numbers of the records of incomplete groups."""
         for stream in self._streams.values():
             if stream.group is not None:
                 stream.group.records = [
@@ -252,7 +252,7 @@ class Streams:
 
 
 def _refused(stream: Stream, record: Record, error: ProtocolError) -> Iterator[Refused]:
-    """The record, with the group that it has broken."""
+    """Refuses a record, and the group that it has broken."""
     before = stream.group.records if stream.group is not None else []
     stream.group = None
     yield Refused([*before, record], error)

@@ -1,19 +1,20 @@
-"""Entries to records and back: how their bytes are cut, and what of the records is not plain.
+"""Splits the bytes of an Entries message into records, and describes records that were split or numbered in another way.
 
     ps = 116           ps = 117           ps = 118
     08 01 10 03 22 …   08 01 10 03 18 01 22 …   08 01 10 03 18 02 22 …       max_data_bytes of data in all but the last
 
-Rule 1. Plain is: data cut at max_data_bytes, offsets and ps that count up to those of the last record, the headers ps and
-        then ShardId, no key, no properties. What is not plain of a group is in `envelopes` of its first event's origin:
+Rule 1. Records are plain if their data is split at max_data_bytes, their offsets and ps count up to those of the last record,
+        and they have the headers ps and then ShardId, no key, and no properties. For a group that is not plain, `envelopes`
+        in the origin of its first event has the differences:
 
             total        how many records it had, if not one; 0 as it was sent
             sizes        bytes of data of each, where they were cut at other places
             offsets  keys  headers  properties  unknown      of each record
             entries      unknown fields of the Entries
 
-Rule 2. Written are the same records again, if the entries still make as many. Else their partition counts on by itself from
-        there, as one does that is new.
-Rule 3. The records of a partition leave in the order of their offsets.
+Rule 2. The same records are written again if the entries fill the same number of them. Otherwise their partition continues
+        with its own numbers from there, like a new partition.
+Rule 3. The records of a partition are returned in the order of their offsets.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from changefeed.wire import protobuf
 
 
 def cut(size: int, most: int) -> list[int]:
-    """The sizes of the pieces of so many bytes."""
+    """Splits `size` bytes into pieces of at most `most`; returns the sizes of the pieces."""
     whole, rest = divmod(size, most)
     return [most] * whole + ([rest] if rest or not whole else [])
 
 
 def stream_of(group: Group) -> Origin:
-    """The members of the last record's headers in the origin of a group's events."""
+    """Returns the members of the origin of a group's events that come from the headers of its last record."""
     last = group.records[-1]
     number, shard = last.header(PS), last.header(SHARD)
     stream: Origin = {} if number is None else {PS: int(number)}
@@ -47,7 +48,7 @@ def stream_of(group: Group) -> Origin:
 
 
 def envelopes_of(group: Group, entries: Mapping[str, Any], most: int) -> Origin:
-    """The members of a group's records, and of their Entries, that are not plain."""
+    """Returns `envelopes` of the origin: how a group's records, and their Entries, differ from plain ones."""
     records, sizes, count = group.records, group.sizes, len(group.records)
     members: Origin = {}
     if count > 1 or not group.envelopes[0].get("total"):
@@ -72,7 +73,7 @@ def envelopes_of(group: Group, entries: Mapping[str, Any], most: int) -> Origin:
 
 
 def _plain_headers(stream: Origin, count: int) -> list[list[tuple[str, bytes]]]:
-    """The headers of so many records, of which the last has this number."""
+    """Returns the plain headers of `count` records; `stream` has the number of the last one."""
     shard = [(SHARD, _bytes(stream[SHARD]))] if stream.get(SHARD) is not None else []
     if PS not in stream:
         return [shard] * count
@@ -89,7 +90,7 @@ def _bytes(value: str | None) -> bytes:
 
 @dataclass(slots=True)
 class Numbers:
-    """The next offset of a partition, and the ps of each of its shards; `counts` from when on it goes by itself."""
+    """The next offset of a partition, and the ps of each of its shards; `counts`: whether the encoder assigns the numbers."""
 
     offset: int = -1
     ps: defaultdict[str | None, int] = field(default_factory=lambda: defaultdict(int))
@@ -97,14 +98,14 @@ class Numbers:
 
 
 class Cutter:
-    """Writes groups; remembers where each partition stands."""
+    """Writes groups as records; remembers the next numbers of each partition."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._numbers: defaultdict[tuple[str, int], Numbers] = defaultdict(Numbers)
 
     def records(self, place: Place, data: bytes, stream: Origin, envelopes: Origin | None) -> list[dict[str, Any]]:
-        """The records of a group; `envelopes` has what was not plain of those it was read from, None for one that is new."""
+        """Returns the records of a group; `envelopes`: differences of the original records from plain ones, None if new."""
         numbers, shard = self._numbers[place.topic, place.partition], stream.get(SHARD)
         sizes = (envelopes or {}).get("sizes") or []
         if sum(sizes) != len(data) or min(sizes, default=0) < 0:
@@ -154,7 +155,7 @@ class Cutter:
 
 
 def in_place(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The records with those of each partition in the order of their offsets: groups of several shards interleave."""
+    """Sorts the records of each partition by offset: groups of several shards interleave."""
     places: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for at, record in enumerate(records):
         places[record["topic"], record["partition"]].append(at)

@@ -1,12 +1,12 @@
-r"""One row: the two images of a RowChange, and back.
+r"""Reads and writes the two images of one row, a RowChange message.
 
     RowChange   0a 00 │ 0a 05 08 0a 1a 01 31 │ 12 02 08 0e
                 old: NULL, FLOAT64 "1"         new: NA          one Data a column, by its place
 
-Rule 1. An insert has new columns, a delete old ones, an update both; another image is an error.
+Rule 1. An insert has new columns, a delete old columns, an update both; any other image is an error.
 Rule 2. NIL is NULL, NA is absent. Columns after the last Data are absent; more Data than columns are an error.
-Rule 3. Data that are not the bytes which would be written for their value are kept word for word: `data` in the origin, by
-        column, old columns of an update with `before.` in front. They are written again for the same value only.
+Rule 3. Data whose bytes differ from those that would be written for its value is kept verbatim: in `data` of the origin, by
+        column; old columns of an update have the prefix `before.`. It is written again only for the same value.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ _IMAGES = {INSERT: ("newColumns",), DELETE: ("oldColumns",), UPDATE: ("newColumn
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The Data of one image, as many as were sent, and their bytes."""
+    """The Data messages of one image, as sent, and their bytes."""
 
     data: list[dict[str, Any]]
     raw: list[bytes]
 
     def carried(self, columns: tuple[Described, ...]) -> tuple[str, ...] | None:
-        """Names of the columns that are there; None for all of them."""
+        """Returns the names of the columns that the image has; None if it has all."""
         names = tuple(c.name for c, d in zip(columns, self.data, strict=False) if d.get("dataType") != types.NA)
         return None if len(names) == len(columns) else names
 
 
 @dataclass(slots=True)
 class Row:
-    """A decoded RowChange: the images by column, and other members to keep."""
+    """A decoded RowChange: images by column, irregular values, and members for the origin."""
 
     shape: TableShape
     before: dict[str, Any] | None
@@ -59,16 +59,16 @@ class Row:
 
 
 def read_row(data: bytes, span: Span, op: int, columns: tuple[Described, ...], family: MakeFamily, wire: Wire) -> Row:
-    """The row of one RowChange.
+    """Decodes one RowChange.
 
     Raises:
-        ProtocolError: the bytes contradict the columns, or themselves.
+        ProtocolError: the bytes contradict the columns, or each other.
     """
     change = protobuf.read(CHANGE, data, *span)
     images = {side: _image(data, change.pop(side, []), side, columns) for side in _IMAGES[op]}
     for side in ("oldColumns", "newColumns"):
         if side in change:
-            raise SchemaError(f"rows of this kind have no {side}", byte=span[0])
+            raise SchemaError(f"a row of this operation must not have {side}", byte=span[0])
     old, new = images.get("oldColumns"), images.get("newColumns")
     chosen = family(None if old is None else old.carried(columns), None if new is None else new.carried(columns))
     shape = chosen.shape([_encoding(i, old, new) for i in range(len(columns))])
@@ -97,7 +97,7 @@ def _image(data: bytes, spans: list[Span], side: str, columns: tuple[Described, 
 
 
 def _encoding(index: int, old: Image | None, new: Image | None) -> Encoding | None:
-    """The encoding of a column's value; None when no image has one."""
+    """Returns the encoding of a column's value; None if no image has a value."""
     for image in (new, old):
         if image is not None and index < len(image.data):
             sent = image.data[index].get("dataType", types.NIL)
@@ -107,7 +107,7 @@ def _encoding(index: int, old: Image | None, new: Image | None) -> Encoding | No
 
 
 def _values(image: Image, prefix: str, family: Family, columns: tuple[WireColumn, ...], row: Row) -> dict[str, Any]:
-    """The ready values of an image by column; what they cannot hold, and other bytes than usual, go into `row`."""
+    """Returns the ready values of an image by column; adds irregular values and unusual bytes to `row`."""
     values: dict[str, Any] = {}
     for data, raw, column, described in zip(image.data, image.raw, columns, family.columns, strict=False):
         name, sent = column.column.name, data.get("dataType", types.NIL)
@@ -129,7 +129,7 @@ def _values(image: Image, prefix: str, family: Family, columns: tuple[WireColumn
 
 
 def _is_usual(raw: bytes, column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bool:
-    """Whether a Data is the one that would be written; the column's encoding may be that of the other image."""
+    """Whether a Data has the bytes that would be written; the column's encoding may be that of the other image."""
     try:
         return raw == _usual(column, there, value, irregular)
     except UnsupportedError:
@@ -137,7 +137,7 @@ def _is_usual(raw: bytes, column: WireColumn, there: bool, value: Any, irregular
 
 
 def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bytes:
-    """The Data that is written for a value."""
+    """Returns the Data that is written for a value."""
     if irregular is not None:
         return protobuf.write(DATA, write_irregular(*_encoding_of(column), irregular))
     if value is None:
@@ -147,10 +147,10 @@ def _usual(column: WireColumn, there: bool, value: Any, irregular: bytes | None)
 
 def _check(data: dict[str, Any], sent: int, described: Described, column: WireColumn, postgres: bool) -> None:
     if types.column_type(described.original, (sent, data.get("charset", "")), postgres) != column.column.type:
-        raise SchemaError(f"data type {sent} beside {column.encoding}: the two images contradict each other")
+        raise SchemaError(f"data type {sent} in one image, {column.encoding} in the other: they contradict each other")
     wrong = "bv" if sent in types.NUMBERS else "sv"
     if wrong in data and 0 <= sent <= types.NA:
-        raise SchemaError(f"a value of data type {sent} in {wrong}")
+        raise SchemaError(f"a value of data type {sent} is in the wrong field, {wrong}")
 
 
 def write_image(
@@ -160,10 +160,10 @@ def write_image(
     irregular: dict[str, bytes],
     origin: dict[str, Any],
 ) -> Iterator[bytes]:
-    """The Data of an image, one a column.
+    """Encodes an image: one Data per column.
 
     Raises:
-        UnsupportedError: a value cannot be written.
+        UnsupportedError: the protocol cannot represent a value.
     """
     same = origin.get("data") or {}
     for wire in columns:
@@ -183,7 +183,7 @@ def _encoding_of(wire: WireColumn) -> Encoding:
 
 
 def _decoded(text: Any) -> bytes | None:
-    """The bytes of a member of `data`; None when it is not base64 of a Data."""
+    """Decodes a member of `data` in the origin; None if it is not base64 of a Data."""
     try:
         raw = base64.b64decode(text, validate=True)
         protobuf.read(DATA, raw)
@@ -193,7 +193,7 @@ def _decoded(text: Any) -> bytes | None:
 
 
 def _says(raw: bytes, wire: WireColumn, there: bool, value: Any, irregular: bytes | None) -> bool:
-    """Whether a Data is this value."""
+    """Whether a Data means this value."""
     data = protobuf.read(DATA, raw)
     sent = data.get("dataType", types.NIL)
     if sent in (types.NIL, types.NA):

@@ -1,10 +1,10 @@
-"""The messages of `subscribe.proto` as tables: number, name and kind of every field. Both directions read them.
+"""The messages of `subscribe.proto` as tables with number, name and kind of every field, for reading and writing.
 
     Envelope { version total index data }      one per record
     Entries  { Entry { Header, Event } … }     what the data of a group's envelopes make together
     Event    { one body, chosen by Header.messageType, never by which one is there }
 
-What is read piece by piece (entries, their parts, columns, rows, images) is a span: its bytes stay where they lie.
+Messages that are read piece by piece (entries, their parts, columns, rows, images) are spans: positions in the bytes.
 """
 
 from __future__ import annotations

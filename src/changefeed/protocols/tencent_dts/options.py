@@ -1,4 +1,4 @@
-"""Options of `tencent-dts`: one set for both directions."""
+"""Options of `tencent-dts`, for decoding and encoding."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
     ] = None
 
     def __post_init__(self) -> None:
-        """Checks what a type alone does not.
+        """Checks the rules that types cannot express.
 
         Raises:
-            ConfigError: an option cannot work.
+            ConfigError: the value of an option is not allowed.
         """
         for name in ("max_group_bytes", "max_data_bytes"):
             if getattr(self, name) <= 0:
@@ -82,12 +82,12 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
 
     @property
     def dispatches(self) -> tuple[str, ...]:
-        """The options among these that send rows to other topics or partitions than the changes' own."""
+        """The set options that send rows to other topics or partitions than those of the changes."""
         return tuple(name for name, value in (("partitions", self.partitions),) if value is not None)
 
     @property
     def source_number(self) -> int:
-        """The number that `source_type` stands for."""
+        """The number of the `source_type`."""
         source = self.source_type
         if isinstance(source, int) or source.isdigit():
             if not 0 <= int(source) < 2**31:
@@ -99,7 +99,7 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The custom rules, whichever way they were written."""
+        """The parsed custom rules."""
         listed: Any = self.custom_rules
         if isinstance(listed, str):
             try:

@@ -8,7 +8,7 @@ _VERSION, _TOTAL, _DATA = b"\x08\x01", b"\x10", b'"'  # fields 1, 2 and 4, each 
 
 
 def recognize(record: Record) -> str | None:
-    """Why the record seems to be of this protocol, or None."""
+    """Returns why the record seems to be of this protocol; None if it does not."""
     value = record.value or b""
     after = value[len(_VERSION) : len(_VERSION) + 1]
     if not value.startswith(_VERSION) or after not in (_TOTAL, _DATA):

@@ -1,7 +1,8 @@
-"""Topic and partition of changes: as they came, or dispatched again over `partitions`.
+"""Chooses topic and partition of events: as they were read, or dispatched again over `partitions`.
 
-Rule 1. What was read from this protocol stays where it was; a foreign event goes to partition 0 of its topic.
-Rule 2. With `partitions` all is dispatched again: rows by their rule, an update by its new row; all else to every partition.
+Rule 1. Events that were read from this protocol keep topic and partition; a foreign event goes to partition 0 of its topic.
+Rule 2. With `partitions`, all events are dispatched again: rows by their rule, an update by its new row; other events to every
+        partition.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from changefeed.wire import protobuf
 
 
 class Router:
-    """Chooses topic and partition of what is written. Remembers the topics."""
+    """Chooses topic and partition of events. Remembers the topics."""
 
     def __init__(self, options: Options) -> None:
         self._partitions = options.partitions
@@ -28,21 +29,21 @@ class Router:
         self._topics: dict[str, None] = {}
 
     def row(self, row: Row, wire: WireRow, ours: bool) -> Place:
-        """The place of a row."""
+        """Returns topic and partition for a row."""
         if self._partitions is None and ours:
             return row.place
         self._topics[row.place.topic] = None
         return Place(row.place.topic, self._partition(row, wire), 0)
 
     def all(self, place: Place, ours: bool) -> list[Place]:
-        """The places of an event that is not a row."""
+        """Returns the topics and partitions for an event that is not a row."""
         if self._partitions is None and ours:
             return [place]
         self._topics[place.topic] = None
         return list(self._of(place.topic))
 
     def every_partition(self) -> list[Place]:
-        """Every partition of every topic that has been written to."""
+        """Returns every partition of every topic that has been written to."""
         return [place for topic in self._topics for place in self._of(topic)]
 
     def _of(self, topic: str) -> Iterator[Place]:

@@ -1,10 +1,11 @@
-"""Row events to the parts of a DMLEvent.
+"""Encodes rows as parts of a DMLEvent.
 
     DMLEvent   08 01 │ 12 0e … 12 0f … │ 1a 25 … 1a 25 …
                UPDATE, absent for INSERT │ columns │ rows
 
-Rule 1. Every image has a Data for each column of the table, NA where it is absent; those read with fewer get as many again.
-Rule 2. `read` and `upsert` are written as INSERT. An update whose old row is unknown has an old image of NA alone.
+Rule 1. An image has a Data for each column of the table, NA if the column is absent. An image that was read with fewer Data
+        gets the same number again.
+Rule 2. `read` and `upsert` are written as INSERT. If the old row of an update is unknown, its old image consists of NA.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _KINDS = {"insert": INSERT, "read": INSERT, "upsert": INSERT, "update": UPDATE, 
 
 @dataclass(frozen=True, slots=True)
 class WireRow:
-    """A row in bytes: its kind, the columns' descriptions, its RowChange; `new` are the Data of the image that decides."""
+    """An encoded row: kind, descriptions of its columns, RowChange; `new`: the values that choose the partition."""
 
     kind: int
     columns: tuple[bytes, ...]
@@ -38,7 +39,7 @@ class WireRow:
 
 
 def dml_event(kind: int, columns: tuple[bytes, ...], changes: list[bytes], unknown: bytes) -> bytes:
-    """The bytes of a DMLEvent."""
+    """Returns the bytes of a DMLEvent."""
     members = {"dmlEventType": kind, "columns": columns, "rows": changes, protobuf.UNKNOWN: unknown}
     return protobuf.write(DML_EVENT, members)
 
@@ -54,10 +55,10 @@ class RowWriter:
         return wire_columns(shape, self._options)
 
     def row(self, row: Row) -> WireRow:
-        """The row's parts.
+        """Encodes a row.
 
         Raises:
-            UnsupportedError: the protocol has no words for it.
+            UnsupportedError: the protocol cannot represent it.
         """
         columns, kind = self._columns(row.shape), _KINDS[row.op]
         images: dict[str, list[bytes]] = {}
@@ -86,7 +87,7 @@ class RowWriter:
 
 
 def _shortened(data: list[bytes], count: Any) -> list[bytes]:
-    """The Data that the image was sent with, if the others are absent."""
+    """Returns the first `count` Data of an image, if all others are absent."""
     if isinstance(count, int) and 0 < count < len(data) and set(data[count:]) == {ABSENT}:
         return data[:count]
     return data

@@ -1,14 +1,13 @@
-"""The partition of a row.
+"""Computes the partition of a row.
 
     table   crc32("shop" 00 "orders") mod n
     pk      crc32("shop" 00 "orders" 00 "7" …) mod n       the text of each key column's value
     cols    the same with the columns that the rule names, in any case
 
-Rule 1. Custom rules are tried from the first to the last; the first whose patterns are both found in the names decides. Then
-        comes the default rule.
-Rule 2. A table without a key goes by its name. NULL and absent are written as nothing.
+Rule 1. The first custom rule whose two patterns match database and table applies; otherwise the default rule.
+Rule 2. For a table without a key, only its name is hashed. NULL and absent values are hashed as empty text.
 
-The service's own hash is not published: a consumer must not compute a partition to find a row.
+The hash of the service itself is not published: consumers must not compute a partition to find a row.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MEMBERS = ("DbPattern", "TablePattern", "RuleType", "Columns")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule, and the tables it is for."""
+    """A rule, and the patterns of the tables to which it applies."""
 
     database: re.Pattern[str]
     table: re.Pattern[str]
@@ -36,10 +35,10 @@ class Rule:
 
 
 def read_rule(members: Mapping[str, Any]) -> Rule:
-    """A custom rule as it is written in the options.
+    """Parses a custom rule of the options.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the rule is invalid.
     """
     for name in members:
         if name not in _MEMBERS:
@@ -59,10 +58,10 @@ def read_rule(members: Mapping[str, Any]) -> Rule:
 def columns_of(
     rules: Sequence[Rule], default: str, database: str, table: str, names: Sequence[str], keys: Sequence[str]
 ) -> list[str]:
-    """The columns whose values decide, of a table with these columns and keys.
+    """Returns the columns whose values choose the partition of a table's rows.
 
     Raises:
-        UnsupportedError: the rule names a column that the table does not have.
+        UnsupportedError: the rule names a column that the table lacks.
     """
     kind, wanted = default, tuple(keys)
     for rule in rules:
@@ -81,5 +80,5 @@ def columns_of(
 
 
 def partition(database: str, table: str, values: Sequence[bytes], count: int) -> int:
-    """The partition, of so many."""
+    """Returns the partition of a row, from 0 to `count` - 1."""
     return crc32(b"\0".join((database.encode(), table.encode(), *values))) % count

@@ -1,4 +1,4 @@
-"""Described columns to table shapes, and shapes to writers of their columns.
+"""Converts column descriptions to table shapes, and creates writers for the columns of shapes.
 
     Column   0a 02 "id" │ 12 07 "int(11)" │ 18 01                  name, originalType, isKey
 
@@ -41,7 +41,7 @@ _UTF8 = "utf8"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A column as a DMLEvent describes it; `rest` is canonical text of what is neither name, type nor key."""
+    """A column as a DMLEvent describes it; `rest`: JSON of everything except name, type and key."""
 
     name: str
     original: str
@@ -50,15 +50,15 @@ class Described:
 
 
 def describe(columns: Sequence[bytes]) -> tuple[Described, ...]:
-    """The columns of an event.
+    """Reads the column descriptions of an event.
 
     Raises:
-        ProtocolError: the bytes are not a Column, or a name stands twice.
+        ProtocolError: the bytes are not a Column, or a name occurs twice.
     """
     described = tuple(_described(protobuf.read(COLUMN, column)) for column in columns)
     if len({d.name for d in described}) != len(described):
         names = [d.name for d in described]
-        raise SchemaError(f"column {next(n for n in names if names.count(n) > 1)!r} stands twice")
+        raise SchemaError(f"column {next(n for n in names if names.count(n) > 1)!r} occurs twice")
     return described
 
 
@@ -73,12 +73,12 @@ def _described(column: dict[str, Any]) -> Described:
 
 
 def pairs(properties: list[dict[str, Any]]) -> list[list[str]]:
-    """Properties as the origin has them: `[["key", "value"]]`."""
+    """Converts properties to the form in the origin: `[["key", "value"]]`."""
     return [[pair.get("key", ""), pair.get("value", "")] for pair in properties]
 
 
 def usual(t: ColumnType) -> Encoding | None:
-    """The default encoding of a type's values; None for a type that has no values."""
+    """Returns the usual encoding of a type's values; None for a type without values."""
     sent = types.data_type(t)
     return None if sent is None else (sent, _UTF8 if sent == types.STRING else "")
 
@@ -100,11 +100,11 @@ class Family:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has made no shape."""
+        """Whether the family has no shape yet."""
         return not self.shapes
 
     def shape(self, encodings: Sequence[Encoding | None]) -> TableShape:
-        """The shape of a row; `encodings` are those of its columns in order, None for NULL."""
+        """Returns the shape of a row; `encodings`: those of its columns in order, None for NULL."""
         return self.shapes.shape(encodings)
 
     def _completed(self, encodings: Sequence[Encoding | None]) -> tuple[Sequence[Encoding | None], TableShape]:
@@ -140,9 +140,9 @@ class WireColumn:
     """The writer of one column of a shape.
 
     Attributes:
-        described: the bytes of its Column.
-        encoding: the dataType and the charset of its values; None when it has none.
-        write: ready value -> Data.
+        described: the bytes of the column's description.
+        encoding: dataType and charset of the column's values; None if it has no values.
+        write: converts ready values to Data.
     """
 
     column: Column
@@ -157,10 +157,10 @@ def is_ours(shape: TableShape) -> bool:
 
 
 def wire_columns(shape: TableShape, options: Options) -> tuple[WireColumn, ...]:
-    """The writers of the columns of a shape.
+    """Creates the writers for the columns of a shape.
 
     Raises:
-        UnsupportedError: it has a column of a type that the protocol does not have, or its wire text is not of this protocol.
+        UnsupportedError: the protocol does not have the type of a column, or the wire text is of another protocol.
     """
     try:
         members = json.loads(shape.wire)[NAME] if is_ours(shape) else None
@@ -194,7 +194,7 @@ def _wire_column(shape: TableShape, column: Column, own: dict[str, Any] | None, 
 
 
 def _new(t: ColumnType, options: Options) -> Encoding | None:
-    """The encoding of a foreign column."""
+    """Returns the encoding for a column of another protocol."""
     if t.name in types.WITH_CHARSET:
         return types.STRING, options.charset
     if t.name in ("binary", "varbinary") and options.binary_as == "string":

@@ -1,10 +1,10 @@
-"""The type of a column, and the DataType of its values.
+"""Determines the type of a column, and the DataType of its values.
 
     Column.originalType   the type text of the DDL: `int(11)`, `enum('a','b')`
-    Data.dataType         what is sent of a value: a width and a form, no more
+    Data.dataType         width and form of a sent value
 
-Rule 1. The type is that of `originalType`, if a value of the dataType can be one of it.
-Rule 2. Else it is the dataType's own: unknown text, a PostgreSQL source, a contradiction of the two.
+Rule 1. The type is that of `originalType`, if a value with the dataType can have it.
+Rule 2. Otherwise it follows from the dataType: the text is unknown, the source is PostgreSQL, or the two contradict each other.
 Rule 3. NULL has no dataType: without a type text the column's type is `null`.
 
     1 INT8 tinyint   3 INT32 int      5 … 8 UINT8 … UINT64 the same unsigned      11 BYTES varbinary
@@ -54,7 +54,7 @@ _LONGEST = 4_194_304  # characters of a type text: an enum of 65 535 members
 
 
 def data_type(t: ColumnType) -> int | None:
-    """The DataType with which values of a type are usually sent; None for a type that the protocol does not have."""
+    """Returns the DataType with which values of a type are usually sent; None if the protocol does not have the type."""
     if t.name in _WIDTHS:
         return _WIDTHS[t.name] + (UINT8 - INT8 if t.unsigned else 0)
     return _SENT.get(t.name)
@@ -62,7 +62,7 @@ def data_type(t: ColumnType) -> int | None:
 
 @lru_cache(maxsize=4096)
 def column_type(original: str, encoding: Encoding | None, postgres: bool) -> ColumnType:
-    """The type of a column whose values are sent in this encoding; None when it was NULL."""
+    """Returns the type of a column whose values are sent in this encoding; the encoding is None for NULL."""
     known = None if postgres else _parse(original)
     if encoding is None:
         return known or ColumnType("null")
@@ -76,7 +76,7 @@ def column_type(original: str, encoding: Encoding | None, postgres: bool) -> Col
 
 
 def _parse(original: str) -> ColumnType | None:
-    """The type of a type text, if it is one that MySQL has."""
+    """Parses the text of a type; None if MySQL does not have it."""
     if len(original) > _LONGEST:
         return None
     try:

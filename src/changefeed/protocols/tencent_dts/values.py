@@ -1,4 +1,4 @@
-"""One value: Data ⇄ what the column's Arrow type takes.
+"""Converts values between Data messages and the ready form, which the column's Arrow type takes.
 
     type              Data                              text
     integers, year    sv                                "-7"; read also with + and leading zeros
@@ -16,8 +16,8 @@
 
 Rule 1. A value of the right form that its type cannot hold is irregular: zero dates, numbers out of range, bytes that
         are not of their charset, temporal text of another form, an unknown dataType.
-Rule 2. A number whose text is none is an error.
-Rule 3. What is read from another form than the one written is kept as it came: see `images`, rule 3.
+Rule 2. Text of a number column that is not a number is an error.
+Rule 3. Bytes that differ from those that would be written for the value are kept verbatim: see `images`, rule 3.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _FIRST, _LAST = values.read_datetime("0001-01-01 00:00:00")[0], values.read_date
 
 
 def kept(data: Data) -> bytes:
-    """The bytes that stand for an irregular value."""
+    """Returns the bytes that represent an irregular value."""
     text = data.get("sv")
     return text.encode() if text is not None else bytes(data.get("bv", b""))
 
 
 @lru_cache(maxsize=4096)
 def reader(t: ColumnType, sent: int, charset: str) -> Read:
-    """The function Data -> ready value for a column of this type.
+    """Returns a function that converts Data to ready values, for a column of this type.
 
-    The function raises IrregularError for what the type cannot hold, SchemaError for what is not a value of it at all.
+    That function raises IrregularError for a value that the type cannot hold, SchemaError for an invalid value.
     """
     if sent in NUMBERS:
         return _number(t)
@@ -90,7 +90,7 @@ def _number(t: ColumnType) -> Read:
     def read_number(data: Data) -> Any:
         text = data.get("sv", "")
         if len(text) > _LONGEST:
-            raise SchemaError(f"a number of {len(text)} characters")
+            raise SchemaError(f"a number has {len(text)} characters, expected at most {_LONGEST}")
         return read(text)
 
     return read_number
@@ -129,7 +129,7 @@ def _bits(t: ColumnType) -> Callable[[str], int]:
 
 
 def _plain(text: str) -> str:
-    """A decimal in plain notation, without plus and needless zeros in front."""
+    """Formats a decimal in plain notation, without plus sign and leading zeros."""
     if not _NUMBER.fullmatch(text):
         raise SchemaError(f"{text[:80]!r} is not a decimal")
     number = Decimal(text)
@@ -193,7 +193,7 @@ def _temporal(t: ColumnType) -> Callable[[str], Any]:
 
 
 def _instant(text: str) -> tuple[int, int]:
-    """Microseconds since the epoch, whatever offset the text has; none is UTC."""
+    """Reads a date and time with an offset (UTC if there is none); returns microseconds since 1970 and fraction digits."""
     match = _OFFSET.fullmatch(text)
     if match is None:
         return values.read_datetime(text)
@@ -202,12 +202,12 @@ def _instant(text: str) -> tuple[int, int]:
     if sign:
         us -= (int(hours) * 60 + int(minutes)) * 60_000_000 * (1 if sign == "+" else -1)
     if not _FIRST <= us <= _LAST:
-        raise IrregularError(f"{text!r} is not a moment of the calendar")
+        raise IrregularError(f"{text!r} is not a valid date and time")
     return us, digits
 
 
 def _label(t: ColumnType) -> Callable[[str], Any]:
-    """A label; where members are known and the text is none of them, the member of that number."""
+    """Returns the reader of labels; if members are known and the text is not one of them, it is a member's number."""
     members = t.members
     if members is None:
         limit = 2**16 if t.name == "enum" else 2**64
@@ -243,7 +243,7 @@ def _geometry(data: Data) -> dict[str, Any]:
 
 @lru_cache(maxsize=4096)
 def writer(t: ColumnType, sent: int, charset: str, bit64_signed: bool) -> Write:
-    """The function ready value -> Data for a column of this type, the inverse of `reader`."""
+    """Returns a function that converts ready values to Data, for a column of this type, the inverse of `reader`."""
     text = _text_of(t, bit64_signed)
     if sent in NUMBERS:
         return lambda value: {"dataType": sent, "sv": text(value)}
@@ -258,7 +258,7 @@ def writer(t: ColumnType, sent: int, charset: str, bit64_signed: bool) -> Write:
 
 
 def write_irregular(sent: int, charset: str, value: bytes) -> Data:
-    """The Data of a value that its type could not hold."""
+    """Returns the Data of a value that its type cannot hold."""
     if sent in NUMBERS:
         try:
             return {"dataType": sent, "sv": value.decode()}

@@ -1,4 +1,4 @@
-"""TiCDC Avro, of both producers; see README.md beside this file."""
+"""TiCDC Avro, of both producers; README.md in this folder describes the bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OLD = frozenset({"before", "delete.before"})
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """A delete is its key alone, unless there is an old row or a marker."""
+    """Returns the keys carried with these options: a delete has only its key, unless there is an old row or a marker."""
     carried = _ROWS
     if options.avro_include_before_value:
         carried |= _OLD

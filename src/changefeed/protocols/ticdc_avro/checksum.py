@@ -1,4 +1,4 @@
-"""The row checksum: CRC-32 (IEEE) over the columns of the new row, one behind the other, no names, no separators.
+"""Computes the row checksum: CRC-32 (IEEE) over the values of the new row in sequence, without names and separators.
 
     NULL                                       nothing
     integers, YEAR, BIT, ENUM index, SET mask  8 bytes, little-endian, two's complement
@@ -8,8 +8,8 @@
     TIMESTAMP                                  the same, in UTC whatever the producer's zone
     VECTOR                                     dimension as uint32, then each float32, little-endian
 
-The order is that of the fields. classic sorts them by column id, newarch leaves them as in the table; after ADD COLUMN …
-FIRST the two differ, so that a checksum that does not match is not a proof of damage.
+The order is that of the fields. classic sorts them by column id, newarch keeps the order of the table; after ADD COLUMN …
+FIRST the two differ, so a checksum that does not match is not a proof of damage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UINT64 = 2**64
 
 
 def checksum(columns: Iterable[Column], image: Mapping[str, Any], irregular: Mapping[str, bytes]) -> int | None:
-    """The checksum of a row; None when a member of an enum or a set is not among those that its type lists."""
+    """Returns the checksum of a row; None if the value of an enum or set is not a member of its type."""
     total = 0
     for column in columns:
         value = image[column.name]

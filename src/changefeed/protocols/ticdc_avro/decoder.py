@@ -1,18 +1,18 @@
-"""Records to changes: the reference. Schemas come by their ids, every field is checked against them, nothing is guessed.
+"""Decodes records to changes: the reference decoder. Looks up schemas by id, checks every field, and guesses nothing.
 
     record ─ first byte of the value ─▶ 00 schema id ─ schemas ─▶ shapes ─▶ table batches
-                                   ├─▶ none, or 03: a delete, its key is the row
+                                   ├─▶ none, or 03: a delete; its key is the row
                                    ├─▶ 01 DDL, 02 resolved: marks
-                                   └─ whatever fails: a dead letter
+                                   └─ any failure: a dead letter
 
-Rule 1. With `_tidb_op`: c is an insert, u an update, d a delete (with `_ticdc_before` only). Without it it is unknown
-        insert from update: an upsert.
-Rule 2. The key must equal that of the row; it is not kept beside it.
-Rule 3. Names are those of the record, or those that the topic rule reads from the topic (see `names`).
-Rule 4. A schema id that the schema registry does not know is a dead letter. A schema registry that cannot be asked is
-        no fault of the record: SchemaRegistryError leaves `decode`.
-Rule 5. A checksum that the columns do not give is reported, not refused: the origin's `checksum` is `mismatch`. With
-        corruption-handle-level=error it is a dead letter, as is a row that its producer found damaged.
+Rule 1. With `_tidb_op`: c is an insert, u an update, d a delete (with `_ticdc_before` only). Without it, inserts and updates
+        cannot be distinguished: the op is upsert.
+Rule 2. The key must equal the key columns of the row; it is not stored separately.
+Rule 3. Table names are those of the record, or those that the topic rule derives from the topic (see `names`).
+Rule 4. If the schema registry does not have a schema id, the record is a dead letter. If it cannot be reached, that is not the
+        record's fault: `decode` raises SchemaRegistryError.
+Rule 5. A checksum that differs from that of the columns is reported, not refused: the origin's `checksum` is `mismatch`. With
+        corruption-handle-level=error it is a dead letter, and so is a row that its producer found damaged.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Decoder:
         """Decodes the records; see `protocols.base.Decoder`.
 
         Raises:
-            SchemaRegistryError: the schema registry cannot be asked.
+            SchemaRegistryError: the schema registry cannot be reached.
         """
         rows = BatchBuilder()
         control: list[Control] = []
@@ -96,7 +96,7 @@ class Decoder:
             self._row(key, value, place, rows)
 
     def _delete(self, key: bytes | None, ts: int | None, place: Place, rows: BatchBuilder) -> None:
-        """Adds a delete that has its key alone."""
+        """Adds a delete that has only its key."""
         if key is None:
             raise SchemaError("record has neither key nor value: the row that it deletes is not known", reason="no-key")
         schema, values = self._datum(key, "key")
@@ -152,7 +152,7 @@ class Decoder:
         return op
 
     def _integrity(self, values: dict[str, Any], family: Family, new: dict[str, Any], image: Image) -> dict[str, Any]:
-        """The checksum in the row, and whether it is right."""
+        """Returns the members of the origin for the row's checksum, and whether it is correct."""
         origin = {name: values[name] for name in (CHECKSUM, CORRUPTED, VERSION) if name in values}
         sent, corrupted = values.get(CHECKSUM), values.get(CORRUPTED, False)
         fault = "is damaged, as its producer found" if corrupted else None
@@ -179,7 +179,7 @@ class Decoder:
         return schema
 
     def _understand(self, schema_id: int, is_key: bool) -> tuple[RowSchema, avro.Read] | ProtocolError:
-        """The schema and its reader, or why it is none: that is remembered too, an unknown id is not."""
+        """Returns the schema and its reader, or the error if it is invalid. Both are cached, but an unknown id is not."""
         try:
             text = self._get(schema_id)
             schema = understand(schema_id, text, key=is_key)
@@ -202,7 +202,7 @@ class Decoder:
     def _letter(
         self, error: ProtocolError, place: Place, key: bytes | None, value: bytes | None, headers: Headers
     ) -> DeadLetter:
-        """The dead letter, with schema id and table as far as the value, else the key, has them."""
+        """Returns the dead letter of a record, with schema id and table if the value, or else the key, shows them."""
         letter = dead_letter(NAME, error, place, key, value, headers)
         if value is not None and value[:1] in _MARKS:
             return letter

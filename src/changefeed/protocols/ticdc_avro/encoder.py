@@ -1,4 +1,4 @@
-"""Changes to records, byte for byte as either producer writes them.
+"""Encodes changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ key changed? ─▶ rows ─▶ key, value ─▶ records
                               └▶ schema change, resolved event ─▶ marks ───────┘        where to: ticdc.routing
@@ -6,7 +6,7 @@
 Rule 1. A foreign row whose handle key changes is two records: the delete of the old key, then the insert; with
         output-raw-change-event it stays one update. A row that was read from this protocol is written as it was.
 Rule 2. Schema changes and resolved events exist with watermarks alone; otherwise they are not written, and neither is
-        what the protocol has no words for (heartbeats, transaction marks, dead letters): see `Capabilities`.
+        what the protocol cannot represent (heartbeats, transaction marks, dead letters): see `Capabilities`.
 Rule 3. Marks that were read from this protocol stay where they were: the producer sent a copy to each topic. Foreign marks
         go to the topic of the topic rule.
 """
@@ -39,7 +39,7 @@ _CODE_LIMIT = 2**31
 
 
 class Encoder:
-    """Encodes in the profile that the options name. Remembers shapes and, when it dispatches, marks and offsets."""
+    """Encodes as the producer in the options does. Remembers shapes; if it dispatches, also resolved events and offsets."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
@@ -49,10 +49,10 @@ class Encoder:
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records for `changes`; see `protocols.base.Encoder`.
+        """Encodes `changes` into records; see `protocols.base.Encoder`.
 
         Raises:
-            SchemaRegistryError: the schema registry refuses a schema or cannot be asked.
+            SchemaRegistryError: the schema registry refuses a schema or cannot be reached.
         """
         return record_batch(record for event in in_order(changes) for record in self._named(event))
 
@@ -93,7 +93,7 @@ class Encoder:
         return self._record(place, key, value)
 
     def _split(self, row: Row) -> Iterator[Row]:
-        """The row; or a delete and an insert, when it moves to another key."""
+        """Returns the row, or a delete and an insert if its handle key changes."""
         writers = self._rows.shape(row.shape, row.after is None)
         self._foreign |= not writers.ours
         if writers.ours or self._options.output_raw_change_event or not _moves(row):
@@ -136,7 +136,7 @@ class Encoder:
 
 
 def _moves(row: Row) -> bool:
-    """Whether the row leaves its handle key."""
+    """Whether the row's handle key changes."""
     before, after, keys = row.before, row.after, row.shape.keys
     if before is None or after is None or not all(name in before and name in after for name in keys):
         return False

@@ -1,4 +1,4 @@
-"""Messages beside the rows, which exist with the extension and `avro-enable-watermark`; the first byte is their kind.
+"""Reads and writes messages that are not rows, which exist with `avro-enable-watermark`; the first byte is their kind.
 
 01 │ {"query":"CREATE …","type":3,"schema":"shop","table":"orders","commitTs":463267588247666142}    DDL
 02 │ 8 bytes, big-endian: ts                                                                        resolved
@@ -26,7 +26,7 @@ _CODES = (0, 2**31 - 1)
 
 
 def read_ts(value: bytes) -> int:
-    """The ts of a resolved message or of a delete marker."""
+    """Returns the ts of a resolved message or of a delete marker."""
     cursor = Cursor(value, "value")
     cursor.take(1)
     ts = int.from_bytes(cursor.take(8), "big")
@@ -35,7 +35,7 @@ def read_ts(value: bytes) -> int:
 
 
 def read_ddl(value: bytes, place: Place) -> SchemaChange:
-    """The schema change of a DDL message."""
+    """Reads the schema change of a DDL message."""
     try:
         members = mapping(strict_json.read(value[1:], "DDL"), "DDL")
     except ProtocolError as error:
@@ -66,18 +66,18 @@ def _query(members: dict[str, Any]) -> tuple[str, list[int]]:
 
 
 def read_resolved(value: bytes, place: Place) -> Resolved:
-    """The promise of a resolved message."""
+    """Reads the resolved event of a resolved message."""
     ts = read_ts(value)
     return Resolved(ts, place, Instant(tso.milliseconds(ts) * 1000, 3))
 
 
 def write_ts(kind: int, ts: int) -> bytes:
-    """A resolved message or a delete marker."""
+    """Returns the bytes of a resolved message or of a delete marker."""
     return bytes((kind,)) + ts.to_bytes(8, "big")
 
 
 def write_ddl(event: SchemaChange, code: int, ts: int) -> bytes:
-    """A DDL message."""
+    """Returns the bytes of a DDL message."""
     query = event.ddl or ""
     if "replaced" in event.origin:
         query = marked(query, event.origin["replaced"])

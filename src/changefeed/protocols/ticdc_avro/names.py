@@ -1,11 +1,11 @@
-"""Names: of tables and columns in schemas, of subjects, and of tables behind topics.
+"""Names of tables and columns in Avro schemas, of subjects, and of the tables of topics.
 
     record      sanitise(table), in the namespace sanitise(namespace).sanitise(schema)       default.shop  orders
     field       sanitise(column)
     subject     the topic with `.` as `_`, then -key or -value                               shop_orders-value
 
-Avro has letters, digits and `_`, so a record's name is not always the table's. A topic keeps `.` and `-` too, and it
-follows a RENAME, which newarch's records do not: with a topic rule the table is read from the topic.
+Names in Avro consist of letters, digits and `_`, so a record's name is not always the table's. A topic may also have `.` and
+`-`, and changes with a RENAME, unlike newarch's records: with a topic rule the table is derived from the topic.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _CUT = 249  # longer topics are cut: what is left does not name the table
 
 
 def sanitise(name: str) -> str:
-    """The name as Avro can have it: other characters become `_`, a digit in front gets one."""
+    """Converts a name to one that Avro allows: other characters become `_`, a first digit gets a `_` before it."""
     plain = _INVALID.sub("_", name)
     return "_" + plain if plain[:1].isdigit() else plain
 
 
 def full_namespace(namespace: str, schema: str) -> str:
-    """The namespace of a table's records."""
+    """Returns the namespace of a table's records."""
     return f"{sanitise(namespace)}.{sanitise(schema)}" if schema else sanitise(namespace)
 
 
 def subject(topic: str, part: str) -> str:
-    """The subject of a topic's keys or values; `part` is key or value."""
+    """Returns the subject of a topic's keys or values; `part` is `key` or `value`."""
     return f"{topic.replace('.', '_')}-{part}"
 
 
 def check_topic(expression: str) -> None:
-    """Checks a topic's name or expression; an expression must hold schema and table.
+    """Checks the name or expression of topics; an expression must contain schema and table.
 
     Raises:
-        ConfigError: it cannot name topics.
+        ConfigError: the expression is invalid.
     """
     dispatch.check_topic(expression)
     if _PLACEHOLDER.search(expression) and not _EXPRESSION.fullmatch(expression):
@@ -54,14 +54,14 @@ def check_topic(expression: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class TopicRule:
-    """A topic rule read backwards: which table a topic is for."""
+    """Inverts a topic rule: returns the table of a topic."""
 
     expression: str
 
     def names(self, topic: str, schema: str, table: str) -> tuple[str, str]:
-        """Schema and table behind a topic; `schema` and `table` are those of the record, for what the topic lacks.
+        """Returns schema and table of a topic; parts that the topic lacks are taken from the record (`schema`, `table`).
 
-        A topic may be cut in several ways (`a_b_c` by `{schema}_{table}`); the record's schema decides which is meant.
+        If a topic can be split in several ways (`a_b_c` by `{schema}_{table}`), the record's schema decides.
         """
         pairs = [(s, t) for s, t in self._cuts(topic) if sanitise(s) == schema and t]
         return pairs[0] if len(pairs) == 1 else (schema, table)

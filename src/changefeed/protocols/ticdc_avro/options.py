@@ -20,7 +20,7 @@ NO_REGISTRY = (
 
 
 class Options(Dispatching, base.RegistryOptions, frozen=True):
-    """Properties of the producer, for both directions."""
+    """The producer's settings, for decoding and encoding."""
 
     profile: Annotated[
         Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
@@ -71,10 +71,10 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
     case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:
-        """Checks what a type alone does not.
+        """Checks the rules that types cannot express.
 
         Raises:
-            ConfigError: an option cannot work.
+            ConfigError: the value of an option is not allowed.
         """
         zone(self.time_zone)
         if self.avro_decimal_handling_mode not in ("precise", "string"):
@@ -109,5 +109,5 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
 
     @property
     def topic_rule(self) -> TopicRule | None:
-        """The topic rule, where there is one."""
+        """The topic rule, if there is one."""
         return None if self.topic is None else TopicRule(self.topic)

@@ -8,7 +8,7 @@ _MARK_BYTES = 9  # kind and ts
 
 
 def recognize(record: Record) -> str | None:
-    """Why the record seems to be of this protocol, or None; other Avro has the same header."""
+    """Returns why the record seems to be of this protocol, or None; other Avro has the same header."""
     key, value = record.key, record.value
     if _mark(value):
         return {1: "the value is a DDL message, 01 {", 2: "the value is a resolved message, 02 and a ts"}.get(
@@ -21,7 +21,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes show: messages beside the rows exist with watermarks alone."""
+    """Returns the options that the bytes show: messages beside the rows exist with watermarks alone."""
     if not _mark(record.value):
         return {}
     options = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}

@@ -1,4 +1,4 @@
-"""Row events to key and value, in either profile.
+"""Converts rows to keys and values, in the profile of either producer.
 
     insert, update   key │ columns of the new row, what the options add
     delete           key │ none; newarch with watermarks: 03 and the commit ts; with `_ticdc_before`: the old row, op d
@@ -51,7 +51,7 @@ _CHECKSUM_VERSION = 2
 
 @dataclass(frozen=True, slots=True)
 class ColumnWriter:
-    """One column on its way out: `field` is its name in the schema."""
+    """The writer of one column; `field`: its name in the schema."""
 
     field: str
     column: Column
@@ -61,7 +61,7 @@ class ColumnWriter:
 
 @dataclass(frozen=True, slots=True)
 class PartEncoder:
-    """The writer of a key or a value; `known_id` is the id its schema was read with, if it was."""
+    """The writer of a key or a value; `known_id`: the id with which its schema was read, or None."""
 
     schema: RowSchema
     columns: tuple[ColumnWriter, ...]
@@ -71,7 +71,7 @@ class PartEncoder:
 
 @dataclass(frozen=True, slots=True)
 class ShapeWriter:
-    """The writers of a shape's rows; `ours`: the shape was read from this protocol."""
+    """The writers of key and value for a shape; `ours`: the shape was read from this protocol."""
 
     key: PartEncoder | None
     value: PartEncoder | None
@@ -79,7 +79,7 @@ class ShapeWriter:
 
 
 class RowWriter:
-    """Writes rows; remembers how each shape is written and the ids of schemas."""
+    """Writes rows; caches the compiled writers of each shape and the ids of schemas."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         if stores.get_schema is None or stores.register_schema is None:
@@ -91,7 +91,7 @@ class RowWriter:
         self._ids = SchemaIds(stores.get_schema, stores.register_schema)
 
     def key(self, row: Row, topic: str) -> bytes | None:
-        """The key of a row; None for a table without a handle key."""
+        """Encodes the key of a row; None for a table without a handle key."""
         part = self.shape(row.shape, row.after is None).key
         if part is None:
             return None
@@ -100,7 +100,7 @@ class RowWriter:
         return self._datum(part, values, row, topic, "key")
 
     def value(self, row: Row, topic: str, ts: int | None) -> bytes | None:
-        """The value of a row; None for a delete that has its key alone."""
+        """Encodes the value of a row; None for a delete that has only its key."""
         if (row.after is None) != (row.op == "delete"):
             raise self._unsupported(row, "a delete has no new row, and nothing else has none")
         part = self.shape(row.shape, row.after is None).value
@@ -145,7 +145,7 @@ class RowWriter:
             raise self._unsupported(row, f"{error} - at `{name}`") from error
 
     def _integrity(self, part: PartEncoder, row: Row, image: Mapping[str, Any]) -> dict[str, Any]:
-        """The checksum as it was read; for a foreign row computed from its columns."""
+        """Returns the checksum as it was read; for a foreign row it is computed from the columns."""
         names = (CHECKSUM, CORRUPTED, VERSION)
         if all(name in row.origin for name in names):
             return {name: row.origin[name] for name in names}
@@ -172,7 +172,7 @@ class RowWriter:
         return UnsupportedError(f"{NAME} cannot carry {row}: {why}")
 
     def _shape(self, shape: TableShape, old: bool) -> ShapeWriter:
-        """The writers of a shape; `old`: of its before image, for deletes."""
+        """Returns the writers of a shape; `old`: for its before image, in deletes."""
         schemas = schemas_of(shape)
         columns = shape.before_columns if old else shape.after_columns
         if schemas is not None:
@@ -188,7 +188,7 @@ class RowWriter:
         return ShapeWriter(self._part(key_schema, columns, True), self._part(value_schema, columns, False), False)
 
     def _texts(self, shape: TableShape, columns: Sequence[Column], old: bool) -> tuple[Text | None, Text | None]:
-        """The schemas of key and value as shape and options give them; None for the one that is not written."""
+        """Returns the schemas of key and value for shape and options; None for a part that is not written."""
         if not shape.table:
             raise UnsupportedError("a table without a name")
         if not columns:
@@ -212,7 +212,7 @@ class RowWriter:
         for c in understood.columns:
             column = by_field.get(c.column.name)
             if column is None:
-                raise UnsupportedError(f"{NAME}: schema has the column {c.column.name}, its shape has not")
+                raise UnsupportedError(f"{NAME}: the schema has the column {c.column.name}, which the shape lacks")
             write = writer(column.type, c.kind, c.scale, self._zone, classic=self._classic)
             writers.append(_column_writer(column, c.column.name, write, c.kind, c.scale))
         return PartEncoder(understood, tuple(writers), avro.writer(understood.record), known_id)
@@ -223,7 +223,7 @@ def _column_writer(column: Column, field: str, write: Write, kind: str, scale: i
 
 
 def _check_names(columns: Sequence[Column]) -> None:
-    """Two columns with one name in Avro: both producers fail at the first row."""
+    """Refuses two columns with the same name in Avro, as both producers do at the first row."""
     seen: dict[str, str] = {}
     for column in columns:
         field = sanitise(column.name)

@@ -1,4 +1,4 @@
-r"""Schema text, byte for byte as both producers write it (Go's encoding/json).
+r"""Writes the text of Avro schemas, byte for byte as both producers do (Go's encoding/json).
 
     {"type":"record","name":"orders","namespace":"default.shop","fields":[<field>,…]}
     field     {"default":…,"name":"id","type":…}                                  default only where there is one
@@ -13,7 +13,7 @@ r"""Schema text, byte for byte as both producers write it (Go's encoding/json).
     nullable, with a default     [T,"null"]      the default; as without for a decimal in bytes
 
 Rule 1. Members of `allowed` are joined by commas: in each `,` becomes `\,`, then `\'` and `''` become `'`.
-Rule 2. What a type needs and a shape does not know (the precision of a decimal, the members of an enum) is refused.
+Rule 2. A type that lacks a necessary detail (the precision of a decimal, the members of an enum) is refused.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _INTEGER = re.compile(r"-?\d+", re.ASCII)
 
 
 def key_text(table: str, namespace: str, columns: Sequence[Column], options: Options) -> str:
-    """The schema of a table's keys."""
+    """Returns the schema of a table's keys."""
     return _record(table, namespace, [field_text(c, options) for c in columns])
 
 
 def value_text(table: str, namespace: str, columns: Sequence[Column], options: Options) -> str:
-    """The schema of a table's values, with what the options add to the columns."""
+    """Returns the schema of a table's values, with the fields that options add to the columns."""
     own = [field_text(c, options) for c in columns]
     fields = list(own)
     if options.avro_include_before_value:
@@ -88,10 +88,10 @@ def _record(table: str, namespace: str, fields: Sequence[str], suffix: str = "")
 
 
 def field_text(column: Column, options: Options) -> str:
-    """One column's field.
+    """Returns the field of one column.
 
     Raises:
-        UnsupportedError: Avro has no words for its type.
+        UnsupportedError: Avro cannot represent its type.
     """
     kind, parameters, decimal = _type(column, options)
     inside = ",".join(f'"{name}":{_STRING(value)}' for name, value in parameters)
@@ -106,7 +106,7 @@ def field_text(column: Column, options: Options) -> str:
 
 
 def _type(column: Column, options: Options) -> tuple[str, list[tuple[str, str]], str]:
-    """Avro's type, the parameters in their order, and what a decimal in bytes has behind them."""
+    """Returns the Avro type, its parameters in order, and the members after them, for a decimal in bytes."""
     t = column.type
     if t.name in ("tinyint", "smallint", "mediumint", "int"):
         kind = "long" if t.name == "int" and t.unsigned else "int"
@@ -142,7 +142,7 @@ def _decimal(column: Column, options: Options) -> tuple[str, list[tuple[str, str
 
 
 def allowed(members: Sequence[str]) -> str:
-    """The members of an enum or a set in one text."""
+    """Joins the members of an enum or set to one text."""
     return ",".join(m.replace(",", "\\,").replace("\\'", "'").replace("''", "'") for m in members)
 
 
@@ -152,7 +152,7 @@ def members_of(text: str) -> tuple[str, ...]:
 
 
 def _default(sql: str, t: ColumnType, kind: str) -> str | None:
-    """A default's JSON; `sql` is its SQL text. An expression is its text, as the producers write it."""
+    """Returns the JSON of a default; `sql` is its SQL text. An expression is written as text, as the producers do."""
     if sql.upper() == "NULL":
         return None
     quoted = len(sql) > 1 and sql[0] == sql[-1] == "'"
@@ -178,7 +178,7 @@ def _number(text: str, kind: str) -> str:
 
 
 def _bit(text: str, bits: int) -> bytes:
-    """The bytes of `b'101'` or of a number."""
+    """Returns the bytes of `b'101'` or of a number."""
     digits = text[2:-1] if text[:2].lower() == "b'" else f"{int(text):b}" if _INTEGER.fullmatch(text) else ""
     if not digits or set(digits) - {"0", "1"}:
         raise UnsupportedError(f"{text!r:.60} as the default of bit({bits})")

@@ -1,11 +1,11 @@
-"""Schemas understood: which fields are columns, of which types, and what else a record carries.
+"""Interprets Avro schemas: which fields are columns, their types, and which fields belong to the producer.
 
     fields   id  name  …  │ _ticdc_before │ _tidb_op  _tidb_commit_ts  …
              columns      │ the old row   │ the extension
 
-Rule 1. What stands before the first field of the producer's own is a column; behind it nothing else may stand.
-Rule 2. A column's type is its `tidb_type` and the Avro type under it; a pair that no producer writes is refused.
-Rule 3. The same text means the same for reading and for writing: the encoder writes by what it reads here.
+Rule 1. Fields before the first one of the producer are columns; after it, only fields of the producer are allowed.
+Rule 2. A column's type follows from its `tidb_type` and Avro type; a pair that no producer writes is refused.
+Rule 3. Decoder and encoder interpret a schema in the same way: the encoder also uses this module.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class AvroColumn:
     """A field that is a column.
 
     Attributes:
-        column: as the field declares it; `key` is None.
-        kind: Avro's type under the union.
-        scale: of a decimal in bytes.
+        column: the column as the field declares it; `key` is None.
+        kind: the Avro type, without the union with null.
+        scale: scale of a decimal in bytes.
     """
 
     column: Column
@@ -80,15 +80,15 @@ class AvroColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSchema:
-    """A key's or a value's schema.
+    """The schema of a key or a value.
 
     Attributes:
-        schema_id: the number that led to it.
-        text: its text.
-        record: its type.
-        database, table: from namespace and name of the record, as far as these contain them.
+        schema_id: the id of the schema.
+        text: the text of the schema.
+        record: the parsed Avro type.
+        database, table: names from the record's namespace and name, as far as these contain them.
         columns: the fields that are columns.
-        own: names of the fields behind them.
+        own: names of the producer's fields after the columns.
     """
 
     schema_id: int
@@ -101,10 +101,10 @@ class RowSchema:
 
 
 def understand(schema_id: int, text: str, *, key: bool = False) -> RowSchema:
-    """Compiles a schema text; a key has columns alone.
+    """Compiles the text of a schema; the schema of a key has only columns.
 
     Raises:
-        SchemaError: it is not a schema of a TiCDC row.
+        SchemaError: the text is not the schema of a TiCDC row.
     """
     record = avro.parse(text)
     if record.kind != "record":
@@ -130,7 +130,7 @@ def _check_own(field: Field, columns: tuple[AvroColumn, ...], schema_id: int) ->
             return
     elif field.type.kind == _OWN.get(field.name):
         return
-    raise SchemaError(f"schema {schema_id} has an unknown field behind its columns: {field.name}", reason="bad-schema")
+    raise SchemaError(f"schema {schema_id} has an unknown field after its columns: {field.name}", reason="bad-schema")
 
 
 def _column(field: Field, schema_id: int) -> AvroColumn:

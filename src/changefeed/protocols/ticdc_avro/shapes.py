@@ -1,7 +1,7 @@
-"""Schemas to table shapes: a key's and a value's schema together make a family, compiled once.
+"""Converts schemas to table shapes: the schemas of key and value together define a family, which is compiled once.
 
-A row that is deleted with its key alone has the key's columns and no value schema. The wire text of a shape keeps both
-schemas with their ids, so that the same bytes can be written again:
+A delete that has only its key has the key's columns, and no value schema. The wire text of a shape contains both schemas with
+their ids, so that the same bytes can be written again:
 
     {"ticdc-avro":{"key":{"id":5,"schema":"…"},"value":{"id":6,"schema":"…"}}}
 """
@@ -25,7 +25,7 @@ from changefeed.ticdc.texts import TEMPORAL, Irregular, Moment
 
 @dataclass(slots=True)
 class Image:
-    """A row while it is decoded: values, texts of values that their column cannot hold, and digits of date-times."""
+    """A row that is being decoded: values, irregular texts, and fraction digits of datetimes."""
 
     irregular: dict[str, bytes] = field(default_factory=dict)
     digits: dict[str, int] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Family:
         self.key_names = frozenset(c.column.name for c in key.columns) if key else frozenset[str]()
         missing = self.key_names - {c.column.name for c in row.columns}
         if missing:
-            raise SchemaError(f"key has a column that the value has not: {min(missing)}")
+            raise SchemaError(f"key has a column that the value lacks: {min(missing)}")
         declared = None if key is None else True
         self.columns = tuple(replace(c.column, key=declared and c.column.name in self.key_names) for c in row.columns)
         self._readers = tuple((c.column.name, reader(c.column.type, c.kind, c.scale, zone)) for c in row.columns)
@@ -50,7 +50,7 @@ class Family:
         self._shapes = shapes_by_digits(self._make)
 
     def read(self, values: Mapping[str, Any], image: Image, prefix: str = "") -> dict[str, Any]:
-        """Ready values of one image, by name; `prefix` is what its names carry in `irregular`."""
+        """Reads one image; returns ready values by column name. `prefix`: prefix of its columns in `irregular`."""
         ready = {}
         for name, read in self._readers:
             value = values[name]
@@ -64,7 +64,7 @@ class Family:
             raise SchemaError(f"{error} - at `{name}`") from error
         if type(value) is Moment:
             if image.digits.setdefault(name, value.digits) != value.digits:
-                raise SchemaError(f"{name} has {image.digits[name]} fraction digits, in the old row {value.digits}")
+                raise SchemaError(f"{name} has {image.digits[name]} fraction digits, but {value.digits} in the old row")
             return value.us
         if type(value) is Irregular:
             image.irregular[prefix + name] = value.data
@@ -73,11 +73,11 @@ class Family:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has made no shape."""
+        """Whether the family has no shape yet."""
         return not self._shapes
 
     def shape(self, image: Image, *, keep: bool = True) -> TableShape:
-        """The shape of a row that was read into `image`; see `ShapeFamily.shape`."""
+        """Returns the shape of the row that was read into `image`; see `ShapeFamily.shape`."""
         return self._shapes.shape([image.digits.get(name) for name in self._temporal], keep=keep)
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:
@@ -91,7 +91,7 @@ def _wire(schema: RowSchema | None) -> dict[str, Any] | None:
 
 
 def schemas_of(shape: TableShape) -> tuple[tuple[int, str] | None, tuple[int, str] | None] | None:
-    """Key's and value's schema, id and text, of a shape that was read from this protocol; None for another."""
+    """Returns the schemas (id, text) of key and value of a shape; None if it was read from another protocol."""
     wire = json.loads(shape.wire) if shape.wire else None
     parts = wire.get(NAME) if isinstance(wire, dict) else None
     if not isinstance(parts, dict):

@@ -1,4 +1,4 @@
-"""Column values: what Avro carries ⇄ ready values (see `model.values`), one case a type, both directions.
+"""Converts column values between what Avro carries and ready values (see `model.values`), type by type.
 
     tidb_type            Avro             value
     INT, INT UNSIGNED    int, long        number
@@ -15,7 +15,7 @@
     TIMESTAMP            string           the same, in the producer's zone
     TiDBVECTORFloat32    string           [1,2.5]
 
-What a type cannot hold is `ticdc.texts.Irregular`: NULL in the column, its bytes beside it.
+A value that its type cannot hold is `ticdc.texts.Irregular`: NULL in the column, and its bytes are kept beside it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ Write = Callable[[Any], Any]
 
 
 def reader(t: ColumnType, kind: str, scale: int, zone: tzinfo) -> Read:
-    """The function Avro value -> ready value, `Moment` for datetime and timestamp, or `Irregular`; not for null.
+    """Returns a function that converts Avro values, except null, to ready values.
+
+    That function returns `Moment` for datetime and timestamp, and `Irregular` for a value that the type cannot hold.
 
     Args:
         t: the column's type.
-        kind: Avro's type.
-        scale: digits after the point of a decimal in bytes.
-        zone: of TIMESTAMP text.
+        kind: the Avro type.
+        scale: digits after the point, for a decimal in bytes.
+        zone: time zone of the text of a TIMESTAMP.
     """
     match t.name, kind:
         case "int", _:
@@ -81,7 +83,7 @@ def _digits(t: ColumnType) -> Read:
 
     def read(text: str) -> Any:
         if not (text.isascii() and text.isdigit()) or len(text) > 20 or (text[0] == "0" and text != "0"):
-            raise SchemaError(f"{text!r:.60} is not a {t}")
+            raise SchemaError(f"{text!r:.60} is not {t.with_article}")
         return check(int(text))
 
     return read
@@ -106,14 +108,14 @@ def _bit(t: ColumnType) -> Read:
     def read(data: bytes) -> int:
         value = int.from_bytes(data, "big")
         if len(data) not in (width, max(1, -(-value.bit_length() // 8))) or value >> bits:
-            raise SchemaError(f"{data[:20].hex()} is not a {t}")
+            raise SchemaError(f"{data[:20].hex()} is not {t.with_article}")
         return value
 
     return read
 
 
 def writer(t: ColumnType, kind: str, scale: int, zone: tzinfo, *, classic: bool) -> Write:
-    """The function ready value -> Avro value; not for NULL. `t` is the type of the shape that is written."""
+    """Returns a function that converts ready values to Avro value; not for NULL. `t` is the type of the shape that is written."""
     match t.name, kind:
         case "bigint", "string":
             return str
@@ -140,7 +142,7 @@ def writer(t: ColumnType, kind: str, scale: int, zone: tzinfo, *, classic: bool)
 
 
 def write_irregular(data: bytes, t: ColumnType, kind: str, scale: int) -> Any:
-    """The Avro value of what the column's type could not hold.
+    """Returns the Avro value of a value that the column's type cannot hold.
 
     Raises:
         UnsupportedError: Avro's type cannot hold it either.

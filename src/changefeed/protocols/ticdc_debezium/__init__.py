@@ -1,4 +1,4 @@
-"""TiCDC Debezium protocol, of both producers; see README.md beside this file."""
+"""TiCDC Debezium protocol, of both producers; README.md in this folder describes the bytes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _carries(options: Options) -> frozenset[str]:
 
 
 def _kernel(options: Options) -> tuple[str, Mapping[str, Any]] | None:
-    """None for values that are compressed."""
+    """Returns the kernel's class and arguments; None for compressed values."""
     return ("TicdcDebezium", {}) if options.large_message_handle_compression == "none" else None
 
 

@@ -1,4 +1,4 @@
-"""Schema blocks as producers write them: of a row's key and value, of schema changes and of watermarks.
+"""Writes schema blocks as the producers do: for keys and values of rows, for schema changes and for watermarks.
 
     row          <cluster>.<schema>.<table>.Key        .Envelope: before, after (.Value), SRC, OP, TS, TX
     watermark    <cluster>.watermark.Key               .Envelope: SRC, OP, TS, TX
@@ -38,12 +38,12 @@ def _member(kind: str, optional: bool, field: str) -> str:
 
 
 def _backward(field: str, optional: bool, kind: str) -> str:
-    """A member of the schema change's block, whose order is another."""
+    """Returns a member of a schema change's block, in which attributes have another order."""
     return f'{{"field":"{field}","optional":{"true" if optional else "false"},"type":"{kind}"}}'
 
 
 def _members(text: str) -> list[str]:
-    """`int64? thread` is an optional int64 named thread."""
+    """Parses members such as `int64? thread`: an optional int64 named thread."""
     pairs = [part.split() for part in text.split(",")]
     return [_member(kind.removesuffix("?"), kind.endswith("?"), name) for kind, name in pairs]
 
@@ -108,7 +108,7 @@ def _source(options: Options, *, row: bool = False) -> str:
 
 @lru_cache(maxsize=64)
 def ddl(options: Options) -> Blocks:
-    """The blocks of a schema change."""
+    """Returns the blocks of a schema change."""
     name = "io.debezium.connector.mysql.SchemaChange"
     key = (
         f'{{"type":"struct","name":"{name}Key","optional":false,"version":1,'
@@ -124,16 +124,16 @@ def ddl(options: Options) -> Blocks:
 
 @lru_cache(maxsize=64)
 def watermark(cluster_id: str, options: Options) -> Blocks:
-    """The blocks of a watermark."""
+    """Returns the blocks of a watermark."""
     name = f"{sanitised(cluster_id)}.watermark"
     return Blocks(_key(name, ()), _envelope(name, (_source(options), _OP, _TS, _TX)))
 
 
 def row(shape: TableShape, keys: Iterable[str], cluster_id: str, options: Options) -> Blocks:
-    """The blocks of a row whose key has the columns `keys`.
+    """Returns the blocks of a row whose key has the columns `keys`.
 
     Raises:
-        UnsupportedError: the protocol has no field for a column's type.
+        UnsupportedError: the protocol does not have the type of a column.
     """
     name = struct_name(cluster_id, shape.database, shape.table)
     fields = {c.name: _field(c, options) for c in shape.columns}
@@ -174,17 +174,17 @@ def _field(column: Column, options: Options) -> str:
 
 
 def struct_name(cluster_id: str, database: str, table: str) -> str:
-    """`<cluster>.<schema>.<table>`, each made a name; of the table dots and leading digits stay."""
+    """Returns `<cluster>.<schema>.<table>` with sanitised parts; the table keeps dots and leading digits."""
     return f"{sanitised(cluster_id)}.{sanitised(database)}.{re.sub(r'[^A-Za-z0-9_.]', '_', table)}"
 
 
 def sanitised(name: str) -> str:
-    """A name of `[A-Za-z_][A-Za-z0-9_]*`: other characters become `_`, and `_` precedes a digit in front."""
+    """Converts a name to `[A-Za-z_][A-Za-z0-9_]*`: other characters become `_`, and a first digit gets a `_` before it."""
     return ("_" if re.match(r"[0-9]", name) else "") + re.sub(r"[^A-Za-z0-9_]", "_", name)
 
 
 def unusual(key: Document | None, value: Document, usual: Blocks) -> dict[str, Any]:
-    """The parts of a mark's key and schema blocks that do not follow from payload and options; kept in the origin."""
+    """Returns the parts of a mark's key and blocks that do not follow from payload and options, for its origin."""
     if key is None:
         return {"key": None} | ({} if value.schema in (None, usual.value) else {"schemas": [None, value.schema]})
     sent = [key.schema, value.schema]
@@ -192,20 +192,20 @@ def unusual(key: Document | None, value: Document, usual: Blocks) -> dict[str, A
 
 
 def beside(payload: str, schema: str | None) -> bytes:
-    """A document: the payload and, if there is one, its schema."""
+    """Joins a payload and its schema, if there is one, to a document."""
     front, tail = around(schema)
     return f"{front}{payload}{tail}".encode("utf-8", "surrogateescape")
 
 
 def around(schema: str | None) -> tuple[str, str]:
-    """The text before a document's payload, and the text after it."""
+    """Returns the text before a document's payload, and the text after it."""
     return '{"payload":', "}" if schema is None else f',"schema":{schema}}}'
 
 
 def documents(
     key: str, payload: str, origin: Mapping[str, Any], usual: Blocks, options: Options
 ) -> tuple[bytes | None, bytes]:
-    """Key and value of a mark; `origin` as `unusual` made it, or that of a foreign mark."""
+    """Returns key and value of a mark; `origin`: the result of `unusual`, or the origin of a foreign mark."""
     schemas = origin.get("schemas", [usual.key, usual.value])
     if options.debezium_disable_schema:
         schemas = [None, None]

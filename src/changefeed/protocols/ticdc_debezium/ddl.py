@@ -1,4 +1,4 @@
-r"""Schema changes: the message of a DDL statement, both ways.
+r"""Reads and writes the messages of DDL statements.
 
     key      {"payload":{"databaseName":"shop"}}
     value    {"payload":{"source":{…},"ts_ms":…,"databaseName":"shop","schemaName":null,"ddl":"ALTER TABLE …",
@@ -31,10 +31,10 @@ _MOST_DEPTH = 8
 
 
 def read(place: Place, key: Document | None, value: Document, source: Source, options: Options) -> SchemaChange:
-    """The schema change of a record.
+    """Reads the schema change of a record.
 
     Raises:
-        ProtocolError: the payload is none.
+        ProtocolError: the payload is not a schema change.
     """
     payload = value.payload
     refuse_others(payload, _MEMBERS, "payload", "payload")
@@ -69,7 +69,7 @@ def read(place: Place, key: Document | None, value: Document, source: Source, op
 
 
 def _plain(value: Any, where: str, depth: int) -> Any:
-    """The value in Python's own types; all numbers in it are integers."""
+    """Converts a value to plain Python types; all of its numbers must be integers."""
     if depth == 0:
         raise SchemaError(f"{where} is nested too deeply - at `{where}`")
     if type(value) is Number:
@@ -82,10 +82,10 @@ def _plain(value: Any, where: str, depth: int) -> Any:
 
 
 def write(event: SchemaChange, cluster_id: str, options: Options) -> tuple[bytes | None, bytes] | None:
-    """Key and value of a schema change; None for a change that TiCDC sends no message of.
+    """Returns key and value of a schema change; None for a change for which TiCDC sends no message.
 
     Raises:
-        UnsupportedError: it lacks what a message needs.
+        UnsupportedError: the event lacks a necessary part.
     """
     ours = event.origin.get("connector") == envelope.CONNECTOR
     origin: dict[str, Any] = event.origin if ours else {}

@@ -1,14 +1,14 @@
-"""Records to changes: the reference. One record at a time, every check made, nothing guessed.
+"""Decodes records to changes, one record at a time: the reference decoder, which checks everything and guesses nothing.
 
     record ─ parts.read ─▶ payload ─ envelope ─▶ table, commit_ts      op c u d  row      images ─▶ shapes ─▶ table batches
                         └─▶ schema text ─ schema ─▶ types              op m      resolved
                                                                        no op     schema change
-    whatever fails: a dead letter
+    any failure: a dead letter
 
 Rule 1. A record is one event. `c` is an insert, `u` an update (also without the old row), `d` a delete, `m` a watermark.
-Rule 2. The handle key is what the key's payload names. Its values are the row's, or the record is refused; columns that the
-        row does not carry (a column selector took them out) are kept in the origin's `key`.
-Rule 3. What a value was sent as is never converted: see `types` and README.md for what a later definition makes of it.
+Rule 2. The handle key consists of the columns in the key's payload. Their values must equal those of the row; key columns that
+        the row lacks (because of a column selector) are kept in the origin's `key`.
+Rule 3. Values are not converted: see `types` and README.md for the conversion to a table's later definition.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OPS = {"c": "insert", "u": "update", "d": "delete"}
 
 
 class Decoder:
-    """Decodes records of either producer. Remembers the shapes it has seen; not shared between threads."""
+    """Decodes records of either producer. Remembers the shapes of its rows; must not be shared between threads."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         compression.check_available(options.large_message_handle_compression)
@@ -92,7 +92,7 @@ class Decoder:
             control.append(ddl.read(place, named, document, origin, self._options))
 
     def _named(self, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-        """The table that a record is about, where its value, or the schema of its key, names it without doubt."""
+        """Returns the table of a record, if its value or the schema of its key names it unambiguously."""
         try:
             document = self._document(value, "value")
             block = envelope.read({} if document is None else document.payload)
@@ -150,7 +150,7 @@ class Decoder:
 
 
 def _images(payload: Json) -> tuple[Json | None, Json | None]:
-    """The images that the op asks for."""
+    """Returns the images that the op requires."""
     refuse_others(dict(payload), _ROW, "payload", "payload")
     _no_transaction(payload)
     op = payload["op"]
@@ -177,7 +177,7 @@ def _check_key(key: Mapping[str, Any], image: Json) -> bool:
     """Whether the row has all columns of its key, which must have the same values there."""
     for name, value in key.items():
         if name in image and image[name] != value:
-            raise SchemaError(f"key has {show(value)}, the row {show(image[name])} - at `key.{name}`")
+            raise SchemaError(f"key has {show(value)}, but the row has {show(image[name])} - at `key.{name}`")
     return key.keys() <= image.keys()
 
 

@@ -1,10 +1,10 @@
-"""Changes to records, byte for byte as either producer writes them.
+"""Encodes changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ rows ──────────────▶ key, value ─ compression ─▶ records
                               ├▶ schema change ─ ddl ────────┤
                               └▶ resolved event ─ watermark ─┘        where to: ticdc.routing
 
-One event is one record. Resolved marks are sent with enable-tidb-extension only. What has no place in the protocol
+One event is one record. Resolved events are sent with enable-tidb-extension only. What has no place in the protocol
 (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
 """
 
@@ -34,7 +34,7 @@ Message = tuple[bytes | None, bytes]
 
 
 class Encoder:
-    """Encodes in the profile that the options name. Remembers shapes and, when it dispatches, marks and offsets."""
+    """Encodes as the producer in the options does. Remembers shapes; if it dispatches, also resolved events and offsets."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
@@ -44,11 +44,11 @@ class Encoder:
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records for `changes`; see `protocols.base.Encoder`."""
+        """Encodes `changes` into records; see `protocols.base.Encoder`."""
         return self.encode_events(in_order(changes))
 
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
-        """The same of events in their order; see `protocols.by_columns` for this and the next three."""
+        """Encodes events, which are in order, into records; see `protocols.by_columns`."""
         records = RecordBuilder()
         for event in events:
             if isinstance(event, Lines):
@@ -62,12 +62,12 @@ class Encoder:
         return records.build()
 
     def template(self, shape: TableShape) -> str | None:
-        """The template by which the kernel writes rows of a shape."""
+        """Returns the template by which the kernel writes rows of a shape; see `protocols.by_columns`."""
         self._router.check(shape)
         return self._templates.text(shape)
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
-        """The columns that templates name."""
+        """Returns the columns that the templates use."""
         return self._templates.heads(table)
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:

@@ -1,11 +1,11 @@
-"""The `source` block: which table, which transaction, which cluster.
+"""Reads and writes the `source` block: table, transaction and cluster.
 
     {"version":"2.4.0.Final","connector":"TiCDC","name":"default","ts_ms":1767225607186,"snapshot":"false","db":"shop",
      "table":"orders","server_id":0,"gtid":null,"file":"","pos":0,"row":0,"thread":0,"query":null,
      "commit_ts":463267589570222217,["start_ts":463267589570222210,]"cluster_id":"default"}
 
-Rule 1. `ts_ms` is the millisecond of `commit_ts`, `name` is the cluster's id. All else but names and timestamps never
-        changes; a member that does is kept, in the origin.
+Rule 1. `ts_ms` is the millisecond of `commit_ts`, `name` is the cluster's id. Other members, except names and timestamps, are
+        constant; one that differs is kept in the origin.
 Rule 2. A missing or unknown member is refused.
 """
 
@@ -42,7 +42,7 @@ class Source:
     """A source block.
 
     Attributes:
-        others: members that differ from what producers write today.
+        others: members that differ from those that current producers write.
     """
 
     database: str
@@ -54,10 +54,10 @@ class Source:
 
 
 def read(payload: dict[str, Any]) -> Source:
-    """The source block of a payload.
+    """Reads the source block of a payload.
 
     Raises:
-        ProtocolError: it is none of TiCDC's.
+        ProtocolError: the block is not one of TiCDC's.
     """
     block = mapping(payload.get("source"), "source", "payload.source")
     where = "payload.source."
@@ -99,12 +99,12 @@ def _constant(value: Any, where: str) -> str | int | None:
 
 
 def write(source: Source) -> str:
-    """The text of a source block."""
+    """Returns the text of a source block."""
     return "{" + ",".join(f'"{name}":{text}' for name, text in members(source).items()) + "}"
 
 
 def members(source: Source) -> dict[str, str]:
-    """The members of a source block in its order, and their texts."""
+    """Returns the members of a source block in order, with their texts."""
     constant = {name: _text(source.others.get(name, usual)) for name, usual in _CONSTANTS.items()}
     texts = {
         "version": constant.pop("version"),
@@ -128,12 +128,12 @@ def _text(value: str | int | None) -> str:
 
 
 def origin(source: Source) -> dict[str, Any]:
-    """The members of the block that no other key of a row has."""
+    """Returns the members of the block that a row has no attribute for, for its origin."""
     return {"cluster_id": source.cluster_id, **source.others}
 
 
 def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
-    """The origin of an event that is not a row; `connector` names its protocol, as a shape's wire text does for a row."""
+    """Returns the origin of an event that is not a row; `connector` in it identifies the protocol."""
     start = {} if source.start_ts is None else {"start_ts": source.start_ts}
     ts_ms = integer(payload, "ts_ms", INT64, "payload.")
     return {"connector": CONNECTOR, "ts_ms": ts_ms, **origin(source), **start}
@@ -142,7 +142,7 @@ def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
 def of(
     origin: Mapping[str, Any], database: str, table: str, commit_ts: int, cluster_id: str, start_ts: int | None = None
 ) -> Source:
-    """The source block of an event with this origin, which may be empty; the cluster is then `cluster_id`."""
+    """Creates the source block of an event; if its origin is empty, the cluster is `cluster_id`."""
     names = [name for name in ("name", *_CONSTANTS) if name in origin]
     cluster, start = origin.get("cluster_id"), origin.get("start_ts", start_ts)
     return Source(
@@ -156,6 +156,6 @@ def of(
 
 
 def clock(origin: Mapping[str, Any], commit_ts: int) -> int:
-    """The producer's clock, in milliseconds; the commit time if the origin does not have it."""
+    """Returns the producer's clock in milliseconds since 1970; the commit time if the origin does not have it."""
     ts_ms = origin.get("ts_ms")
     return ts_ms if isinstance(ts_ms, int) else tso.milliseconds(commit_ts)

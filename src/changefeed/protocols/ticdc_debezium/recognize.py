@@ -11,7 +11,7 @@ _MOST = 1 << 24  # bytes that are worth inflating for a look
 
 
 def recognize(record: Record) -> str | None:
-    """Why the record seems to be of this protocol, or None."""
+    """Returns why the record seems to be of this protocol; None if it does not."""
     name, text = _inflated(record.value or b"")
     if not text.startswith(b"{") or _SOURCE not in text:
         return None
@@ -19,7 +19,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes show."""
+    """Returns the options that the bytes of the record show."""
     name, text = _inflated(record.value or b"")
     options = {} if name == "none" else {"large-message-handle-compression": name}
     if b'"op":"m"' in text or b'"tidb_type":' in text:
@@ -32,7 +32,7 @@ def likely(record: Record) -> dict[str, str]:
 
 
 def _inflated(value: bytes) -> tuple[str, bytes]:
-    """The compression of the value, and its text."""
+    """Returns the compression of the value, and the decompressed text."""
     name = compression.guessed(value, _OPENING)
     try:
         return name, compression.inflate(value, name, _MOST)

@@ -36,7 +36,7 @@ OPS = {"insert": "c", "read": "c", "update": "u", "upsert": "u", "delete": "d"}
 
 @dataclass(frozen=True, slots=True)
 class ColumnWriter:
-    """Writes one column; `opening` is `"id":`, `null` what NULL is."""
+    """The writer of one column; `opening` is `"id":`, `null` what NULL is."""
 
     name: str
     type: ColumnType
@@ -75,7 +75,7 @@ class ShapeWriter:
 
 
 class RowWriter:
-    """Writes rows; remembers how each shape is written."""
+    """Writes rows; caches the compiled writers of each shape."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -127,13 +127,13 @@ class RowWriter:
         """Key and value of a row.
 
         Raises:
-            UnsupportedError: the protocol has no words for the row.
+            UnsupportedError: the protocol cannot represent the row.
         """
         origin: Mapping[str, Any] = {} if _wire(row.shape.wire) is None else row.origin
         writers = self.shape(row.shape, str(origin.get("cluster_id", self._options.cluster_id)))
         op, old, new = OPS[row.op], row.before, row.after
         if (old if op == "d" else new) is None or (op == "c" and old is not None) or (op == "d" and new is not None):
-            raise UnsupportedError(f"ticdc-debezium has no words for an {row.op} with these images")
+            raise UnsupportedError(f"ticdc-debezium cannot represent an {row.op} with these images")
         sent = origin.get("sent") or {}
         if op == "u" and not self._options.output_old_value:
             old = None  # what is not sent may be anything

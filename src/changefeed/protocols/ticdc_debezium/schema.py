@@ -64,7 +64,7 @@ def row_schema(text: str) -> RowSchema:
         if name in ("before", "after"):
             images[name] = columns(member, where)
     if images.keys() != {"before", "after"}:
-        raise SchemaError("schema has not the fields before and after - at `schema.fields`")
+        raise SchemaError("schema lacks the fields before and after - at `schema.fields`")
     return RowSchema(images["before"], images["after"])
 
 

@@ -75,7 +75,7 @@ class Family:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has made no shape."""
+        """Whether the family has no shape yet."""
         return not self.shapes
 
     def shape(self, types: Mapping[str, ColumnType]) -> TableShape:
@@ -93,7 +93,7 @@ class Family:
 
 
 def family(described: Described) -> Family:
-    """The family of rows that are described like this.
+    """Creates the family of rows that are described like this.
 
     Raises:
         ProtocolError: schema blocks, key and images contradict each other.
@@ -103,7 +103,7 @@ def family(described: Described) -> Family:
     known = keys is not None and types.keys() >= set(keys)
     if described.key_schema is not None and tuple(key_schema(described.key_schema)) != (keys or ()):
         raise SchemaError(
-            f"key has the columns {_list(keys)}, its schema {_list(tuple(key_schema(described.key_schema)))}"
+            f"key has the columns {_list(keys)}, but its schema has {_list(tuple(key_schema(described.key_schema)))}"
         )
     columns = tuple(
         Column(name, kind, nullable, name in (keys or ()) if known else None)
@@ -129,7 +129,7 @@ def _columns(row: Described) -> dict[str, tuple[ColumnType, bool | None]]:
     described = {**before, **after}
     for name in carried:
         if name in before and name in after and before[name].type != after[name].type:
-            raise SchemaError(f"{name} is {after[name].type} in `after`, {before[name].type} in `before`")
+            raise SchemaError(f"{name} is {after[name].type} in `after`, but {before[name].type} in `before`")
     there = set(carried)
     return {name: (f.type, f.nullable) for name, f in described.items() if name in there}
 

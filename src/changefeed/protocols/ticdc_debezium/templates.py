@@ -1,4 +1,4 @@
-r"""Templates by which the kernel writes a shape's rows, made from the writers in `rows`.
+r"""Builds the templates by which the kernel writes rows of a shape, from the writers in `rows`.
 
     {"payload":{"source":{…,"ts_ms": ┬ ms ┬ ,…,"commit_ts": ┬ ts ┬ ,"cluster_id":"default"},"ts_ms": ┬ clock ┬ ,
      "transaction":null,"op":"u","before":{"id": ┬ id ┬ ,…},"after":{…}},"schema":{…}}
@@ -34,17 +34,17 @@ _CENTURY = date(100, 1, 1).toordinal() - date(1970, 1, 1).toordinal()  # years b
 
 
 class Templates:
-    """The templates of one encoder's shapes."""
+    """Builds and caches the templates of one encoder."""
 
     def __init__(self, options: Options, rows: RowWriter) -> None:
         self._options = options
         self._rows = rows
 
     def text(self, shape: TableShape) -> str | None:
-        """The template of a shape; None when only the encoder can write its rows.
+        """Returns the template of a shape; None if only the encoder can write its rows.
 
         Raises:
-            UnsupportedError: the protocol has no words for the shape.
+            UnsupportedError: the protocol cannot represent the shape.
         """
         writers, ours = self._rows.shape(shape, self._options.cluster_id), is_ours(shape)
         if self._options.large_message_handle_compression != "none" or len(shape.by_name) < len(shape.columns):
@@ -90,7 +90,7 @@ class Templates:
         yield ',"transaction":null,'
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
-        """The columns that the templates name."""
+        """Returns the columns that the templates use."""
         ts = commit_ts.column(table.rows)
         ms = pc.shift_right(ts, pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         columns = {"ts": ts, "ms": ms}
@@ -132,7 +132,7 @@ def _image(columns: Sequence[ColumnWriter], side: str, places: dict[str, int]) -
 
 
 def _form(t: ColumnType) -> Form | None:
-    """The form of a type's values, as `values.writer` writes them; None for one without a form."""
+    """Returns the template form for a type's values, equal to `values.writer`; None if there is no such form."""
     name = t.name
     if name == "bigint" and t.unsigned:
         return "wrapped"

@@ -25,7 +25,7 @@ _TIME_TEXT = re.compile(r"(-?)(\d+):(\d\d):(\d\d)(?:\.(\d+))?", re.ASCII)
 def _within(t: ColumnType, low: int, high: int, unit: int = 1) -> Callable[[int], int]:
     def read(number: int) -> int:
         if not low <= number * unit <= high:
-            raise SchemaError(f"{number} is not a {t}")
+            raise SchemaError(f"{number} is not {t.with_article}")
         return number * unit
 
     return read

@@ -1,4 +1,4 @@
-r"""Column values: JSON of a payload ⇄ ready values (see `model.values`), one case a type, both directions.
+r"""Converts column values between JSON of a payload and ready values (see `model.values`), type by type.
 
     tinyint … bigint, year             number; bigint unsigned from 2^63 on wrapped: 18446744073709551615 is -1
     float, double                      number, shortest of its width
@@ -13,7 +13,7 @@ r"""Column values: JSON of a payload ⇄ ready values (see `model.values`), one 
     binary … longblob                  base64
     vector                             "[1,2.5]"
 
-Rule 1. A value of another form than its type's is an error, never converted.
+Rule 1. A value that does not have the form of its type is an error; it is never converted.
 Rule 2. Text that is not UTF-8 is `Irregular`: NULL in the column, its bytes beside it.
 Rule 3. A zero date goes out as null where that is allowed and else as 0. See `times` for other values that cannot be written.
 """
@@ -64,7 +64,7 @@ class Irregular:
 
 @lru_cache(maxsize=4096)
 def reader(t: ColumnType) -> Read:
-    """The function JSON value -> ready value or `Irregular`; not for null. A timestamp's digits are `digits_of`'s."""
+    """Returns a function that converts JSON values, except null, to ready values or `Irregular`; see also `digits_of`."""
     name = t.name
     if name == "year":
         return _read_year
@@ -90,7 +90,7 @@ def reader(t: ColumnType) -> Read:
 def _integer(t: ColumnType, check: Read) -> Read:
     def read(value: Any) -> Any:
         if type(value) is not Number or not _INTEGER.fullmatch(value):
-            raise SchemaError(f"{show(value)} is not a {t}")
+            raise SchemaError(f"{show(value)} is not {t.with_article}")
         return check(int(value))
 
     return read
@@ -105,7 +105,7 @@ _READ_YEAR = _integer(ColumnType("year"), _YEAR)
 
 
 def _read_year(value: Any) -> int:
-    """A number; classic writes the default of a NULL as a string."""
+    """Reads a YEAR: a number, or a string where classic writes the default for NULL."""
     text = Number(value) if type(value) is str and value.isascii() and value.isdigit() else value
     year: int = _READ_YEAR(text)
     return year
@@ -152,7 +152,7 @@ def _bits(t: ColumnType) -> Read:
         data = base64_text.read(text)
         number = int.from_bytes(data, "little")
         if len(data) != (length + 7) // 8 or number.bit_length() > length:
-            raise SchemaError(f"{text[:40]!r} is not a {t}")
+            raise SchemaError(f"{text[:40]!r} is not {t.with_article}")
         return number
 
     return read
@@ -161,7 +161,7 @@ def _bits(t: ColumnType) -> Read:
 def _text(t: ColumnType, then: Read) -> Read:
     def read(value: Any) -> Any:
         if type(value) is not str:
-            raise SchemaError(f"{show(value)} is not a {t}")
+            raise SchemaError(f"{show(value)} is not {t.with_article}")
         return then(value)
 
     return read
@@ -180,10 +180,10 @@ def _read_string(text: str) -> Any:
 
 @lru_cache(maxsize=4096)
 def writer(t: ColumnType) -> Write:
-    """The function ready value -> JSON text; not for NULL.
+    """Returns a function that converts ready values to JSON text; not for NULL.
 
     Raises:
-        UnsupportedError: of the function, for a value that the protocol has no words for.
+        UnsupportedError: by that function, for a value that the protocol cannot represent.
     """
     name = t.name
     if name == "bigint" and t.unsigned:
@@ -230,10 +230,10 @@ def _finite(write: Callable[[float, int], str], value: float, bits: int) -> str:
 
 
 def write_irregular(data: bytes, t: ColumnType, *, nullable: bool) -> str:
-    """JSON text of what the column's type could not hold.
+    """Returns the JSON text of a value that the column's type cannot hold.
 
     Raises:
-        UnsupportedError: the protocol has no words for it.
+        UnsupportedError: the protocol cannot represent it.
     """
     text = data.decode("utf-8", "surrogateescape")
     if t.name in TEXTS or t.name in ("json", "enum", "set"):
@@ -246,7 +246,7 @@ def write_irregular(data: bytes, t: ColumnType, *, nullable: bool) -> str:
 
 
 def _no_date(text: str, t: ColumnType, nullable: bool) -> str:
-    """A day of the year 0 is one of the year 2000; a day that is none at all is null, or 0."""
+    """Returns the number for an invalid date: a day of the year 0 becomes one of the year 2000, others are null or 0."""
     try:
         if text.startswith("0000-"):
             return writer(t)(model.reader(t)("2000" + text[4:]))

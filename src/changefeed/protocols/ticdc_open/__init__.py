@@ -1,4 +1,4 @@
-"""TiCDC Open Protocol, of both producers; see README.md beside this file."""
+"""TiCDC Open Protocol, of both producers; README.md in this folder describes the bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CARRIES = frozenset(
 
 
 def _carries(options: Options) -> frozenset[str]:
-    """`u` alone is an insert where updates have their `p`, else an upsert. Rows that are too large may leave their keys."""
+    """Returns the keys carried with these options: `u` alone is an insert if updates have `p`, otherwise an upsert."""
     lost = {"op.upsert"} if options.output_old_value else {"op.insert", "op.update", "before"}
     if options.delete_only_output_handle_key_columns:
         lost |= {"delete.before"}
@@ -34,7 +34,7 @@ def _carries(options: Options) -> frozenset[str]:
 
 
 def _kernel(options: Options) -> tuple[str, Mapping[str, Any]] | None:
-    """None for values that are compressed or in the form of old producers."""
+    """Returns the kernel's class and arguments; None for compressed values and for the form of old producers."""
     if options.large_message_handle_compression != "none" or options.legacy_v4:
         return None
     return "TicdcOpen", {"upsert": not options.output_old_value, "ahead": ahead(zone(options.time_zone))}

@@ -1,12 +1,12 @@
-"""Rows to records: which messages share one.
+"""Combines messages to records.
 
     Length(record) = len(key) + len(value) + 36         36 = what Kafka adds at most
 
-Rule 1. Rows share a record while topic and partition are the same, at most max-batch-size of them, and
-        Length(record) + len(event key) + len(event value) + 16 stays within max-message-bytes.
-Rule 2. Rows that were read from one Open Protocol record stay together, and apart from others; limits still apply.
-Rule 3. Schema changes and resolved events are records of their own.
-Rule 4. Records leave in the order in which they were begun.
+Rule 1. Consecutive rows with the same topic and partition share a record: at most max-batch-size of them, as long as
+        Length(record) + len(event key) + len(event value) + 16 is at most max-message-bytes.
+Rule 2. Rows that were read from one Open Protocol record stay together, separate from others, within the same limits.
+Rule 3. A schema change or resolved event has a record of its own.
+Rule 4. Records are returned in the order in which they were begun.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ VERSION = 8
 
 
 def alone(key: bytes, value: bytes) -> int:
-    """Length of the record that holds this one event."""
+    """Returns the length of a record with only this event."""
     return len(key) + len(value) + OVERHEAD + FRAME + VERSION
 
 
 @dataclass(slots=True)
 class Open:
-    """A record that is still being filled. `source` is the record its rows came in, None for foreign rows."""
+    """A record to which messages are added. `source`: the record from which its rows were read; None for foreign rows."""
 
     place: Place
     source: int | None
@@ -45,7 +45,7 @@ class Open:
     values: list[bytes] = field(default_factory=list)
 
     def add(self, keys: bytes, values: bytes, rows: int) -> None:
-        """Adds messages, each behind its length."""
+        """Adds messages, each preceded by its length."""
         self.keys.append(keys)
         self.values.append(values)
         self.length += len(keys) + len(values)
@@ -66,7 +66,7 @@ class Batches:
         self._for(place, source, len(key) + len(value) + FRAME).add(framing.framed(key), framing.framed(value), 1)
 
     def _for(self, place: Place, source: int | None, size: int) -> Open:
-        """The record that a row of this size belongs to."""
+        """Returns the record for a row of this size: the current one, or a new one."""
         record = self._open.get((place.topic, place.partition))
         if (
             record is None
@@ -96,14 +96,14 @@ class Batches:
                 start = after
 
     def add_alone(self, place: Place, key: bytes, value: bytes) -> None:
-        """Adds a message that has a record to itself; rows after it begin a new one."""
+        """Adds a message with a record of its own; later rows begin a new record."""
         self._open.pop((place.topic, place.partition), None)
         record = Open(place, None)
         record.add(framing.framed(key), framing.framed(value), 1)
         self._records.append(record)
 
     def take(self) -> list[tuple[Place, bytes, bytes]]:
-        """All records so far: place of the first message, key, value."""
+        """Returns all records: position of the first message, key, value."""
         done = [(record.place, *framing.record(record.keys, record.values)) for record in self._records]
         self._open, self._records = {}, []
         return done
@@ -113,7 +113,7 @@ _SHARED = ("topic", "partition", "source")
 
 
 def _stretches(lines: pa.RecordBatch) -> Iterator[tuple[int, int]]:
-    """Ranges of consecutive rows with the same position and source."""
+    """Yields ranges of consecutive rows with the same position and source."""
     changes = pa.repeat(pa.scalar(False), len(lines) - 1)
     for name in _SHARED:
         column = lines.column(name)
@@ -123,7 +123,7 @@ def _stretches(lines: pa.RecordBatch) -> Iterator[tuple[int, int]]:
 
 
 class _Frames:
-    """Framed texts that lie one behind the other in an array."""
+    """Framed texts that are contiguous in an Arrow array."""
 
     def __init__(self, texts: pa.Array) -> None:
         _, ends, data = texts.buffers()
@@ -132,5 +132,5 @@ class _Frames:
         self._data = memoryview(data)
 
     def between(self, start: int, end: int) -> bytes:
-        """Some of them."""
+        """Returns the bytes of the texts `start` to `end`."""
         return bytes(self._data[self.ends[start] : self.ends[end]])

@@ -1,8 +1,8 @@
-"""Claim checks: a row too large for Kafka lies in a file, its message carries the file's place in `ccl`.
+"""Claim checks: a row that is too large for Kafka is in a file; `ccl` of its message is the file's path.
 
     file    {"key":"<base64>","value":"<base64>"}      key and value framed as in a Kafka record of one message
 
-Rule 1. The file must have the same event as the message: equal ts, schema and table, and no further `ccl`.
+Rule 1. The file must contain the event of the message: equal ts, schema and table, and no `ccl` of its own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from changefeed.wire import base64_text, strict_json
 
 
 def read(key: EventKey, get: Callable[[str], bytes] | None, limit: int) -> EventFrame:
-    """The one message that the file behind `key.ccl` holds.
+    """Reads the single message in the claim-check file `key.ccl`.
 
     Raises:
-        ProtocolError: reason `claim-check`: no store, no such file, or not what a claim-check file is.
+        ProtocolError: reason `claim-check`: there is no store or no such file, or it is not a claim-check file.
     """
     name = file_name(key.ccl or "")
     body = claim_check.fetch(name, get, limit)
@@ -35,16 +35,16 @@ def read(key: EventKey, get: Callable[[str], bytes] | None, limit: int) -> Event
 
 
 def file_name(location: str) -> str:
-    """The file's name in `ccl`: what follows the last slash.
+    """Returns the name of the file in `ccl`: the text after the last slash.
 
     Raises:
-        ProtocolError: that is not a plain file name.
+        ProtocolError: the text is not a plain file name.
     """
     return claim_check.file_name(location, "ccl")
 
 
 def check_same(message: EventKey, stored: EventKey) -> None:
-    """Checks that the file is about the row that the message announces."""
+    """Checks that the file contains the row that the message announces."""
     if stored.kind != ROW or stored.ccl is not None or stored.ohk:
         raise claim_check.failed("claim-check file does not hold a whole row")
     for what in ("ts", "schema", "table"):
@@ -54,7 +54,7 @@ def check_same(message: EventKey, stored: EventKey) -> None:
 
 
 def body(key: bytes, value: bytes) -> bytes:
-    """The file that holds a framed key and value."""
+    """Returns the content of the claim-check file for a framed key and value."""
     return f'{{"key":"{base64_text.write(key)}","value":"{base64_text.write(value)}"}}'.encode()
 
 
@@ -65,5 +65,5 @@ def _framed(content: bytes) -> tuple[bytes, bytes]:
         or members.keys() != {"key", "value"}
         or any(type(v) is not str for v in members.values())
     ):
-        raise ProtocolError("content has not exactly the texts key and value")
+        raise ProtocolError("content must have exactly the members key and value, both strings")
     return base64_text.read(members["key"]), base64_text.read(members["value"])

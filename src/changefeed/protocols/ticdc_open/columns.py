@@ -1,4 +1,4 @@
-"""Writers of a shape's columns: compiled once for each shape.
+"""Compiles the writers of a shape's columns, once for each shape.
 
 Shapes that were read from the Open Protocol contain t, h and f (`shape.wire`). Others get them from their types:
 
@@ -25,7 +25,7 @@ from changefeed.wire.go_json import JsonDialect
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """The options that decide the text besides the shape."""
+    """The options that influence the text of columns."""
 
     json: JsonDialect
     by_name: bool  # classic: columns in ascending order of their names
@@ -52,7 +52,7 @@ class ColumnWriter:
     write_irregular: Callable[[bytes], str]
 
     def value(self, value: Any, irregular: bytes | None) -> str:
-        """The text of `v`."""
+        """Returns the text of `v`."""
         if value is not None:
             return self.write(value)
         return "null" if irregular is None else self.write_irregular(irregular)
@@ -68,10 +68,10 @@ class ShapeWriter:
 
 
 def shape_writer(shape: TableShape, style: Style) -> ShapeWriter:
-    """The writers for a shape.
+    """Creates the writers for a shape.
 
     Raises:
-        UnsupportedError: it has a column of a type that the protocol does not have.
+        UnsupportedError: the protocol does not have the type of a column.
     """
     described = wire_columns(shape)
     ours = described is not None
@@ -87,7 +87,7 @@ def shape_writer(shape: TableShape, style: Style) -> ShapeWriter:
 
 
 def wire_columns(shape: TableShape) -> list[dict[str, Any]] | None:
-    """The columns as the Open Protocol described them; None for a foreign shape."""
+    """Returns the columns of a shape as the Open Protocol described them; None for a foreign shape."""
     if not shape.wire:
         return None
     wire = json.loads(shape.wire)

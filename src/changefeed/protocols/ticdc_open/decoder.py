@@ -1,18 +1,18 @@
-r"""Records to changes: the reference. One message at a time, every check made, nothing guessed.
+r"""Decodes records to changes, one message at a time: the reference decoder, which checks everything and guesses nothing.
 
     record ─ framing.split ─▶ messages ─ envelope.read_… ─▶ images ─ shapes ─▶ readers ─▶ table batches
                                  │                              └─ claim check: the same for the stored message
-                                 └─ whatever fails: a dead letter, of the message alone where the framing holds
+                                 └─ any failure: a dead letter, only for the message if the framing is valid
 
-Rule 1. `d` is a delete; `u` with a non-empty `p` an update; `u` alone or with an empty `p` an insert, or an upsert when
+Rule 1. `d` is a delete; `u` with a non-empty `p` is an update; `u` alone or with an empty `p` is an insert, or an upsert if
         the producer runs with output-old-value=false.
-Rule 2. Columns that `p` leaves out have the value they have in `u`: they are filled in. The origin's `p` names the
-        columns that were sent, so that the same bytes can be written again.
-Rule 3. classic writes `\ufffd` for a byte that is not UTF-8, and U+FFFD itself where the text has one. Both are read as
+Rule 2. Columns that `p` leaves out are filled in with their values in `u`. The origin's `p` names the columns that were
+        sent, so that the same bytes can be written again.
+Rule 3. classic writes `\ufffd` for a byte that is not UTF-8, and an unescaped U+FFFD if the text has one. Both are read as
         U+FFFD; the origin's `replaced` has the ordinals of the former, so that the same bytes can be written again.
-Rule 4. An old value without its column's name (see `envelope`, rule 2) belongs to the one column that is NULL in `u`,
-        missing in `p`, and equal in t and f. Are there several, the old value of each is unknown: absent from before.
-Rule 5. A record with more than 100 messages that fail is one dead letter, and nothing of it is a change.
+Rule 4. An old value without its column's name (see `envelope`, rule 3) belongs to the only column that is NULL in `u`,
+        missing in `p`, and equal in t and f. If there are several, the old value of each is unknown: absent from before.
+Rule 5. A record with more than 100 failing messages is one dead letter, and none of its rows is applied.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HINT = ' Is "protocol" right for this topic?'
 
 
 class Decoder:
-    """Decodes records of either producer. Remembers the shapes it has seen; not shared between threads."""
+    """Decodes records of either producer. Remembers the shapes of its rows; must not be shared between threads."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         compression.check_available(options.large_message_handle_compression)
@@ -90,7 +90,7 @@ class Decoder:
         self._families.forget()
 
     def _check_readable(self, messages: list[framing.EventFrame]) -> None:
-        """Refuses a record of which too much fails: each message that does is a letter with all of the record."""
+        """Refuses a record with too many failing messages, because each would be a dead letter with the whole record."""
         failed, nowhere = 0, Place("", 0, 0)
         for message in messages if len(messages) > _MOST_DEAD else ():
             try:
@@ -133,7 +133,7 @@ class Decoder:
         return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
 
     def _stored_row(self, key: EventKey, place: Place, rows: BatchBuilder, keep: bool) -> None:
-        """The row in full, from the claim-check store; the members of the message itself are not used."""
+        """Reads the complete row from the claim-check store instead of the row in the message."""
         message = claim_check.read(key, self._stores.get_body, self._options.claim_check_max_bytes)
         stored = envelope.read_key(message.key)
         claim_check.check_same(key, stored)
@@ -216,7 +216,7 @@ class Decoder:
         old: tuple[Described, ...],
         before: tuple[str, ...] | None,
     ) -> Family:
-        """The family of rows described like this; `old` describes the columns of `p` where it differs from `u`."""
+        """Creates the family of rows described like this; `old` describes the columns of `p` where it differs from `u`."""
         by_name = {d[0]: d for d in described}
         extra = tuple(d for d in old if d[0] not in by_name)
         columns = self._compile((*described, *extra))
@@ -240,7 +240,7 @@ class Decoder:
 
 def _check_same_type(old: Compiled, new: Compiled) -> None:
     if old.column.type != new.column.type:
-        raise SchemaError(f"{new.column.name} is {new.column.type} in `u`, {old.column.type} in `p`")
+        raise SchemaError(f"{new.column.name} is {new.column.type} in `u`, but {old.column.type} in `p`")
 
 
 def _origin(key: EventKey, ccl: str | None) -> dict[str, Any]:
@@ -274,12 +274,12 @@ def _instant(ts: int) -> Instant:
 
 
 def _moved(error: ProtocolError, start: int) -> ProtocolError:
-    """The same error, with its byte counted from the start of the record's key or value."""
+    """Returns the same error, with its byte counted from the start of the record's key or value."""
     return type(error)(str(error), reason=error.reason, byte=start + (error.byte or 0))
 
 
 def _named_by_all(key: bytes | None) -> tuple[str | None, str | None]:
-    """The one table that all messages of a record are for, by its key: the value may be anything."""
+    """Returns the table of all messages of a record, according to its key only; None if there are several."""
     nobody: tuple[str | None, str | None] = (None, None)
     try:
         parts = dict.fromkeys(framing.keys(key))
@@ -295,7 +295,7 @@ def _named_by_all(key: bytes | None) -> tuple[str | None, str | None]:
 
 
 def _named(key: bytes) -> tuple[str | None, str | None]:
-    """The table that a message is for, where its key can be read."""
+    """Returns the table of a message, if its key can be read."""
     try:
         event_key = envelope.read_key(key)
     except ProtocolError:

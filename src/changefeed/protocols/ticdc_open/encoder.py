@@ -1,10 +1,10 @@
-"""Changes to records, byte for byte as either producer writes them.
+"""Encodes changes to records, byte for byte as either producer writes them.
 
     changes ─ columnar.events ─▶ row ─ rows ─▶ message ─ too large? ─▶ batching ─▶ framing ─▶ records
                               └▶ schema change, resolved event ───────────┘
                                                   where to: ticdc.routing
 
-What has no place in the protocol (heartbeats, transaction marks, dead letters) is not written: see `Capabilities`.
+Events that the protocol cannot represent (heartbeats, transaction marks, dead letters) are not written: see `Capabilities`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from changefeed.wire.strict_json import marked
 
 
 class Encoder:
-    """Encodes in the profile that the options name. Remembers shapes and, when it dispatches, marks and offsets."""
+    """Encodes as the producer in the options does. Remembers shapes; if it dispatches, also resolved events and offsets."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options
@@ -45,11 +45,11 @@ class Encoder:
         self._offsets = Offsets() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """The records for `changes`; see `protocols.base.Encoder`."""
+        """Encodes `changes` into records; see `protocols.base.Encoder`."""
         return self.encode_events(in_order(changes))
 
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
-        """The same of events in their order; see `protocols.by_columns` for this and the next three."""
+        """Encodes events, which are in order, into records; see `protocols.by_columns`."""
         batches = Batches(self._options.max_batch_size, self._options.max_message_bytes)
         for event in events:
             if isinstance(event, Lines):
@@ -75,16 +75,16 @@ class Encoder:
         )
 
     def template(self, shape: TableShape) -> str | None:
-        """The template by which the kernel writes rows of a shape."""
+        """Returns the template by which the kernel writes rows of a shape; see `protocols.by_columns`."""
         self._router.check(shape)
         return self._templates.text(shape)
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
-        """The columns that templates name."""
+        """Returns the columns that the templates use."""
         return self._templates.heads(table)
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
-        """Rows with their messages, which are framed, as `Batches.add_rows` takes them."""
+        """Returns rows with their framed messages, as `Batches.add_rows` takes them."""
         record = rows.column("record")
         source = record if self._rows.shape(shape).ours else pa.nulls(len(rows), record.type)
         columns = {"ordinal": rows.column("ordinal"), "source": source, "key": keys, "value": values}
@@ -96,7 +96,7 @@ class Encoder:
         batches.add_row(self._router.row(row, needed_ts(row, "ticdc-open")), source, key, value)
 
     def _message(self, row: Row) -> tuple[bytes, bytes]:
-        """The row's message, reduced when it is too large for one."""
+        """Returns the message of a row; if it is too large, the reduced one that the options allow."""
         option = self._options.large_message_handle_option
         if option == "claim-check" and "ccl" in row.origin:
             return self._checked_in(row, self._rows.message(row), row.origin["ccl"])
@@ -110,7 +110,7 @@ class Encoder:
         return self._within(row, message)
 
     def _checked_in(self, row: Row, message: tuple[bytes, bytes], location: str | None) -> tuple[bytes, bytes]:
-        """Puts the whole message into the claim-check store; returns the one that points to it."""
+        """Stores the complete message as a claim-check file; returns the message that refers to it."""
         if self._stores.put_body is None:
             raise ConfigError("large-message-handle-option claim-check needs a claim-check store to write to")
         content = claim_check.body(*framing.join([message]))

@@ -7,10 +7,10 @@ r"""The message envelope: event key and value, without the columns.
     resolved     no value
     column       {"t":8,"h":true,"f":11,"v":137}                    type, handle key, flags, value
 
-Rule 1. An unknown member is refused: an `ohk` or `ccl` of the future passed over would be a row misread.
-Rule 2. A member that stands twice is a contradiction, and refused. Producers write `ohk` twice, and members of Rule 3.
+Rule 1. An unknown member is refused: to ignore a future member such as `ohk` or `ccl` would mean to misread a row.
+Rule 2. A member that occurs twice is a contradiction, and refused. Producers write `ohk` twice, and members of Rule 3.
 Rule 3. newarch with only-output-updated-columns writes an old value whose column is now NULL without the column's name,
-        straight into `p`: `"p":{"t":3,"f":65,"v":-5}`. Such members are never columns: see `Nameless`.
+        directly into `p`: `"p":{"t":3,"f":65,"v":-5}`. Such members are never columns: see `Nameless`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _COLUMN_MEMBERS = frozenset({"t", "h", "f", "v"})
 
 @dataclass(frozen=True, slots=True)
 class EventKey:
-    """The event key; members that are absent are None, `scm` and `tbl` empty."""
+    """The event key; absent members are None, absent `scm` and `tbl` are empty."""
 
     ts: int
     kind: int
@@ -56,7 +56,7 @@ Described = tuple[str, Number, bool | None, Number | None]
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One row: how its columns are described, and their values, still as JSON."""
+    """One image of a row: the descriptions of its columns, and their values as JSON."""
 
     described: tuple[Described, ...]
     values: list[Any]
@@ -74,7 +74,7 @@ class Nameless:
 
 @dataclass(frozen=True, slots=True)
 class RowValue:
-    """A row message. `old` holds the columns of `p` and the nameless values in the order sent, None without `p`."""
+    """A row message. `old`: the columns of `p` and the nameless values, in the order sent; None without `p`."""
 
     new: Image | None
     old: Image | None
@@ -83,10 +83,10 @@ class RowValue:
 
 
 def read_key(data: bytes) -> EventKey:
-    """The event key that `data` holds.
+    """Parses an event key.
 
     Raises:
-        ProtocolError: it is not JSON, or not an event key.
+        ProtocolError: the data is not JSON, or not an event key.
     """
     members = mapping(_without_doubles(data, "event key"), "event key")
     kind = integer(members, "t", (0, 255))
@@ -113,7 +113,7 @@ def read_key(data: bytes) -> EventKey:
 
 
 def read_ddl(data: bytes) -> tuple[str, int]:
-    """Statement and action code of a DDL value. Codes are not checked against a list: there will be more."""
+    """Returns statement and action code of a DDL value. Any code is accepted: new versions of TiCDC add some."""
     members = mapping(strict_json.read(data, "DDL"), "DDL")
     refuse_others(members, {"q", "t"}, "DDL")
     query = members.get("q")
@@ -123,10 +123,10 @@ def read_ddl(data: bytes) -> tuple[str, int]:
 
 
 def read_row(data: bytes) -> RowValue:
-    """The images of a row value.
+    """Parses the images of a row value.
 
     Raises:
-        ProtocolError: it is not JSON, or not a row.
+        ProtocolError: the data is not JSON, or not a row.
     """
     row = mapping(_without_doubles(data, "row"), "row")
     refuse_others(row, {"u", "p", "d"}, "row")
@@ -145,7 +145,7 @@ def read_row(data: bytes) -> RowValue:
 
 
 def _without_doubles(data: bytes, what: str) -> Any:
-    """The object that `data` holds, of which no member stands twice but those that producers write twice."""
+    """The object that `data` holds, of which no member occurs twice but those that producers write twice."""
     try:
         return strict_json.read(data, what, unique=True)
     except ProtocolError:
@@ -160,13 +160,13 @@ def _refuse_doubles(pairs: Any, what: str, where: str) -> None:
         if where == "p" and name in _COLUMN_MEMBERS and type(value) is not tuple:
             continue  # nameless, beside a column that may have this name
         if name in seen and (what, name) != ("event key", "ohk"):
-            raise SchemaError(f"{show(name)} stands twice{at(where) if where else f' in the {what}'}")
+            raise SchemaError(f"{show(name)} occurs twice{at(where) if where else f' in the {what}'}")
         seen.add(name)
         _refuse_doubles(value, what, f"{where}.{name}" if where else name)
 
 
 def _take_nameless(data: bytes) -> tuple[dict[str, Any], tuple[tuple[int, Nameless], ...]]:
-    """The named columns of `p`, and the runs of members t, h, f, v that stand between them."""
+    """Separates the named columns of `p` from the groups of members t, h, f, v of nameless values."""
     pairs = dict(strict_json.read(data, "row", pairs=True))["p"]
     named: dict[str, Any] = {}
     runs: list[tuple[int, dict[str, Any]]] = []
@@ -218,10 +218,10 @@ def _members(members: dict[str, Any], where: str) -> tuple[Number, bool | None, 
 
 
 def write_key(key: EventKey, json: JsonDialect, *, classic: bool) -> str:
-    """The event key's text.
+    """Returns the text of an event key.
 
-    classic leaves empty texts, zeros and false out (`ptn` 0 stays); newarch always writes scm and tbl of rows and DDL,
-    never rid, and before `ccl` an `ohk` twice.
+    classic leaves out empty texts, zeros and false (but writes `ptn` 0); newarch always writes scm and tbl of rows and DDL,
+    never rid, and writes `ohk` twice before `ccl`.
     """
     members = [f'"ts":{key.ts}']
     named = key.kind != RESOLVED
@@ -241,5 +241,5 @@ def write_key(key: EventKey, json: JsonDialect, *, classic: bool) -> str:
 
 
 def write_ddl(query: str, code: int, json: JsonDialect) -> str:
-    """The text of a DDL value."""
+    """Returns the text of a DDL value."""
     return f'{{"q":{json.string(query)},"t":{code}}}'

@@ -1,12 +1,12 @@
-"""The bytes around the messages: one Kafka record holds one or more.
+"""Splits a Kafka record into messages, of which it has one or more, and joins messages to records.
 
     key    ┌ version = 1 ┬ length ┬ JSON ┬ length ┬ JSON ┬ …
     value  └─────────────┴ length ┴ JSON ┴ length ┴ JSON ┴ …      all lengths and the version: int64, big-endian
 
-Rule 1. The i-th key belongs to the i-th value; key and value end together, or the record is nothing.
-Rule 2. No messages at all (a key of 8 bytes, no value) is a record without events.
-Rule 3. A resolved message has a value of length 0. The published page shows a record without any value for it: a value
-        of 0 bytes stands for one empty value.
+Rule 1. The i-th key belongs to the i-th value; key and value must have the same number of messages.
+Rule 2. A record without messages (a key of 8 bytes, no value) has no events.
+Rule 3. A resolved message has a value of length 0. TiCDC's documentation shows it as a record without a value: a record value
+        of 0 bytes counts as one empty value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class EventFrame:
-    """One event's key and value, not yet read, and where they lie in the record's."""
+    """The unparsed key and value of one event, and their offsets in the record's key and value."""
 
     key: bytes
     value: bytes
@@ -31,10 +31,10 @@ class EventFrame:
 
 
 def split(key: bytes | None, value: bytes | None) -> list[EventFrame]:
-    """The messages of one record.
+    """Splits a record into its messages.
 
     Raises:
-        ProtocolError: the lengths do not cover key and value exactly; nothing of the record can be trusted.
+        ProtocolError: the lengths do not cover key and value exactly, so no message can be trusted.
     """
     if key is None:
         raise TruncatedError("record has no key")
@@ -48,7 +48,7 @@ def split(key: bytes | None, value: bytes | None) -> list[EventFrame]:
 
 
 def keys(key: bytes | None) -> list[bytes]:
-    """The event keys in a record's key, whatever its value is.
+    """Splits a record's key into event keys, without its value.
 
     Raises:
         ProtocolError: the lengths do not cover the key exactly.
@@ -90,16 +90,16 @@ def _in_message(error: ProtocolError, which: str, word: str = "in") -> ProtocolE
 
 
 def framed(data: bytes) -> bytes:
-    """The bytes behind their length."""
+    """Returns the bytes, preceded by their length."""
     return len(data).to_bytes(8, "big") + data
 
 
 def record(keys: Iterable[bytes], values: Iterable[bytes]) -> tuple[bytes, bytes]:
-    """The key and the value of the record that holds these messages, which are framed."""
+    """Returns key and value of a record with these messages, which are framed already."""
     return b"".join((VERSION.to_bytes(8, "big"), *keys)), b"".join(values)
 
 
 def join(messages: Iterable[tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-    """The key and the value of the record that holds these messages."""
+    """Returns key and value of a record with these messages."""
     pairs = list(messages)
     return record((framed(key) for key, _ in pairs), (framed(value) for _, value in pairs))

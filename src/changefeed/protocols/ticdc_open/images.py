@@ -1,4 +1,4 @@
-"""The two images of a row while they are read: what its columns hold, and what they could not hold.
+"""Reads the two images of a row: the values of its columns, and the texts that their types cannot hold.
 
 A value that its type cannot hold is NULL in its image and kept in `irregular`, under the column's name; names of the
 old row of an update carry `before.`.
@@ -22,9 +22,9 @@ class Images:
     Attributes:
         before: the old row, or None.
         after: the new row, or None.
-        irregular: what the types cannot hold, word for word.
-        replaced: by image and column, which U+FFFD the producer wrote for a byte that is not UTF-8.
-        digits: of the fractions of datetimes and timestamps, by column.
+        irregular: name -> text that the column's type cannot hold, verbatim.
+        replaced: image and column -> numbers of the U+FFFD that the producer wrote for bytes that are not UTF-8.
+        digits: column -> fraction digits of a datetime or timestamp.
     """
 
     __slots__ = ("after", "before", "digits", "irregular", "replaced")
@@ -37,7 +37,7 @@ class Images:
         self.digits: dict[str, int] = {}
 
     def read(self, columns: tuple[Compiled, ...], values: list[Any], where: str, prefix: str = "") -> Values:
-        """Ready values of one image, by name."""
+        """Reads one image; returns ready values by column name."""
         image: Values = {}
         for compiled, value in zip(columns, values, strict=True):
             name = compiled.column.name
@@ -52,7 +52,9 @@ class Images:
                 raise SchemaError(f"{error} - at `{where}.{name}.v`") from error
             if type(ready) is Moment:
                 if self.digits.setdefault(name, ready.digits) != ready.digits:
-                    raise SchemaError(f"{name} has {self.digits[name]} fraction digits in `u`, {ready.digits} in `p`")
+                    raise SchemaError(
+                        f"{name} has {self.digits[name]} fraction digits in `u`, but {ready.digits} in `p`"
+                    )
                 ready = ready.us
             elif type(ready) is Irregular:
                 self.irregular[prefix + name] = ready.data
@@ -61,7 +63,7 @@ class Images:
         return image
 
     def filled(self, sent: Values, names: tuple[str, ...]) -> Values:
-        """The before image: columns that were not sent have the value of the after image."""
+        """Completes the before image: columns that were not sent get the value of the after image."""
         after = self.after or {}
         for name in names:
             if name not in sent and name in self.irregular:
@@ -69,5 +71,5 @@ class Images:
         return {name: sent[name] if name in sent else after[name] for name in names}
 
     def digits_of(self, names: tuple[str, ...]) -> list[int | None]:
-        """The fraction digits of these columns, None where the row has none to show."""
+        """Returns the fraction digits of these columns; None if the row does not show them."""
         return [self.digits.get(name) for name in names]

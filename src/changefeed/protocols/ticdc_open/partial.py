@@ -1,12 +1,12 @@
-"""Old rows that leave columns out: the columns of `p`, completed by `u`.
+"""Completes old rows that leave out columns: takes the missing columns of `p` from `u`.
 
     u  a=1 b=9 c=null d=null      p  b=2, and nameless t=3 f=65 v=-5      c has t=3 f=65, d has t=15 f=64
     before  a=1 b=2 c=-5 d=null   sent  ["b", "c"]
 
 Rule 1. A column missing in `p` did not change: it has the value of `u`.
-Rule 2. A nameless old value belongs to the column that is NULL in `u`, missing in `p` and equal in t and f, if exactly
-        one is and no other nameless value has that t and f. Otherwise each of these columns has an unknown old value:
-        before does not have it.
+Rule 2. A nameless old value belongs to the column that is NULL in `u`, missing in `p` and equal in t and f, if there is only
+        one such column and no other nameless value has this t and f. Otherwise the old values of these columns are unknown:
+        the before image lacks them.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class Completed:
     """An old row, completed.
 
     Attributes:
-        old: the columns that were sent, those whose name could be found among them.
-        before: names of the before image's columns, in the order sent when `p` was complete.
-        sent: names in the order sent, an object for a value whose name could not be found; None if `p` was complete.
-        same: before has the columns of the new row, described alike.
+        old: the columns that were sent, including nameless values whose column was identified.
+        before: names of the before image's columns, in the order sent if `p` was complete.
+        sent: names in the order sent, with an object for each value without an identified column; None if `p` was complete.
+        same: whether the before image has the columns of the new row with the same descriptions.
     """
 
     old: Image
@@ -40,7 +40,7 @@ class Completed:
 
 
 def complete(new: Image, old: Image, nameless: tuple[tuple[int, Nameless], ...]) -> Completed:
-    """The old row of which `p` has `old` and `nameless`."""
+    """Completes the old row whose `p` has the columns `old` and the values `nameless`."""
     described, values = list(old.described), list(old.values)
     sent: list[Any] = [d[0] for d in described]
     unknown: set[str] = set()
@@ -86,7 +86,7 @@ def _as_sent(value: Nameless) -> dict[str, Any]:
 
 
 def _number(text: str, code: str = "") -> int | float:
-    """The number; of a FLOAT the float32, which is another than the double of the same text."""
+    """Parses a number; for FLOAT as float32, which differs from the double with the same text."""
     if code == _FLOAT:
         number = float32(text)
         assert number is not None, "the decoder has read it"

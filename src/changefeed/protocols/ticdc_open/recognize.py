@@ -10,7 +10,7 @@ _HEAD = 16  # version and first length of a key
 
 
 def recognize(record: Record) -> str | None:
-    """Why the record seems to be of this protocol, or None."""
+    """Returns why the record seems to be of this protocol; None if it does not."""
     key = record.key or b""
     if not key.startswith(_VERSION) or not key[_HEAD:].startswith(b'{"ts":'):
         return None
@@ -18,7 +18,7 @@ def recognize(record: Record) -> str | None:
 
 
 def likely(record: Record) -> dict[str, str]:
-    """Options that the bytes show: classic gives rows a `rid`, and a value is JSON unless it is compressed."""
+    """Returns the options that the bytes show: classic gives rows a `rid`, and a value is JSON unless it is compressed."""
     key, body = record.key or b"", (record.value or b"")[8:]
     options = {}
     if b'"tbl":' in key and b'"t":1}' in key:

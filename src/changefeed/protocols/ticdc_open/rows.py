@@ -1,4 +1,4 @@
-"""Row events to messages: key and value JSON of one row, in either profile.
+"""Converts a row to a message: JSON of its key and value, in the profile of either producer.
 
                       classic                              newarch
     key               ts scm tbl rid ptn t ohk ccl         ts scm tbl t ohk ccl ptn
@@ -36,7 +36,7 @@ from changefeed.wire.strict_json import marked
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One image of a row on its way out: `prefix` is what its names carry in the row's irregular values."""
+    """One image of a row to write; `prefix`: prefix of its columns in the row's irregular values."""
 
     columns: tuple[ColumnWriter, ...]
     values: dict[str, Any]
@@ -44,7 +44,7 @@ class Side:
 
 
 class RowWriter:
-    """Writes rows; remembers how each shape is written."""
+    """Writes rows; caches the compiled writers of each shape."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -57,15 +57,15 @@ class RowWriter:
         return shape_writer(shape, self._style)
 
     def message(self, row: Row, *, handle_only: bool = False, ccl: str | None = None) -> tuple[bytes, bytes]:
-        """The event key and the event value, compressed, of one row.
+        """Returns the event key and the compressed event value of one row.
 
         Args:
             row: the row.
-            handle_only: write the columns of the handle key alone.
-            ccl: place of the claim-check file that has the rest.
+            handle_only: whether to write only the columns of the handle key.
+            ccl: location of the claim-check file with the complete row; None if there is none.
 
         Raises:
-            UnsupportedError: the protocol has no words for the row.
+            UnsupportedError: the protocol cannot represent the row.
         """
         if self.classic and "replaced" in row.origin:
             row = _marked(row)
@@ -106,7 +106,7 @@ class RowWriter:
         return ",".join(_column(c, row, side) for c in columns)
 
     def _old(self, row: Row, new: Side, writers: ShapeWriter, handle_only: bool) -> str | None:
-        """The inside of `p`, or None to leave it out."""
+        """Returns the content of `p`; None to leave it out."""
         if not self.options.output_old_value or (row.before is None and "p" not in row.origin):
             return None
         old = Side(writers.before, row.before or {}, "before.")
@@ -173,7 +173,7 @@ def _has_value(column: ColumnWriter, row: Row, side: Side) -> bool:
 
 
 def _marked(row: Row) -> Row:
-    """The row with bytes that are not UTF-8 where the producer had some."""
+    """Returns the row with invalid bytes at the places where the producer had bytes that are not UTF-8."""
     replaced = row.origin["replaced"]
     before = _marked_image(row.before, {**replaced.get("p", {}), **replaced.get("d", {})})
     return replace(row, before=before, after=_marked_image(row.after, replaced.get("u", {})))

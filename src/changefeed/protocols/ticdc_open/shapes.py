@@ -1,4 +1,4 @@
-"""Described columns to table shapes: compiled once, then looked up.
+"""Converts column descriptions to table shapes, which are compiled once and then looked up.
 
 Rows that describe the same columns in the same way are one family; its shapes differ by fraction digits: `ticdc.digits`.
 
@@ -29,7 +29,7 @@ _MAX_FLAGS = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A described column, understood."""
+    """A column description whose type has been determined."""
 
     column: Column
     read: Read
@@ -77,11 +77,11 @@ class Family:
 
     @property
     def is_bare(self) -> bool:
-        """Whether it has made no shape."""
+        """Whether the family has no shape yet."""
         return not self.shapes
 
     def shape(self, digits: Sequence[int | None], *, keep: bool = True) -> TableShape:
-        """The shape of a row; `digits` are those of its temporal columns in order, None for NULL; see `ShapeFamily`."""
+        """Returns the shape of a row; `digits`: those of its temporal columns in order, None for NULL; see `ShapeFamily`."""
         return self.shapes.shape(digits, keep=keep)
 
     def _make(self, digits: tuple[int, ...]) -> TableShape:
@@ -91,7 +91,7 @@ class Family:
 
 
 def wire_text(columns: Sequence[Described], before: Sequence[Described] | None = None) -> str:
-    """The wire text of a shape whose columns are described like this."""
+    """Returns the wire text of a shape with these column descriptions."""
     text: dict[str, Any] = {"columns": [_members(c) for c in columns]}
     if before is not None:
         text["before"] = [_members(c) for c in before]

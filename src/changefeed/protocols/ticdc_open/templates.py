@@ -1,11 +1,11 @@
-r"""Templates by which the kernel writes a shape's rows, made from the writers in `rows`.
+r"""Builds the templates by which the kernel writes rows of a shape, from the writers in `rows`.
 
     {"u":{"id":{"t":8,"h":true,"f":11,"v": ┬ id ┬ },"qty":{"t":3,"f":65,"v": ┬ qty ┬ }},"p":{…}}
     └ opening and members ────────────────┘      └ closing, opening, members ──┘
 
-Rule 1. Only whole images: what `p` with the changed columns alone has depends on the row.
-Rule 2. From the origin, the kernel receives only `rid` and `ptn`, verbatim as in the event key. One that has more of
-        what a message has is left to the encoder.
+Rule 1. Templates are for complete images: the columns of a `p` with changed columns only depend on the row.
+Rule 2. From the origin, the kernel receives only `rid` and `ptn`, verbatim as in the event key. Rows whose origin has other
+        members of a message are left to the encoder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NAMES = "rid|ptn|ohk|p|ccl|replaced"
 
 
 class Templates:
-    """The templates of one encoder's shapes."""
+    """Builds and caches the templates of one encoder."""
 
     def __init__(self, options: Options, rows: RowWriter) -> None:
         self._options = options
@@ -42,10 +42,10 @@ class Templates:
         self._ahead = ahead(zone(options.time_zone))
 
     def text(self, shape: TableShape) -> str | None:
-        """The template of a shape; None when only the encoder can write its rows.
+        """Returns the template of a shape; None if only the encoder can write its rows.
 
         Raises:
-            UnsupportedError: the protocol has no words for the shape.
+            UnsupportedError: the protocol cannot represent the shape.
         """
         options = self._options
         if options.large_message_handle_compression != "none" or options.legacy_v4:
@@ -87,7 +87,7 @@ class Templates:
         yield from (*members, "}")
 
     def _values(self, shape: TableShape, writers: ShapeWriter) -> Iterator[tuple[tuple[bool, bool], list[Part]]]:
-        """The images that a row has, and what its value is then."""
+        """Yields the kinds of rows: which images a row has, and the parts of its value."""
         options, places = self._options, templates.places(shape)
         if writers.after:
             new = ['{"u":{', *_image(writers.after, "after", places), "}"]
@@ -102,11 +102,11 @@ class Templates:
             yield (True, False), ['{"d":{', *_image(deleted, "before", places), "}}"]
 
     def heads(self, table: TableBatch) -> dict[str, pa.Array]:
-        """The columns that the templates name."""
+        """Returns the columns that the templates use."""
         return {"ts": commit_ts.column(table.rows), "members": self._members(table.rows.column("origin"))}
 
     def _members(self, origin: pa.Array) -> pa.Array:
-        """`,"rid":7,"ptn":0`, or nothing; NULL where an origin has more of a message."""
+        """Returns `,"rid":7,"ptn":0` or "" for each origin; NULL if the origin has other members of a message."""
         if origin.null_count == len(origin):
             return pa.repeat("", len(origin))
         pattern = r"^\{(.*)\}$" if self._rows.classic else r'^\{(?:"rid":-?\d+,?)?(.*)\}$'
@@ -124,7 +124,7 @@ def _image(columns: Sequence[ColumnWriter], side: str, places: dict[str, dict[st
 
 
 def _form(t: ColumnType, code: int, json: str, ahead: int | None) -> Form | None:
-    """The form of a type's values, as `values.writer` writes them; None for one without a form."""
+    """Returns the template form for a type's values, equal to `values.writer`; None if there is no such form."""
     name = t.name
     if name in INTEGERS or name in ("year", "bit"):
         return INTEGER

@@ -1,4 +1,4 @@
-r"""Column values: JSON `v` ⇄ ready values (see `model.values`), one case a type, both directions.
+r"""Converts column values between JSON `v` and ready values (see `model.values`), type by type.
 
     type                      t                 v
     tinyint … bigint, year    1 2 3 8 9, 13     number
@@ -15,8 +15,8 @@ r"""Column values: JSON `v` ⇄ ready values (see `model.values`), one case a ty
     char, varchar             15 253 254        string
     binary, varbinary         15 253 254 + f&1  what `strconv.Quote` prints, see `ticdc.go_quote`
 
-Rule 1. A value of another form than its type's is an error, never converted.
-Rule 2. One of the form that the type cannot hold is `ticdc.texts.Irregular`.
+Rule 1. A value that does not have the form of its type is an error; it is never converted.
+Rule 2. A value of the right form that its type cannot hold is `ticdc.texts.Irregular`.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ Write = Callable[[Any], str]
 
 @lru_cache(maxsize=4096)
 def reader(t: ColumnType, code: int, zone: tzinfo, legacy: bool) -> Read:
-    """The function JSON value -> ready value, `Moment` for datetime and timestamp, or `Irregular`; not for null.
+    """Returns a function that converts JSON values, except null, to ready values.
+
+    That function returns `Moment` for datetime and timestamp, and `Irregular` for a value that the type cannot hold.
 
     Args:
         t: the column's type.
-        code: the number that named it.
-        zone: of TIMESTAMP text.
-        legacy: char and binary columns are base64 too, as before v4.0.5.
+        code: the type's number in the record.
+        zone: time zone of the text of a TIMESTAMP.
+        legacy: whether char and binary columns are base64 too, as before v4.0.5.
     """
     name = t.name
     if name in INTEGERS or name in ("year", "bit"):
@@ -83,7 +85,7 @@ def reader(t: ColumnType, code: int, zone: tzinfo, legacy: bool) -> Read:
 def _integer(t: ColumnType, check: Read) -> Read:
     def read(value: Any) -> Any:
         if type(value) is not Number or len(value) > 20 or not _is_integer(value):
-            raise SchemaError(f"{show(value)} is not a {t}")
+            raise SchemaError(f"{show(value)} is not {t.with_article}")
         return check(int(value))
 
     return read
@@ -96,7 +98,7 @@ def _is_integer(text: str) -> bool:
 def _at_most(t: ColumnType, limit: int) -> Read:
     def check(number: int) -> int:
         if not 0 <= number <= limit:
-            raise SchemaError(f"{number} is not a {t}")
+            raise SchemaError(f"{number} is not {t.with_article}")
         return number
 
     return check
@@ -119,7 +121,7 @@ def _read_double(value: Any) -> float:
 def _text(t: ColumnType, then: Read) -> Read:
     def read(value: Any) -> Any:
         if type(value) is not str:
-            raise SchemaError(f"{show(value)} is not a {t}")
+            raise SchemaError(f"{show(value)} is not {t.with_article}")
         return then(value)
 
     return read
@@ -138,10 +140,10 @@ def _read_quoted(text: str) -> bytes:
 
 @lru_cache(maxsize=4096)
 def writer(t: ColumnType, code: int, zone: tzinfo, json: JsonDialect, legacy: bool) -> Write:
-    """The function ready value -> JSON text; not for NULL.
+    """Returns a function that converts ready values to JSON text; not for NULL.
 
     Raises:
-        UnsupportedError: the protocol has no words for the type.
+        UnsupportedError: the protocol cannot represent the type.
     """
     name = t.name
     if name in INTEGERS or name in ("year", "bit"):
@@ -173,10 +175,10 @@ def writer(t: ColumnType, code: int, zone: tzinfo, json: JsonDialect, legacy: bo
 
 
 def write_irregular(data: bytes, t: ColumnType, code: int, json: JsonDialect, legacy: bool) -> str:
-    """JSON text of what the column's type could not hold.
+    """Returns the JSON text of a value that the column's type cannot hold.
 
     Raises:
-        UnsupportedError: the column is a number, and the text is none.
+        UnsupportedError: the column is a number, but the text is not.
     """
     if t.name in TEXTS and (code not in TEXT_CODES or legacy):
         return json.string(base64_text.write(data))

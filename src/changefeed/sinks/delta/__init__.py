@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_sink(definition: Any, session: SparkSession | None) -> DeltaSink:
-    """The sink that a `type: delta` section describes."""
+    """Opens the sink that a `type: delta` section describes."""
     from changefeed.errors import MissingExtraError
     from changefeed.sinks.delta.native.compaction import Rules
     from changefeed.sinks.delta.native.vectors import is_installed
@@ -37,7 +37,7 @@ def open_sink(definition: Any, session: SparkSession | None) -> DeltaSink:
 
 
 def open_letters(path: str, session: SparkSession | None) -> DeltaLetters:
-    """The dead letters of a pipeline with such a sink, kept at `path`."""
+    """Opens the table of dead letters at `path`, of a pipeline with such a sink."""
     from changefeed.sinks.delta.letters import DeltaLetters
 
     return DeltaLetters(path, session)

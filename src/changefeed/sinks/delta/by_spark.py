@@ -1,4 +1,4 @@
-"""Small Delta tables by Spark, where `read.py` has no way to the sink without it."""
+"""Reads small Delta tables through Spark, if the sink cannot be reached without it; otherwise `read.py` does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delta's errors as ours."""
+"""Translates Delta's errors to errors of changefeed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RETRIED = ("ConcurrentAppendException", "ConcurrentDeleteReadException", "Concu
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Raises Delta's errors as ours; conflicts arrive as bare Java errors.
+    """Translates Delta's errors inside the block; conflicts arrive as plain Java errors.
 
     Raises:
         FencedError: another run of the pipeline committed at the same time.

@@ -1,4 +1,4 @@
-"""Dead letters in a Delta table: the contract of `sinks.letters`."""
+"""Dead letters in a Delta table: implements the contract of `sinks.letters`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class DeltaLetters:
     """A Delta table of dead letters.
 
     Attributes:
-        path: of the table.
-        session: None for what needs no Spark.
+        path: location of the table.
+        session: the Spark session; None to use only methods that need no Spark.
     """
 
     path: str

@@ -1,9 +1,9 @@
-"""A Delta table's log: its newest version, the last write of a pipeline, and the commits since a version.
+"""Reads a Delta table's log through Spark: the newest version, the last write of a pipeline, the commits since a version.
 
 Every write of a pipeline carries Delta's own transaction identifier: `txnAppId` is the pipeline's owner text, and
 `txnVersion` the write id in one number. Delta keeps the last one per application with the table, skips a write that
-repeats it or comes after a higher one, and lets one of two at once fail. So the table itself has what was applied to it,
-whatever else is lost.
+repeats it or follows a higher one, and lets one of two simultaneous writes fail. So the table itself shows what was applied
+to it, whatever else is lost.
 
     63          40 39           12 11        0
     ┌─────────────┬───────────────┬───────────┐
@@ -34,10 +34,10 @@ _WAY_OUT = "Restore it from a backup, or rebuild it from the source: changefeed 
 
 
 def pack(write_id: WriteId) -> int:
-    """The write id as Delta's transaction version, which grows with it.
+    """Packs a write id into Delta's transaction version, which keeps the order of write ids.
 
     Raises:
-        SinkError: a part is too large; 2^23 epochs, 2^28 steps an epoch, 2^12 writes a table and step are possible.
+        SinkError: a part is too large. Possible are 2^23 epochs, 2^28 steps per epoch, 2^12 writes per table and step.
     """
     if not (write_id.epoch < 2**23 and write_id.step < 2**28 and write_id.number < 2**12):
         raise SinkError(f"{write_id}: too large for Delta's transaction version")
@@ -45,7 +45,7 @@ def pack(write_id: WriteId) -> int:
 
 
 def unpack(version: int) -> WriteId:
-    """The write id that `pack` made the transaction version of."""
+    """Unpacks the write id from a transaction version."""
     return WriteId(version >> 40, version >> 12 & (2**28 - 1), version & (2**12 - 1))
 
 
@@ -54,11 +54,11 @@ class Snapshot:
     """A table's newest state.
 
     Attributes:
-        version: of the newest commit.
-        size: bytes of its data files.
-        write_id: of the application's last write, if there is one.
-        columns: their names, in order.
-        properties: of the table, as `SHOW TBLPROPERTIES` has them.
+        version: version of the newest commit.
+        size: total size of its data files, in bytes.
+        write_id: write id of the application's last write; None if there is none.
+        columns: names of the columns, in order.
+        properties: the table's properties, as `SHOW TBLPROPERTIES` shows them.
         schema: the columns as Spark's JSON.
         applications: every application that has written with a transaction identifier.
     """
@@ -79,8 +79,8 @@ class LogCommit:
     Attributes:
         operation: Delta's name for it, as `DESCRIBE HISTORY` shows it.
         transactions: application -> its transaction version.
-        note: `userMetadata`.
-        changes_table: rows, columns or table features may differ after it. Compaction replaces files and changes no row.
+        note: the commit's `userMetadata`.
+        changes_table: whether rows, columns or table features may differ after it. Compaction changes no row.
     """
 
     version: int
@@ -91,16 +91,16 @@ class LogCommit:
 
 
 def delta_log(spark: SparkSession, path: str) -> Any:
-    """Delta's own object for the log at `path`."""
+    """Returns Delta's object for the log at `path`."""
     make_active(spark)  # Delta asks for it when it reads data files' names with a job
     return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
 
 
 def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str = _WAY_OUT) -> Snapshot | None:
-    """The newest state of the Delta table at `path`, or None when there is no table; an error ends with the way out.
+    """Returns the newest state of the Delta table at `path`; None if there is no table. Errors end with `way_out`.
 
     Raises:
-        SinkError: its log cannot be read.
+        SinkError: the table's log cannot be read.
     """
     jvm: Any = spark._jvm  # the log is read by Delta's own reader, through the session's gateway
     with readable(path, way_out):
@@ -123,10 +123,10 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
 
 
 def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[LogCommit]:
-    """The commits with after < version <= upto, oldest first.
+    """Returns the commits with after < version <= upto, oldest first.
 
     Raises:
-        SinkError: the file of one is missing or damaged.
+        SinkError: the file of a commit is missing or damaged.
     """
     for version in range(after + 1, upto + 1):
         name = f"{path}/_delta_log/{version:020d}.json"
@@ -163,14 +163,14 @@ def _commit(version: int, actions: list[dict[str, Any]]) -> LogCommit:
 
 
 def is_newest(spark: SparkSession, path: str, version: int) -> bool:
-    """Whether the commit `version` is there and none after it: two looks at the file system, no reading."""
+    """Whether commit `version` exists and none after it: checks two file names and reads no file."""
     log, files = file_system(spark, f"{path}/_delta_log")
     there = [files.exists(log.suffix(f"/{v:020d}.json")) for v in (version, version + 1)]
     return there == [True, False]
 
 
 def missing_files(spark: SparkSession, path: str, version: int) -> list[str]:
-    """Data files of a version that are missing, or whose size differs from the log.
+    """Returns the data files of a version that are missing, or whose size differs from the log.
 
     Raises:
         SinkError: the log or the folder cannot be read.
@@ -183,7 +183,7 @@ def missing_files(spark: SparkSession, path: str, version: int) -> list[str]:
 
 
 def _files(spark: SparkSession, path: str, version: int) -> dict[str, int]:
-    """Data file -> bytes. The checksum file of a small table lists them; of others it takes a Spark job."""
+    """Returns data file -> size in bytes. For small tables the checksum file lists them, for others it takes a Spark job."""
     text = read_text(spark, f"{path}/_delta_log/{version:020d}.crc")
     try:
         listed = json.loads(text).get("allFiles") if text else None
@@ -199,7 +199,7 @@ def _files(spark: SparkSession, path: str, version: int) -> dict[str, int]:
 
 @contextmanager
 def readable(path: str, way_out: str = _WAY_OUT) -> Iterator[None]:
-    """A log that Delta cannot read, as an error that names the table."""
+    """Translates errors about a log that Delta cannot read to one that names the table."""
     from py4j.protocol import Py4JJavaError
 
     try:

@@ -1,4 +1,4 @@
-"""Small Delta tables without Spark, for commands that should answer at once: the dead letters, what expired."""
+"""Reads and writes small Delta tables without Spark, such as dead letters, for commands that should answer quickly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def wrote(path: str, application: str) -> bool | None:
-    """Whether the application's transactions are in the Delta table at `path`; None when there is no table.
+    """Whether the application has written to the Delta table at `path`; None if there is no table.
 
     Raises:
         MissingExtraError: the reader is not installed.
@@ -29,7 +29,7 @@ def wrote(path: str, application: str) -> bool | None:
 
 
 def properties(path: str) -> dict[str, str] | None:
-    """The properties of the Delta table at `path`; None when there is no table.
+    """Returns the properties of the Delta table at `path`; None if there is no table.
 
     Raises:
         MissingExtraError: the reader is not installed.
@@ -41,7 +41,7 @@ def properties(path: str) -> dict[str, str] | None:
 
 
 def query(path: str, sql: str) -> list[dict[str, Any]]:
-    """The rows of a SQL query over the Delta table at `path`, which it calls `t`; none when there is no table.
+    """Runs a SQL query over the Delta table at `path`, which the query calls `t`; no rows if there is no table.
 
     Raises:
         MissingExtraError: the reader is not installed.
@@ -61,7 +61,7 @@ def query(path: str, sql: str) -> list[dict[str, Any]]:
 
 
 def append(path: str, rows: list[dict[str, Any]]) -> None:
-    """Adds rows to the Delta table at `path`, which begins with them.
+    """Appends rows to the Delta table at `path`; creates the table if it does not exist.
 
     Raises:
         MissingExtraError: the writer is not installed.
@@ -105,6 +105,6 @@ def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
 
 
 def _in_a_line(error: Exception) -> str:
-    """The chain of reasons that delta-rs draws over several lines, with colours and its own stack, as a sentence."""
+    """Formats an error of delta-rs, which has several lines, colours and a stack trace, in one line."""
     reasons = _OWN.split(_COLOUR.sub("", str(error)))[0].split("↳")
     return f"{'; '.join(' '.join(reason.split()).rstrip('.') for reason in reasons):.300}"

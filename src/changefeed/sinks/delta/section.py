@@ -1,4 +1,4 @@
-"""`sink: {type: delta}`."""
+"""The section `sink` with `type: delta`."""
 
 from __future__ import annotations
 

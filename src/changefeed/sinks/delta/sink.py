@@ -1,7 +1,7 @@
-"""Delta tables as a sink: the contract of `sinks.base`.
+"""Delta tables as a sink: implements the contract of `sinks.base`.
 
-Writes of rows are made natively where `native/step.py` has no reason against it: many tables in one Spark job, and a commit
-each without Spark. Every other write is one commit of Delta's own writer.
+Writes of rows are native unless `native/step.py` has a reason against it: many tables in one Spark job, and each commit
+without Spark. Every other write is one commit of Delta's own writer.
 
 Plain tables: no column mapping, no type widening, so that every Delta reader can read them. What these features would do in
 the metadata (drop, rename or retype a column) is a rewrite of the table. Tables with a key have deletion vectors where
@@ -69,14 +69,14 @@ class DeltaSink:
     """Delta tables below a folder or URL.
 
     Attributes:
-        root: where the tables lie, without a slash at the end.
-        metadata_columns: those that every table gets.
-        session: None for what needs no Spark.
-        owner: the pipeline's owner text, Delta's application id; empty while it is not known.
-        native: writes that can be native are; else all are Spark's.
-        merges_on_read: tables with a key get deletion vectors.
-        compaction: when files of such tables are written again; None for never.
-        limits: of the files that are written natively.
+        root: folder or URL of the tables, without a slash at the end.
+        metadata_columns: the metadata columns that every table gets.
+        session: the Spark session; None to use only methods that need no Spark.
+        owner: the pipeline's owner text, which is Delta's application id; empty if unknown.
+        native: whether to use native writes where possible; otherwise Spark makes all writes.
+        merges_on_read: whether tables with a key get deletion vectors.
+        compaction: when to compact such tables; None for never.
+        limits: sizes for the files that are written natively.
     """
 
     root: str
@@ -108,7 +108,7 @@ class DeltaSink:
 
     @property
     def spark(self) -> SparkSession:
-        """The session; the sink was opened with one."""
+        """The Spark session, for methods that need one."""
         assert self.session is not None, "the sink was opened without a session"
         return self.session
 
@@ -264,7 +264,7 @@ class DeltaSink:
 
     @contextmanager
     def _session(self) -> Iterator[SparkSession]:
-        """A session for one write: the transaction identifier of a MERGE is a setting of the session."""
+        """Returns a session for one write: the transaction identifier of a MERGE is a setting of its session."""
         try:
             spark = self._idle.pop(0)
         except IndexError:
@@ -275,7 +275,7 @@ class DeltaSink:
             self._idle.insert(0 if spark is self.session else len(self._idle), spark)
 
     def _is_large(self, write: Write, changes: Changes | None) -> bool:
-        """Whether many rows go into the table, or may have to be read."""
+        """Whether many rows are written to the table, or may have to be read."""
         if changes is not None and changes.rows >= _MANY_ROWS:
             return True
         at = self.location(write.source if isinstance(write, Copy) else write.path)
@@ -293,7 +293,7 @@ class DeltaSink:
         return changes.where("NOT _deleted").selectExpr(*columns)
 
     def _check_landed(self, path: str, write_id: WriteId) -> None:
-        """Delta skips a write in silence when a newer one is there: ask the table who wrote last."""
+        """Checks that the commit is in the table: Delta silently skips a write if the table has a newer one."""
         snapshot, at = self.snapshot(path), self.location(path)
         if snapshot is None or snapshot.write_id is None or snapshot.write_id < write_id:
             raise SinkError(f"{at}: a commit was confirmed but is not in the table's log")
@@ -309,7 +309,7 @@ class _Commit:
     """One commit to the Delta table at `path`, in a session of its own.
 
     Attributes:
-        properties: that the table gets if it is made.
+        properties: the table properties that a new table gets.
     """
 
     spark: SparkSession
@@ -320,9 +320,10 @@ class _Commit:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def replace(self, rows: DataFrame) -> None:
-        """The rows in place of the table's, their columns in place of its columns.
+        """Replaces the table's columns and rows.
 
-        An overwrite adds no table feature to an existing table, so the first column without a time zone takes a transaction.
+        An overwrite cannot add a table feature to an existing table, so the first column of type timestamp_ntz needs a
+        transaction of its own kind.
         """
         if self._needs_ntz(rows):
             self._transaction(lambda transaction: self._replaced(transaction, rows))
@@ -331,7 +332,7 @@ class _Commit:
         writer.options(**self._options(), **self.properties).save(self.path)
 
     def append(self, rows: DataFrame) -> None:
-        """The rows beside the table's."""
+        """Appends rows."""
         rows.write.format("delta").mode("append").options(**self._options()).save(self.path)
 
     def merge(self, changes: DataFrame, table: Table, extra: dict[str, str], *, partial: bool) -> None:
@@ -346,9 +347,9 @@ class _Commit:
             self.spark.catalog.dropTempView(view)
 
     def add_columns(self, fields: Sequence[Mapping[str, Any]]) -> None:
-        """Adds those of the fields that the table lacks: one commit of metadata through Delta's own transaction.
+        """Adds the fields that the table lacks, in one commit of metadata through Delta's own transaction.
 
-        An ALTER TABLE carries no transaction identifier, so a late one of a fenced run could bring back a column that was
+        An ALTER TABLE has no transaction identifier, so a late one of a fenced run could add a column again that was
         dropped since.
         """
 
@@ -361,11 +362,11 @@ class _Commit:
         self._transaction(change)
 
     def touch(self) -> None:
-        """The transaction identifier alone."""
+        """Commits only the transaction identifier."""
         self._transaction(lambda transaction: [])
 
     def _needs_ntz(self, rows: DataFrame) -> bool:
-        """Whether the rows have a timestamp without a time zone, and the table is there without the feature for these."""
+        """Whether the rows have a timestamp_ntz column, and the table exists without the table feature for it."""
         from pyspark.sql.types import TimestampNTZType
 
         if not any(isinstance(field.dataType, TimestampNTZType) for field in rows.schema.fields):
@@ -375,7 +376,7 @@ class _Commit:
         return int(snapshot.version()) >= 0 and NTZ not in str(snapshot.protocol().json())
 
     def _replaced(self, transaction: Any, rows: DataFrame) -> list[Any]:
-        """Columns and files of the rows in place of all that the table has; returns the actions."""
+        """Writes the rows to files; returns the actions that replace the table's columns and files by them."""
         frame: Any = rows._jdf
         metadata = json.loads(transaction.metadata().json())
         metadata["metaData"]["schemaString"] = frame.schema().asNullable().json()
@@ -385,10 +386,10 @@ class _Commit:
         return [file.remove() for file in old] + _listed(self.spark, transaction.writeFiles(frame))
 
     def _transaction(self, change: Callable[[Any], list[Any]]) -> None:
-        """One commit through Delta's own transaction; none if the table has this write id or a higher one.
+        """Makes one commit through Delta's own transaction; none if the table has this write id or a higher one.
 
         Args:
-            change: changes the transaction, and returns actions for its commit.
+            change: modifies the transaction, and returns actions for its commit.
         """
         with self._settings():
             transaction = log.delta_log(self.spark, self.path).startTransaction()
@@ -401,7 +402,7 @@ class _Commit:
             self._commit(transaction, [self._action({"txn": txn}), *actions])
 
     def _action(self, action: Mapping[str, Any]) -> Any:
-        """An action of Delta's log, from the JSON of the Delta protocol."""
+        """Creates an action of Delta's log from JSON of the Delta protocol."""
         actions = self.spark._jvm.org.apache.spark.sql.delta.actions  # type: ignore[union-attr]
         return getattr(getattr(actions, "Action$"), "MODULE$").fromJson(json.dumps(action))
 
@@ -433,7 +434,7 @@ class _Commit:
 
 
 def _add_fields(metadata: dict[str, Any], wanted: Iterable[Mapping[str, Any]]) -> None:
-    """Puts those of the fields `wanted` that the metadata of a Delta table lacks at their places."""
+    """Adds the fields `wanted` that the metadata of a Delta table lacks, at their places."""
     schema, wanted = json.loads(metadata["schemaString"]), list(wanted)
     metadata["schemaString"] = json.dumps(schema | {"fields": with_missing(schema["fields"], wanted)})
     have = {field["name"] for field in schema["fields"]}
@@ -442,6 +443,6 @@ def _add_fields(metadata: dict[str, Any], wanted: Iterable[Mapping[str, Any]]) -
 
 
 def _listed(spark: SparkSession, files: Any) -> list[Any]:
-    """The elements of a sequence of Scala."""
+    """Converts a Scala sequence of files to a Python list."""
     jvm: Any = spark._jvm
     return list(jvm.scala.jdk.javaapi.CollectionConverters.asJava(files))

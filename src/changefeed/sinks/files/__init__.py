@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_events(definition: Any, encoder: Callable[[], Encoder]) -> FileEvents:
-    """The sink that a `type: files` section describes."""
+    """Opens the event sink that a `type: files` section describes."""
     from changefeed.sinks.files.events import FileEvents
 
     return FileEvents(definition.path.rstrip("/"), encoder)

@@ -2,12 +2,12 @@
 
     00000000000000000001.parquet     records with the columns of Spark's Kafka source; in the footer, as JSON under the name
     00000000000000000002.parquet     `changefeed.append`: the marks of all owners, and where each partition ends
-    .unfinished/…                    files that have no name yet
+    .unfinished/…                    temporary files
 
-Rule 1. File n + 1 is made, under its name at once, by a writer that has read the footer of file n. Where n + 1 is there
-already, another writer was faster: the append was not made. So an older run that wakes up finds its number taken.
-Rule 2. Files are never changed. A program that deletes old ones must leave the newest, and those that are younger than any
-pause of a run: a number that is free again would let an older run write.
+Rule 1. File n + 1 is created atomically by a writer that has read the footer of file n. If n + 1 exists already, another
+writer was faster, and the append was not made. So an older run that wakes up finds its number taken.
+Rule 2. Files are never changed. A program that deletes old files must keep the newest one, and those that are younger than any
+pause of a run: if a number became free again, an older run could write.
 Rule 3. The folder is one record log, in the order of names, for `changefeed decode FOLDER`; `FOLDER/*.parquet` is a source
 of type `files`.
 """
@@ -49,12 +49,12 @@ _PASSING = (
 
 
 class _Footer(msgspec.Struct, frozen=True):
-    """The state of the folder after a file.
+    """The footer of a file: the state of the folder after it.
 
     Attributes:
-        owner: who made the file.
+        owner: owner text of the pipeline that wrote the file.
         marks: owner -> the mark of its last append.
-        ends: where each partition ends.
+        ends: the next offset of each partition.
     """
 
     format: int
@@ -71,8 +71,8 @@ class FileEvents:
     """The event sink of one pipeline in a folder of this machine.
 
     Attributes:
-        path: the folder; made with the first append.
-        encoder: makes an encoder of the protocol.
+        path: the folder; created by the first append.
+        encoder: creates an encoder of the protocol.
     """
 
     path: str
@@ -119,7 +119,7 @@ class FileEvents:
         self._writing.forget()
 
     def _newest(self) -> tuple[int, _Footer]:
-        """The number of the newest file and its footer; 0 before the first."""
+        """Returns the number of the newest file, and its footer; 0 if there is no file."""
         with _named(self.path):
             try:
                 names = [name for name in os.listdir(self.path) if name.endswith(_SUFFIX) and name[0] not in "._"]
@@ -135,7 +135,7 @@ class FileEvents:
         return int(stem), _footer_of(file)
 
     def _put(self, number: int, records: pa.RecordBatch, footer: _Footer) -> bool:
-        """Makes a file. False: there is one of this number."""
+        """Creates a file; returns False if a file with this number exists."""
         path = f"{self.path}/{number:020}{_SUFFIX}"
         unfinished = f"{self.path}/{_UNFINISHED}/{uuid.uuid4().hex}"
         with _named(path):
@@ -167,7 +167,7 @@ def _footer_of(file: str) -> _Footer:
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """An error of the system as one that names the file."""
+    """Translates an OSError to a SinkError that names the file."""
     try:
         yield
     except OSError as error:

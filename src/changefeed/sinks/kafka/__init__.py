@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def open_events(definition: Any, encoder: Callable[[], Encoder]) -> KafkaEvents:
-    """The sink that a `type: kafka` section describes."""
+    """Opens the event sink that a `type: kafka` section describes."""
     from changefeed.sinks.kafka.events import KafkaEvents
 
     return KafkaEvents(definition.servers, definition.topic, encoder, definition.properties)

@@ -4,19 +4,18 @@
                                                                                     │
                   offset of partition 0 of `topic`, in the owner's consumer group: its metadata is the mark, as JSON
 
-Rule 1. The transactional id is made from the owner. A sink that appends for the first time, or after an append that raised,
-makes a new producer: Kafka then ends the owner's last transaction, one way or the other, and refuses whatever older producer
-of this id comes later.
-Rule 2. Only behind that is the last write id read, by a consumer that waits for open transactions. So nothing can come
-between it and this producer's commit, or the commit fails. After that the sink remembers the last write id.
-Rule 3. A producer may be refused because of an older run that woke up, and not only because of a newer one. The write id
-in Kafka decides: with a higher epoch there it is a `FencedError`, else another try may work.
-Rule 4. Readers with `isolation.level=read_committed` see an append once, and whole. Others also see what was never committed.
-Rule 5. Topics are not created here, and have as many partitions as the encoder's options require, at least.
+Rule 1. The transactional id is derived from the owner. At its first append, and after an append that raised, a sink creates
+a new producer: Kafka then commits or aborts the owner's last transaction, and refuses older producers with this id.
+Rule 2. Only then is the last write id read, by a consumer that waits for open transactions. So if anything comes between it
+and this producer's commit, the commit fails. Afterwards the sink remembers the last write id.
+Rule 3. A producer may be refused because an older run woke up, not only because of a newer run. The write id in Kafka
+decides: if it has a higher epoch, the error is a `FencedError`; otherwise another try may succeed.
+Rule 4. Readers with `isolation.level=read_committed` see an append once and completely. Others also see uncommitted records.
+Rule 5. Topics are not created; they must have at least as many partitions as the encoder's options require.
 
-Kafka forgets offsets of a consumer group without members after `offsets.retention.minutes`, by default seven days after they
-were written. A pipeline that was killed inside of an append and stays down for longer may append once more. If there were
-earlier appends and there is no write id, do not start it again.
+Kafka deletes the offsets of a consumer group without members after `offsets.retention.minutes`, by default seven days. A
+pipeline that was killed during an append and is not started for longer may repeat that append. If there were earlier appends
+but no write id is found, do not start the pipeline again.
 """
 
 from __future__ import annotations
@@ -69,9 +68,9 @@ class KafkaEvents:
     Attributes:
         servers: `host:port,…`.
         topic: topic that stores the write id; the encoder chooses the records' topics, usually this one.
-        encoder: makes an encoder of the protocol.
-        properties: librdkafka's own, for security and sizes.
-        timeout: seconds for the brokers to answer.
+        encoder: creates an encoder of the protocol.
+        properties: configuration of librdkafka, for security and sizes.
+        timeout: seconds to wait for an answer of the brokers.
     """
 
     servers: str
@@ -102,7 +101,7 @@ class KafkaEvents:
         return replace(self, owner=owner)
 
     def last(self) -> WriteId | None:
-        """See `EventSink`. Waits for a transaction that is open; after an append that raised, it is ended first."""
+        """See `EventSink`. Waits until open transactions have ended; first ends its own after an append that raised."""
         if self._unsure:
             self._open()
         mark = self._read()
@@ -144,13 +143,13 @@ class KafkaEvents:
         self._producer, self._unsure = producer, False
 
     def _drop(self, *, unsure: bool) -> None:
-        """Forgets the producer, its transaction and the encoder."""
+        """Drops the producer with its transaction, and the encoder."""
         self._producer, self._last, self._unsure = None, None, unsure
         self._partitions = {}
         self._writing.forget()
 
     def _read(self, *, stable: bool = True) -> Mark | None:
-        """The mark in the owner's group; if `stable`, after transactions that are open."""
+        """Reads the mark in the owner's consumer group; with `stable`, after open transactions have ended."""
         with self._named("reading the last write id"), self._group(stable=stable) as group:
             committed = self._committed(group)
         try:
@@ -162,7 +161,7 @@ class KafkaEvents:
             ) from error
 
     def _committed(self, group: Consumer) -> TopicPartition:
-        """The group's offset; a coordinator that is only starting gets time."""
+        """Reads the group's committed offset; retries while the coordinator is starting."""
         until = time.monotonic() + self.timeout
         while True:
             try:
@@ -177,7 +176,7 @@ class KafkaEvents:
 
     @contextmanager
     def _group(self, *, stable: bool = True) -> Iterator[Consumer]:
-        """A consumer of the owner's group that never joins it."""
+        """Returns a consumer for the owner's group, which never joins the group."""
         isolation = "read_committed" if stable else "read_uncommitted"
         own = {"group.id": self._id, "enable.auto.commit": False, "isolation.level": isolation}
         consumer = Consumer({**self._common(), **own}, logger=_log)
@@ -188,7 +187,7 @@ class KafkaEvents:
 
     @property
     def _id(self) -> str:
-        """The transactional id and the group; a group takes no spaces and only ASCII."""
+        """Returns the name of the transactional id and the group; a group's name must be ASCII without spaces."""
         return quote(self.owner, safe=":") or "changefeed"
 
     def _common(self) -> dict[str, Any]:
@@ -197,7 +196,7 @@ class KafkaEvents:
     # One append.
 
     def _commit(self, records: pa.RecordBatch, mark: Mark, write_id: WriteId) -> None:
-        """One transaction."""
+        """Writes records and mark in one transaction."""
         producer = self._producer
         assert producer is not None
         try:
@@ -227,7 +226,7 @@ class KafkaEvents:
             producer.abort_transaction(self.timeout)
 
     def _check(self, records: pa.RecordBatch) -> None:
-        """Refuses records for topics and partitions that are not there."""
+        """Checks that the topics and partitions of records exist."""
         assert self._producer is not None
         with self._named("asking for topics"):
             check_partitions(self._producer, records, self._partitions, self.servers, self.timeout)
@@ -242,7 +241,7 @@ class KafkaEvents:
             raise self._error(doing, error.args[0]) from error
 
     def _error(self, doing: str, error: Any) -> Exception:
-        """The error for one of Kafka's."""
+        """Translates an error of Kafka; `doing` is the failed action."""
         needs = (
             "Write and Describe on the topics, Write and Describe on the transactional id and Read "
             f"on the group, both {self._id}"
@@ -251,6 +250,6 @@ class KafkaEvents:
 
 
 def _text(mark: Mark) -> str:
-    """The mark as JSON; without the note where that is too long."""
+    """Formats the mark as JSON, without the note if that is too long."""
     text = msgspec.json.encode(mark)
     return (text if len(text) <= _MARK_BYTES else msgspec.json.encode(msgspec.structs.replace(mark, note=""))).decode()

@@ -1,4 +1,4 @@
-"""Sends records to Kafka: what the event sink and the writer of PySpark share. Topics are never created."""
+"""Sends records to Kafka, for the event sink and for the PySpark writer. Topics are never created."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _NOT_ALLOWED = (
 
 
 def send(producer: Producer, records: pa.RecordBatch, timeout: float) -> None:
-    """Gives the records to the producer, and waits until the brokers have them.
+    """Sends records, and waits until the brokers have confirmed all of them.
 
     Args:
-        producer: sends to the topic and partition of each record.
-        records: with the columns of Spark's Kafka source.
-        timeout: seconds to wait behind the last record.
+        producer: the producer, which sends each record to its topic and partition.
+        records: the records, with the columns of Spark's Kafka source.
+        timeout: seconds to wait after the last record.
 
     Raises:
         KafkaException: a record was refused, or the brokers did not confirm all of them in time.
@@ -67,14 +67,14 @@ def send(producer: Producer, records: pa.RecordBatch, timeout: float) -> None:
 def check_partitions(
     producer: Producer, records: pa.RecordBatch, known: dict[str, int], servers: str, timeout: float
 ) -> None:
-    """Refuses records for topics and partitions that are not there.
+    """Checks that the topics and partitions of records exist.
 
     Args:
-        producer: connected to the brokers.
-        records: whose topics and partitions are checked.
-        known: topic -> its number of partitions; topics that are missing are added.
+        producer: a producer that is connected to the brokers.
+        records: the records to check.
+        known: cache: topic -> number of partitions; missing topics are looked up and added.
         servers: the brokers, for messages.
-        timeout: seconds for the brokers to answer.
+        timeout: seconds to wait for an answer of the brokers.
 
     Raises:
         ConfigError: a topic is missing or has too few partitions.
@@ -93,10 +93,10 @@ def check_partitions(
 
 
 def count_partitions(producer: Producer, topic: str, servers: str, timeout: float) -> int:
-    """Number of partitions of a topic.
+    """Returns the number of partitions of a topic.
 
     Raises:
-        ConfigError: there is no such topic.
+        ConfigError: the topic does not exist.
         KafkaException: the brokers did not answer.
     """
     metadata = producer.list_topics(topic, timeout).topics.get(topic)
@@ -108,12 +108,12 @@ def count_partitions(producer: Producer, topic: str, servers: str, timeout: floa
 
 
 def error_for(message: str, error: Any, needs: str) -> Exception:
-    """The error for one of Kafka's.
+    """Translates an error of Kafka.
 
     Args:
-        message: place and action.
+        message: where it happened, and the failed action.
         error: Kafka's error.
-        needs: the rights that the user needs.
+        needs: the rights that the Kafka user needs.
     """
     message = f"{message}: {error.str()}"
     if error.code() == KafkaError._INVALID_ARG:
@@ -126,7 +126,7 @@ def error_for(message: str, error: Any, needs: str) -> Exception:
 
 
 def _messages(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """The records as `Producer.produce` takes them; those without a timestamp get one from the client."""
+    """Yields the arguments of `Producer.produce` for each record; the client adds missing timestamps."""
     times = records.column("timestamp").cast(pa.int64()).to_pylist()
     names = ("topic", "partition", "key", "value", "headers")
     columns = [records.column(name).to_pylist() for name in names]

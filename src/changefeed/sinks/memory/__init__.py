@@ -1,7 +1,7 @@
-"""Tables in memory, for tests: the contract of `sinks.base` in its shortest form, and without Spark.
+"""Tables in memory, for tests: a short implementation of the contract of `sinks.base` without Spark.
 
-A `Lake` stands for the storage: every sink that is opened on it sees the same tables, as two runs of a pipeline see one
-folder. Each commit makes a version, and versions stay. One lock makes a commit atomic.
+A `Lake` is the storage: all sinks on it see the same tables, as two runs of a pipeline see the same folder. Each commit creates
+a version, and versions are kept. A lock makes commits atomic.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Version:
     """One version of a table.
 
     Attributes:
-        types: column -> Arrow type, metadata columns included.
-        rows: each with all columns.
+        types: column -> Arrow type, including metadata columns.
+        rows: the rows; each has all columns.
         write_ids: owner -> its last write id.
-        by: the owner that made the version; None for anybody else.
+        by: the owner that wrote the version; None for another program.
         operation: the kind of write.
-        note: as it was given to `apply`.
+        note: the `note` of the write.
     """
 
     types: Mapping[str, pa.DataType]
@@ -80,12 +80,12 @@ class Lake:
     lock: Lock = field(default_factory=Lock)
 
     def rows(self, path: str, version: int = -1) -> list[Row]:
-        """The rows of a version, the newest if none is given."""
+        """Returns the rows of a version, by default of the newest."""
         return [dict(row) for row in self.tables[path][version].rows]
 
 
 class MemoryTypes:
-    """Spark's types, and those of Spark's conversions that are made here, value by value."""
+    """Spark's types, and the conversions of Spark that this sink implements."""
 
     def sink_type(self, type: ColumnType) -> SinkType:
         """See `TypeMap`."""
@@ -240,7 +240,7 @@ class MemorySink:
     def _changed(
         self, table: Table, batches: list[pa.RecordBatch], old: Mapping[Any, Row | None]
     ) -> Iterator[tuple[Any, Row | None]]:
-        """Each change's key, and the row after it; None for a deleted row."""
+        """Yields the key of each change, and the row after it; None for a deleted row."""
         names = [c.name for c in table.columns]
         for change in (row for batch in batches for row in batch.to_pylist()):
             values = {name: change[f"c{i}"] for i, name in enumerate(names)}
@@ -298,7 +298,7 @@ def _value(expression: Expression, new: ColumnType, row: Row) -> Any:
 
 
 def _converter(old: ColumnType, new: ColumnType) -> Callable[[Any], Any] | None:
-    """The function that takes a value to another type, for those that this sink converts."""
+    """Returns a function that converts values to another type; only for the conversions of `MemoryTypes`."""
     before, after = sink_type(old).arrow, sink_type(new).arrow
     if before == after:
         return (lambda value: value.rstrip(" ")) if new.name == "char" != old.name else (lambda value: value)

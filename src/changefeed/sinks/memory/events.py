@@ -1,7 +1,7 @@
-"""A log of records in memory, for tests: the contract of `sinks.events` in its shortest form.
+"""A log of records in memory, for tests: a short implementation of the contract of `sinks.events`.
 
-A `RecordLog` stands for the target: every sink that is opened on it sees the same records, as two runs of a pipeline see one
-topic. One lock makes an append atomic.
+A `RecordLog` is the target: all sinks on it see the same records, as two runs of a pipeline see the same topic. A lock makes
+appends atomic.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, mark_of,
 
 @dataclass(slots=True)
 class RecordLog:
-    """The target.
+    """The target: records in memory.
 
     Attributes:
         appends: the records of each append, with offsets.
         marks: owner -> the mark of its last append.
-        ends: where each partition ends.
-        on_pass: failpoints: called with `append.before` and `append.after`, outside of the lock; a test may raise there.
+        ends: the next offset of each partition.
+        on_pass: called at the failpoints `append.before` and `append.after`, outside the lock; a test may raise there.
     """
 
     appends: list[pa.RecordBatch] = field(default_factory=list)

@@ -77,8 +77,7 @@ class LogProgress:
             if end.records < cursor.records or sum(size) < cursor.bytes:
                 raise SourceError(
                     f"{path} has become shorter: {cursor.records:,} records of it have been read. A log may "
-                    "grow, not be replaced: "
-                    "restore it, or give what is new a name of its own"
+                    "grow, but not be replaced: restore it, or give the new log another name"
                 )
             self._totals[path] = size, end
         return end

@@ -68,7 +68,9 @@ def _read(text: str, case_sensitive: bool) -> _Pattern | None:
     if not text or text[0] == "#":
         return None
     if text[0] == "@":
-        raise ConfigError(f"table filter {text!r}: patterns in a file are not read; write them into the option")
+        raise ConfigError(
+            f"table filter {text!r}: files of patterns are not supported; write the patterns into the option"
+        )
     start = 1 if text[0] == "!" else 0
     schema, at = _name(text, start, case_sensitive)
     if text[at : at + 1] != ".":

@@ -67,9 +67,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
         """Logs a warning if the partition rule is unknown."""
         rule = self.partition or self.dispatcher
         if rule and not known_rule(rule):
-            _log.warning(
-                "%s: partition %s is unknown, so it is `default`. Known: %s", self.name, rule, ", ".join(RULES)
-            )
+            _log.warning("%s: partition %s is unknown, `default` is used. Known: %s", self.name, rule, ", ".join(RULES))
 
 
 class Dispatchers:

@@ -150,11 +150,11 @@ def _blocks(cursor: Cursor, one: Callable[[], None]) -> None:
             count = -count
             end = _length(cursor) + cursor.at
         if count > cursor.left:
-            raise TruncatedError(f"{cursor.what} ends before its {count} items", byte=start)
+            raise TruncatedError(f"{cursor.what} ends before all of its {count} items", byte=start)
         for _ in range(count):
             one()
         if end is not None and cursor.at != end:
-            raise ProtocolError(f"{cursor.what} has a block of another size", reason="bad-length", byte=start)
+            raise ProtocolError(f"{cursor.what} has a block with a wrong size", reason="bad-length", byte=start)
 
 
 def _array(t: Type) -> Read:

@@ -1,4 +1,4 @@
-"""Temporal values: numbers and ISO text of every `time.precision.mode` ⇄ ready values (see `model.values`).
+"""Converts temporal values: numbers and ISO text of every `time.precision.mode` ⇄ ready values (see `model.values`).
 
     column            adaptive_time_microseconds   connect   microseconds     nanoseconds      isostring
     DATE              days                         days      days             days             2018-06-20Z
@@ -7,10 +7,10 @@
     DATETIME(4–6)     µs                           ms        µs               ns               2018-06-20T01:02:03.9Z
     TIMESTAMP         2018-06-20T01:02:03.123456Z, in every mode
 
-Rule 1. A number has no fraction digits: ms is datetime(3) and time(3), µs and ns are datetime(6) and time(6). A
-        definition with fewer digits removes only zeros.
-Rule 2. Text has its digits: a streamed TIMESTAMP has those of its column, a snapshot leaves zeros at the end out.
-Rule 3. What the calendar or the type does not have is `Irregular`, in the words it was sent in.
+Rule 1. A number does not show its fraction digits: ms is datetime(3) and time(3), µs and ns are datetime(6) and time(6).
+        Fewer digits in a definition remove only zeros.
+Rule 2. Text shows its digits: a streamed TIMESTAMP has those of its column, a snapshot leaves out trailing zeros.
+Rule 3. A value that the calendar or the type does not have is `Irregular`, verbatim as sent.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ class Irregular:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A date and time with its number of fraction digits: together they are `timestamp(6)`."""
+    """A date and time, and its number of fraction digits, which is the 6 of `timestamp(6)`."""
 
     us: int
     digits: int
 
 
 def read_days(number: int) -> int | Irregular:
-    """A DATE from days since 1970-01-01."""
+    """Reads a DATE from days since 1970-01-01."""
     return number if FIRST_DAY <= number <= LAST_DAY else Irregular(str(number))
 
 
 def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
-    """The function number -> µs for numbers of `ms`, `us` or `ns`."""
+    """Returns a function that converts numbers of `ms`, `us` or `ns` to µs."""
 
     def read(number: int) -> int | Irregular:
         us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
@@ -71,14 +71,14 @@ def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
 
 
 def datetime_writer(unit: str) -> Callable[[int], Number]:
-    """The function µs -> number; digits that the unit does not have are cut off."""
+    """Returns a function that converts µs to numbers of the unit; digits below the unit are cut off."""
     if unit == "ns":
         return lambda us: Number(us * 1000)
     return lambda us: Number(us // UNITS_US[unit])
 
 
 def time_reader(unit: str) -> Callable[[int], str | Irregular]:
-    """The function number -> canonical text of a TIME with three digits (`ms`) or six."""
+    """Returns a function that converts numbers to the canonical text of a TIME, with three digits (`ms`) or six."""
 
     def read(number: int) -> str | Irregular:
         us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
@@ -92,10 +92,10 @@ def time_reader(unit: str) -> Callable[[int], str | Irregular]:
 
 
 def time_writer(unit: str) -> Callable[[str], Number]:
-    """The function canonical text of a TIME -> number.
+    """Returns a function that converts the canonical text of a TIME to numbers of the unit.
 
     Raises:
-        UnsupportedError: of the function, for a time that 32 bits of milliseconds do not reach.
+        UnsupportedError: by that function, for a time that does not fit into 32 bits of milliseconds.
     """
 
     def write(text: str) -> Number:
@@ -108,10 +108,10 @@ def time_writer(unit: str) -> Callable[[str], Number]:
 
 
 def time_us(text: str) -> int:
-    """Microseconds of a TIME.
+    """Converts the text of a TIME to microseconds.
 
     Raises:
-        UnsupportedError: it is a negative zero, for which there is no number.
+        UnsupportedError: the time is a negative zero, which no number can represent.
     """
     sign = -1 if text.startswith("-") else 1
     clock, _, fraction = text.lstrip("-").partition(".")
@@ -123,7 +123,7 @@ def time_us(text: str) -> int:
 
 
 def read_moment(text: str) -> Moment | Irregular:
-    """A date and time in ISO text that ends with Z."""
+    """Reads a date and time in ISO format that ends with Z."""
     if _ISO.fullmatch(text) is None:
         raise SchemaError(f"{text!r:.60} is not a date and time")
     if text[-1] != "Z" or not 20 <= len(text) <= 27 or text[0] in "+-":
@@ -136,7 +136,7 @@ def read_moment(text: str) -> Moment | Irregular:
 
 
 def write_moment(us: int, digits: int, *, strip: bool = False) -> str:
-    """The text of a date and time; `strip` leaves zeros at the end of the fraction out."""
+    """Formats a date and time; `strip` leaves out trailing zeros of the fraction."""
     text = values.write_datetime(us, digits, separator="T")
     if strip and digits:
         text = text.rstrip("0").rstrip(".")
@@ -144,7 +144,7 @@ def write_moment(us: int, digits: int, *, strip: bool = False) -> str:
 
 
 def read_iso_date(text: str) -> int | Irregular:
-    """A DATE in ISO text."""
+    """Reads a DATE in ISO format."""
     if _ISO_DATE.fullmatch(text) is None:
         raise SchemaError(f"{text!r:.60} is not a date")
     try:
@@ -154,12 +154,12 @@ def read_iso_date(text: str) -> int | Irregular:
 
 
 def read_iso_time(text: str) -> str:
-    """A TIME in ISO text."""
+    """Reads a TIME in ISO format."""
     return values.read_time(text.removesuffix("Z"))
 
 
 def as_number(value: Any) -> bool:
-    """Whether a tree is the text of an integer that 64 bits hold."""
+    """Whether a tree is the text of an integer of at most 64 bits."""
     return (
         type(value) is Number
         and len(value) <= 20

@@ -32,7 +32,7 @@ _BINARY_TEXT: dict[str, Callable[[bytes], str]] = {
 
 
 def writing(t: ColumnType, node: Node, *, numeric: bool = False, binary: str = "bytes") -> Write:
-    """The function ready value -> JSON value; not for NULL.
+    """Returns a function that converts ready values to JSON value; not for NULL.
 
     Args:
         t: the column's type.
@@ -66,7 +66,7 @@ def writing(t: ColumnType, node: Node, *, numeric: bool = False, binary: str = "
 
 
 def write_irregular(data: bytes, node: Node) -> Any:
-    """The JSON of what a column's type could not hold."""
+    """Returns the JSON of a value that the column's type cannot hold."""
     text = data.decode("utf-8", "surrogateescape")
     if node.scale is not None:
         number = numbers.read_plain(text)

@@ -1,12 +1,12 @@
-"""Other columns for a table, without Spark: a commit of its metadata, and for a small table its rows in the new columns.
+"""Changes a table's columns without Spark: commits new metadata, and rewrites the rows of a small table.
 
     AddColumns   metadata
-    Rewrite      metadata, and new files in place of all: columns dropped, renamed, moved, or filled with one value
-    Create       metadata, and no file in place of all
-    Copy         metadata, and new files with the rows of another table in place of all
+    Rewrite      metadata, and new files that replace all: columns dropped, renamed, moved, or filled with one value
+    Create       metadata, and removal of all files
+    Copy         metadata, and new files with the rows of another table that replace all
 
-Values that are converted to another type are Spark's, as are tables that are worth a job. So is a table whose texts of
-`_irregular` change.
+Spark makes the write if values must be converted to another type, if the table is large enough for a Spark job, or if the
+texts of `_irregular` change.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def changed(
     write_id: WriteId,
     note: str,
 ) -> bool:
-    """Gives an open table these columns; returns whether it was done: what is not is Spark's.
+    """Changes the columns of a table; returns False, and does nothing, if Spark must make the write.
 
     Args:
-        opened: the table; `Opened.refused` has no reason against it.
-        write: with the values of the columns.
-        columns: of the table after the write, metadata columns included.
-        limits: of files that are written.
-        write_id: of the commit.
-        note: for people.
+        opened: the table; `Opened.refused` must be None.
+        write: the write, which may have values for the columns.
+        columns: the table's columns after the write, including metadata columns.
+        limits: sizes for the files to write.
+        write_id: the write id of the commit.
+        note: the note of the commit, for people.
 
     Raises:
         FencedError: a newer run writes this table.
@@ -76,9 +76,9 @@ def changed(
 
 
 def replaced(opened: Opened, source: Opened, limits: Limits, write_id: WriteId, note: str) -> bool:
-    """Gives an open table the columns and rows of another; returns whether it was done: what is not is Spark's.
+    """Replaces columns and rows of a table by those of another; returns False if Spark must make the write.
 
-    The arguments and the errors are those of `changed`.
+    Arguments and errors are those of `changed`.
     """
     from deltalake import Schema
 
@@ -90,7 +90,7 @@ def replaced(opened: Opened, source: Opened, limits: Limits, write_id: WriteId, 
 
 
 def copied(source: Opened, folder: TableFolder, limits: Limits) -> list[Added]:
-    """All rows of a table in new files of another.
+    """Copies all rows of a table to new files in the folder of another table.
 
     Raises:
         SinkError: a data file cannot be read or written.
@@ -100,14 +100,14 @@ def copied(source: Opened, folder: TableFolder, limits: Limits) -> list[Added]:
 
 
 def with_missing(has: Iterable[_Field], wanted: Iterable[_Field]) -> list[_Field]:
-    """The fields that a table has, and those of the fields `wanted` that it lacks at their places."""
+    """Returns the fields of a table, with the missing ones of `wanted` added at their places."""
     there = {field["name"]: field for field in has}
     fields = {field["name"]: there.get(field["name"], field) for field in wanted}
     return list((fields | there).values())
 
 
 def _values(write: Rewrite, old: pa.Schema, new: pa.Schema) -> list[_Values] | None:
-    """A function for each column that takes old rows to its values; None if one is not a plain copy or one value."""
+    """Returns a function for each column: old rows -> new values; None if a column is neither a copy nor a constant."""
     if write.texts is not None and new.get_field_index("_irregular") >= 0:
         return None
     upstream = list(zip(write.table.columns, write.expressions, strict=True))
@@ -146,7 +146,7 @@ def _column(name: str) -> _Values:
 def _written(
     opened: Opened, folder: TableFolder, columns: pa.Schema, values: Iterable[_Values], limits: Limits
 ) -> list[Added]:
-    """All rows of the table in new files with other columns, in its folder or that of another table."""
+    """Writes all rows of the table with other columns to new files, in its folder or that of another table."""
     schema, values = opened.schema(), list(values)
     out = DataFileWriter(
         folder, columns, limits, int(opened.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
@@ -167,5 +167,5 @@ def _written(
 
 
 def size(opened: Opened) -> int:
-    """Bytes of the table's data files."""
+    """Returns the total size of the table's data files, in bytes."""
     return pc.sum(opened.files().column("size")).as_py() or 0

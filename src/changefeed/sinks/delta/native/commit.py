@@ -1,16 +1,16 @@
-"""A table's log as the native apply needs it: what lies in the table, and one commit that is fenced.
+"""Commits native writes to a table's log, fenced by write ids.
 
     open ──▶ version N: write id, schema, files ──▶ items are written ──▶ commit N + 1, or nothing
 
-Rule 1. A commit is version N + 1 of the table that was opened at version N, and the log takes a version once. Whatever else
-was committed in between, by an older or newer run or by somebody who compacts the table, makes the commit fail: the
-work was done on files that may be gone.
-Rule 2. The write id that was read at version N is lower than the commit's own. So by rule 1 no commit with a write id follows
-one with a higher or equal one.
-Rule 3. An answer is never believed. After a commit, whatever was answered, the log is asked who wrote version N + 1.
+Rule 1. A commit is version N + 1 of the table that was opened at version N, and each version is committed only once. If
+anything was committed in between, by an older or newer run or by a program that compacts the table, the commit fails: its
+files were computed from files that may be gone.
+Rule 2. The write id at version N is lower than the commit's own. So, with rule 1, no commit follows one with a higher or equal
+write id.
+Rule 3. After a commit, whatever the answer was, the log is read to see who wrote version N + 1.
 
-Plain tables are committed by delta-rs. It commits no deletion vectors, and no columns at a place of their own: tables that have
-such, and changes of columns, are committed by `log_file.py`, under the same rules.
+Plain tables are committed by delta-rs. It supports neither deletion vectors nor new columns between others: tables with deletion
+vectors, and changes of columns, are committed by `log_file.py`, under the same rules.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _CHECKPOINTS = 10  # commits, as Delta's own writer does without a table propert
 def commit(
     opened: Opened, written: Iterable[TaskResult], write_id: WriteId, note: str, *, merges_on_read: bool = False
 ) -> int:
-    """Commits what items have written as the version after the one that was opened; returns it.
+    """Commits the results of items as the version after the opened one; returns the new version.
 
     Args:
         opened: the table.
-        written: by the items.
-        write_id: of the commit.
-        note: for people.
-        merges_on_read: gives a table the feature for deletion vectors, in this commit, if it lacks it.
+        written: the results of the items.
+        write_id: the write id of the commit.
+        note: the note of the commit, for people.
+        merges_on_read: adds the table feature for deletion vectors in this commit, if the table lacks it.
 
     Raises:
         FencedError: a newer run writes this table.
-        SinkError: somebody else has committed in between (transient: open the table and write again), or the log cannot
+        SinkError: another writer has committed in between (transient: open the table and write again), or the log cannot
             be written.
     """
     from deltalake.exceptions import DeltaError
@@ -85,10 +85,10 @@ def _commit_vectors(opened: Opened, done: Sequence[TaskResult], write_id: WriteI
 
 
 def compact(opened: Opened, written: Sequence[TaskResult]) -> None:
-    """Commits files in place of others with the same rows, without a write id: as OPTIMIZE does.
+    """Commits files that replace others with the same rows, without a write id, as OPTIMIZE does.
 
     Raises:
-        SinkError: somebody else has committed in between, or the log cannot be written (transient).
+        SinkError: another writer has committed in between, or the log cannot be written (transient).
     """
     files, version = opened.state.files, opened.version + 1
     info = log_file.commit_info("OPTIMIZE", {"predicate": "[]", "auto": "true"}, opened.version)
@@ -103,14 +103,14 @@ def compact(opened: Opened, written: Sequence[TaskResult]) -> None:
 def change_columns(
     opened: Opened, fields: Sequence[Mapping[str, Any]], added: Sequence[Added] | None, write_id: WriteId, note: str
 ) -> None:
-    """Commits other columns, and these files in place of all that the table has; with None its files stay.
+    """Commits other columns, and files that replace all files of the table.
 
     Args:
         opened: the table, in a local folder.
-        fields: its columns from here on, as a Delta schema has them.
-        added: files with these columns.
-        write_id: of the commit.
-        note: for people.
+        fields: the new columns, as fields of a Delta schema.
+        added: files with these columns; None to keep the table's files.
+        write_id: the write id of the commit.
+        note: the note of the commit, for people.
 
     Raises:
         FencedError, SinkError: as `commit`.
@@ -141,11 +141,11 @@ def create(
     *,
     merges_on_read: bool = False,
 ) -> None:
-    """Commits a new table with what items have written as its version 0, with the feature for deletion vectors if so asked.
+    """Creates a table: commits the results of items as version 0; `merges_on_read` adds the feature for deletion vectors.
 
     Raises:
-        FencedError: a newer run has made the table.
-        SinkError: somebody else has made a table here in between, or the log cannot be written (transient).
+        FencedError: a newer run has created the table.
+        SinkError: another writer has created a table here in between, or the log cannot be written (transient).
     """
     from deltalake.exceptions import DeltaError
 
@@ -159,7 +159,7 @@ def create(
     if there is not None and there.write_id is not None and there.write_id.epoch > write_id.epoch:
         raise _fenced(folder.path, application, there.write_id, write_id) from error
     if there is None or there.write_id != write_id:
-        raise SinkError(f"{folder.path}: the table cannot be made: {error}", transient=True) from error
+        raise SinkError(f"{folder.path}: the table cannot be created: {error}", transient=True) from error
 
 
 def _create_plain(
@@ -233,7 +233,7 @@ def _fenced(path: str, application: str, newer: WriteId, write_id: WriteId) -> F
 
 
 def _landed(opened: Opened, write_id: WriteId, error: Exception | None) -> None:
-    """Rule 3."""
+    """Reads the log after a commit to see who wrote the version: rule 3."""
     from deltalake.exceptions import DeltaError
 
     path, wanted = opened.folder.path, opened.version + 1
@@ -251,16 +251,16 @@ def _landed(opened: Opened, write_id: WriteId, error: Exception | None) -> None:
         return
     if state.version >= wanted:
         raise SinkError(
-            f"{path}: version {wanted} was committed by somebody else while this write was made", transient=True
+            f"{path}: version {wanted} was committed by another writer during this write", transient=True
         ) from error
     raise SinkError(f"{path}: version {wanted} cannot be committed: {error}", transient=True) from error
 
 
 def checkpoint(opened: Opened) -> bool:
-    """Writes a checkpoint if one is due after the commit that was made last.
+    """Writes a checkpoint if one is due after the last commit.
 
     Raises:
-        SinkError: it cannot be written (transient). The commit stands, and the table is whole without.
+        SinkError: the checkpoint cannot be written (transient). The commit is valid without it.
     """
     from deltalake.exceptions import DeltaError
 

@@ -1,8 +1,8 @@
-"""Chooses the data files of a table that are worth being written again: those with many deleted rows, and many small ones.
+"""Chooses the data files of a table to compact: files with many deleted rows, and many small files.
 
-Both cost every reader, and every write by key. A file is taken when the rows that it has lost pay for those that are copied;
-small files are taken when there are many, and the file that they make counts as small until it is large. So what compaction
-copies stays in proportion to what writes have added and deleted, however large the table is.
+Both slow down every reader, and every write by key. A file is compacted when a large enough share of its rows is deleted. Small
+files are compacted when there are many; the result counts as small until it is large. So the work of compaction is proportional
+to what writes have added and deleted, however large the table is.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from changefeed.sinks.delta.native.replay import Action
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When files are written again.
+    """When to compact files.
 
     Attributes:
-        share: of a file's rows that are deleted, from which on it is taken.
-        small_bytes: a file with fewer bytes of rows that are left is small.
-        many: so many small files are taken together.
-        group_bytes: of the files that one task writes again.
-        most_bytes: of all files that one compaction takes; the others wait for the next.
-        every: a table is looked at after every so many versions.
+        share: a file is compacted if at least this share of its rows is deleted.
+        small_bytes: a file is small if its remaining rows have fewer bytes.
+        many: small files are compacted if there are at least so many.
+        group_bytes: size of the files that one task compacts, in bytes.
+        most_bytes: maximum size of all files of one compaction; the others wait for the next.
+        every: a table is examined after this number of versions.
     """
 
     share: float = 0.3
@@ -44,11 +44,11 @@ class _File:
 
 
 def groups(files: Mapping[str, Action], rules: Rules) -> list[list[str]]:
-    """Paths of the files that are to be written again, those of each group by one task; none if it is not worth it.
+    """Returns the paths of the files to compact, in groups, one for each task; empty if compaction is not worth it.
 
     Args:
-        files: `add` of each data file of a table, by its path.
-        rules: when it is.
+        files: path -> the `add` action of each data file of a table.
+        rules: when to compact.
     """
     all_files = sorted((_file(one) for one in files.values()), key=lambda file: (file.time, file.path))
     small = [file for file in all_files if file.bytes < rules.small_bytes]
@@ -66,7 +66,7 @@ def _file(add: Action) -> _File:
 
 
 def _packed(files: Sequence[_File], rules: Rules) -> Iterator[list[_File]]:
-    """The files in groups, the oldest first, up to the most bytes."""
+    """Divides files into groups, the oldest first, up to `most_bytes` in total."""
     group, size, total = list[_File](), 0.0, 0.0
     for file in files:
         if group and size + file.bytes > rules.group_bytes:

@@ -1,9 +1,9 @@
-"""Data files of a Delta table: read in pieces, and written so that any reader of plain Delta tables reads them.
+"""Reads data files of a Delta table in pieces, and writes new ones that every reader of Delta tables can read.
 
-Columns are matched by name: old files may lack some, or have them in another order. Spark writes timestamps as INT96 without
-a zone, we write them as microseconds. Pages have checksums, both ways.
+Columns are matched by name: old files may lack some, or have another order. Spark writes timestamps as INT96 without a zone,
+changefeed as microseconds. Checksums of pages are written, and verified when read.
 
-Nothing here keeps more of a file in memory than a row group that is being written, or a batch that is being read.
+At most one row group that is being written, or one batch that is being read, is in memory.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _Rows = TypeVar("_Rows", pa.RecordBatch, npt.NDArray[np.int64])
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes of files, and of what is held in memory.
+    """Sizes of files, and limits of memory.
 
     Attributes:
         file_bytes: a file ends with the row group that reaches this size.
-        group_bytes: a row group ends with the batch that reaches this size, in memory.
-        batch_rows: rows that are read, and handed to the writer, at once.
-        least_marked: smallest size, in bytes, of a file for which a deletion vector is less work than a new file.
-        held_bytes: changes that are held in memory at once.
+        group_bytes: a row group ends with the batch that reaches this size in memory.
+        batch_rows: number of rows that are read, and passed to the writer, at once.
+        least_marked: size in bytes from which a file gets a deletion vector instead of being rewritten.
+        held_bytes: maximum size of the changes in memory, in bytes.
     """
 
     file_bytes: int = 128 * 2**20
@@ -57,7 +57,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A file that is to become part of the table."""
+    """A new data file, which a commit will add to the table."""
 
     path: str
     size: int
@@ -74,7 +74,7 @@ class TableFolder:
     options: tuple[tuple[str, str], ...] = ()
 
     def files(self) -> tuple[Any, str]:
-        """The file system, and the folder's path in it."""
+        """Returns the file system, and the folder's path in it."""
         if "://" not in self.path:
             return pyarrow.fs.LocalFileSystem(), self.path
         if self.path.startswith("file://"):
@@ -86,10 +86,10 @@ class TableFolder:
 
 
 class DataFileReader:
-    """Reads one data file as columns of the table, the rows included that its deletion vector marks.
+    """Reads one data file, with the columns of the table, including rows that its deletion vector marks as deleted.
 
     Attributes:
-        deleted: whether the vector marks a row, by its place in the file; None where there is no vector.
+        deleted: row number in the file -> whether it is deleted; None without a deletion vector.
     """
 
     def __init__(self, folder: TableFolder, path: str, schema: pa.Schema, vector: str | None = None) -> None:
@@ -113,13 +113,13 @@ class DataFileReader:
             self.deleted[marked] = True
 
     def columns(self, names: Sequence[str]) -> pa.Table:
-        """All rows of some columns."""
+        """Returns some columns of all rows."""
         batches = list(self.batches(_KEYS_AT_ONCE, names))
         schema = pa.schema([self._schema.field(name) for name in names])
         return pa.Table.from_batches(batches, schema)
 
     def pieces(self, size: int, rows: Mask | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Pieces of so many rows, each with the place of its first row; without those in which no row is one of `rows`."""
+        """Yields pieces of `size` rows, each with its first row number; skips pieces without any row of `rows`."""
         start = 0
         for number in range(self._file.metadata.num_row_groups):
             end = start + self._file.metadata.row_group(number).num_rows
@@ -132,7 +132,7 @@ class DataFileReader:
                 start += batch.num_rows
 
     def left(self, rows: _Rows, start: int) -> _Rows:
-        """Those of the rows from a place on that no deletion vector marks."""
+        """Returns the rows that the deletion vector does not mark; `start` is the row number of the first."""
         if self.deleted is None:
             return rows
         there = ~self.deleted[start : start + len(rows)]
@@ -141,7 +141,7 @@ class DataFileReader:
     def batches(
         self, size: int, names: Sequence[str] | None = None, groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """The rows in pieces of so many, with these columns of the table, or all; of these row groups, or all."""
+        """Yields the rows in batches of `size` rows: some or all columns, of some or all row groups."""
         wanted = [self._schema.field(name) for name in names or self._schema.names]
         there = set(self._file.schema_arrow.names)
         present = [field.name for field in wanted if field.name in there]
@@ -164,7 +164,7 @@ class DataFileReader:
 
 
 def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> pa.RecordBatch:
-    """Rows in the table's columns and types."""
+    """Converts rows to the table's columns and types; `count`: number of rows, if `batch` has no columns."""
     arrays = []
     for field in wanted:
         if field.name not in batch.schema.names:
@@ -176,7 +176,7 @@ def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> p
 
 
 class DataFileWriter:
-    """Writes rows to as many new data files as it takes."""
+    """Writes rows to new data files of limited size."""
 
     def __init__(self, folder: TableFolder, schema: pa.Schema, limits: Limits, indexed: int = INDEXED) -> None:
         self._folder, self._schema, self._limits, self._indexed = folder, schema, limits, indexed
@@ -208,17 +208,17 @@ class DataFileWriter:
             self._flush()
 
     def end_of_input(self) -> None:
-        """Ends the current file if it is large enough to stand alone, so that rows which lay together still do."""
+        """Ends the current file if it is large enough, so that rows of the next input file are not mixed with these."""
         if self._name is not None and self._sink.tell() + self._bytes // 4 >= self._limits.file_bytes // 2:
             self._end()
 
     def close(self) -> list[Added]:
-        """Ends the last file; returns all of them."""
+        """Ends the last file; returns all files."""
         self._end()
         return self.added
 
     def discard(self) -> None:
-        """Deletes what has been written: the rows will be written again, to other files."""
+        """Deletes the files that have been written: the rows will be written again, to other files."""
         with contextlib.suppress(OSError):
             if self._name is not None:
                 self._sink.close()

@@ -1,15 +1,15 @@
-"""A piece of work on one table, carried out by one task: changes in, data files and the actions of a commit out.
+"""The work of one task on one table: reads changes, writes data files, and returns the actions for a commit.
 
-Of each file that may hold one of the changed keys, by the bounds in the log, the key columns are read. What becomes of the
-files that do hold one is in `merge.py`; the rows of keys that no file holds come last.
+The key columns of every file that may contain a changed key, according to the bounds in the log, are read. `merge.py` handles
+files that do contain one; the rows of keys that no file contains are written last.
 
 A table's files may be distributed over several items. Then no item can decide which keys are new: each returns the keys that its
-files contain (`TaskResult.matched`), and one more item writes the rows of the others (`left`).
+files contain (`TaskResult.matched`), and one more item writes the rows of the other keys (`left`).
 
-Changes of any number are applied in little memory: beyond `Limits.held_bytes` they are on disk (`Spill`), in parts that each hold
-whole keys. The parts are merged one after the other, and a file is written again once, after the last of them.
+The number of changes is not limited by memory: above `Limits.held_bytes` they are on disk (`Spill`), in parts with all changes
+of a key in one part. Parts are merged one after the other, and a file is rewritten once, after the last part.
 
-Nothing here asks for Spark or the table's log: items are pickled, and what they return is committed by the driver.
+Items use neither Spark nor the table's log: they are pickled, and the driver commits their results.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from changefeed.sinks.delta.native.target import Target, upserts
 
 
 class Changes(Protocol):
-    """Reads the chunks of a table, as `stages.changes.Reading` does."""
+    """Converts the chunks of a table to typed changes, as `stages.changes.ChunkReader` does."""
 
     read: int
 
     def batches(self, payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-        """Typed changes, with the columns of `stages.changes`."""
+        """Yields typed changes, with the columns of `stages.changes`."""
         ...
 
 
@@ -45,14 +45,14 @@ class Item:
     """The work of one task.
 
     Attributes:
-        files: those of the table that this item looks at: `path`, `size`, bounds of the key's columns, `low_0`, `high_0`, …, and
-            `vector`, the deletion vector as JSON, where a table has such.
-        way: `merge` by key; `append` the rows; `replace` what lies in the files; `compact` them, without changes.
-        marks: whether a `merge` marks the old rows of large files instead of writing new files.
-        partial: whether changes may carry some of the columns only.
-        last_reading: of a table without a key, whether rows of a snapshot that was taken twice count once.
-        alone: whether it writes the rows of keys that its files do not contain.
-        left: the keys that the files of other items contain, by place: this item writes the others and reads no file.
+        files: the table's files for this item: `path`, `size`, bounds of the key's columns, `low_0`, `high_0`, …, and
+            `vector`, the deletion vector as JSON, if the table has deletion vectors.
+        way: `merge` by key; `append` rows; `replace` the rows of the files; `compact` the files, without changes.
+        marks: whether a `merge` marks old rows in deletion vectors of large files instead of rewriting the files.
+        partial: whether changes may carry only some of the columns.
+        last_reading: for a table without a key, whether rows of a snapshot that was taken twice count once.
+        alone: whether the item writes the rows of keys that its files do not contain.
+        left: a bit for each key that files of other items contain: this item writes the other keys and reads no file.
     """
 
     target: Target
@@ -72,10 +72,10 @@ class TaskResult:
     """The result of one task.
 
     Attributes:
-        removed: paths of files, with their sizes.
+        removed: path -> size of the files to remove.
         marked: files that get a new deletion vector.
-        read: changes that were read.
-        matched: a bit for each changed key, by place: whether a file contains it. Only of an item that is not alone.
+        read: number of changes that were read.
+        matched: a bit for each changed key: whether a file contains it. Only for an item that is not `alone`.
     """
 
     added: tuple[Added, ...]
@@ -108,7 +108,7 @@ _Merged = tuple[list[tuple[str, int]], list[Marked], Mask]
 
 
 def _append(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> _Done:
-    """Adds rows; of a table without a key, all of them."""
+    """Appends the rows of the changes; for a table without a key, every row."""
     if item.last_reading:
         _append_last_reading(item, batches, out)
     else:
@@ -136,7 +136,7 @@ def _write_upserts(item: Item, changes: pa.Table, out: DataFileWriter) -> None:
 
 
 def _replace(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> _Done:
-    """Writes the rows that the changes come to, in place of whatever the files hold."""
+    """Writes the rows after the changes, which replace all rows of the files."""
     if not item.target.keys:
         _append(item, batches, out)
     else:
@@ -147,7 +147,7 @@ def _replace(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter)
 
 
 def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -> _Done:
-    """Writes the rows that are left in the files, in the order of files."""
+    """Writes the remaining rows of the files to new files, in order."""
     target = item.target
     for file in item.files.to_pylist():
         reader = DataFileReader(target.folder, file["path"], target.schema, file.get("vector"))
@@ -167,7 +167,7 @@ def _merge(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter) -
 
 
 def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) -> _Merged:
-    """Merges all changes into one file after the other."""
+    """Merges the changes, which are all in memory, into one file after the other."""
     removed, marked = list[tuple[str, int]](), list[Marked]()
     for merge in _merges(item, parts):
         for file in merge.candidates(item.files) if item.left is None else ():
@@ -183,7 +183,7 @@ def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) -
 
 
 def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) -> _Merged:
-    """Writes the new values of all parts to new files, then what is left of the old files that had some of their rows."""
+    """Writes the new values of all parts to new files, then the remaining rows of the old files that were changed."""
     gone = dict[str, Mask]()
     matched = []
     for merge in _merges(item, parts):
@@ -208,7 +208,7 @@ def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) 
 
 
 def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: DataFileWriter) -> None:
-    """Writes the rows of a file but those that are gone."""
+    """Writes the rows of a file except those in `gone`."""
     reader = DataFileReader(item.target.folder, file["path"], item.target.schema)
     try:
         for start, batch in reader.pieces(item.limits.batch_rows, ~gone):
@@ -219,7 +219,7 @@ def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: DataFileWr
 
 
 def _merges(item: Item, parts: Iterator[pa.Table]) -> Iterator[Merge]:
-    """The merge of each part; of an item that writes what is left, with the keys that the files of others contain."""
+    """Yields the merge of each part; for an item with `left`, with the keys that files of other items contain."""
     start = 0
     known = None if item.left is None else np.unpackbits(np.frombuffer(item.left, np.uint8)).astype(np.bool_)
     for part in parts:
@@ -232,7 +232,7 @@ def _merges(item: Item, parts: Iterator[pa.Table]) -> Iterator[Merge]:
 
 
 def _is_marked(item: Item, file: Mapping[str, Any]) -> bool:
-    """Whether rows of the file that are gone are marked in a deletion vector."""
+    """Whether removed rows of the file are marked in a deletion vector."""
     return item.marks and bool(file["size"] >= item.limits.least_marked)
 
 
@@ -260,7 +260,7 @@ def _removed(files: pa.Table) -> list[tuple[str, int]]:
 
 
 def left(item: Item, matched: Sequence[bytes]) -> Item:
-    """The item that writes the keys which none of a table's other items has matched."""
+    """Creates the item that writes the keys that no other item of the table has matched."""
     bits = np.zeros(max((len(f) for f in matched), default=0), np.uint8)
     for one in matched:
         if one:

@@ -2,11 +2,11 @@
 
     chunks ──▶ join with the items' tables ──▶ a partition for each slot, sorted by item ──▶ write_item ──▶ TaskResult
 
-A chunk is read once, whatever number of tables a step has; it travels as often as its table has items. Within an item
-chunks come in one order, and stream: an item's payloads are never in memory together.
+A chunk is read once, however many tables a step has, and sent once to each item of its table. An item gets its chunks in a
+fixed order as a stream: they are never in memory together.
 
-Chunks that are few enough for the memory of a task are not sent: each task reads the files itself, and keeps those of its own
-items (`ChunkFiles`). `write_here` is for a few rows, without a job.
+Chunks that fit into the memory of a task are not sent: each task reads the files itself, and keeps the chunks of its own items
+(`ChunkFiles`). `write_here` is for a few rows, without a job.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _RESULT = "item int, written binary"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write of a step: an item, and the chunks that it takes.
+    """One write of a step: an item, and the chunks that it needs.
 
     Attributes:
         source: database and table of the chunks.
-        after, upto: chunks with a commit_ts in (after, upto] are taken; None means unbounded.
-        weight: how much work it is, compared with others.
+        after, upto: the range of commit_ts of the chunks, (after, upto]; None means unbounded.
+        weight: amount of work, relative to other writes.
     """
 
     item: Item
@@ -55,7 +55,7 @@ class Write:
     weight: int = 1
 
     def takes(self, chunk: Mapping[str, Any]) -> bool:
-        """Whether a chunk of the write's table may hold changes that it takes."""
+        """Whether a chunk of the write's table may have changes in the range."""
         low, high = chunk["min_commit_ts"], chunk["max_commit_ts"]
         above = self.after is None or (high is not None and high > self.after)
         return above and (self.upto is None or (low is not None and low <= self.upto))
@@ -72,16 +72,16 @@ class ChunkFiles:
 def write_all(
     chunks: DataFrame | ChunkFiles, writes: Sequence[Write], slots: int, least: int = _LEAST
 ) -> list[TaskResult]:
-    """Carries out all of the writes; returns what each has written, in their order.
+    """Carries out writes in a Spark job; returns their results, in order.
 
     The files of a large table are distributed over several tasks (`split`); a second job writes the rows of keys that no file
     contains.
 
     Args:
-        chunks: with the columns of `frames.chunks`, or the files that have them.
-        writes: one for each table.
-        slots: tasks that run at the same time.
-        least: bytes of files that are worth a task.
+        chunks: the chunks of all writes, with the columns of `frames.chunks`, or the files that contain them.
+        writes: the writes, one for each table.
+        slots: number of tasks that run at the same time.
+        least: minimum size of the files of a task, in bytes.
     """
     split_writes = [split(write, slots, least) for write in writes]
     parts = [part for group in split_writes for part in group]
@@ -98,11 +98,11 @@ def write_all(
 
 
 def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[TaskResult]:
-    """Carries out all of the writes in this process: for a few rows a Spark job costs more than they do.
+    """Carries out writes in this process: for a few rows, a Spark job costs more than the writes.
 
     Args:
-        files: Parquet files with the columns of `frames.chunks`, on this machine.
-        writes: one for each table.
+        files: Parquet files of chunks on this machine, with the columns of `frames.chunks`.
+        writes: the writes, one for each table.
 
     Raises:
         SinkError: a file cannot be read, or as `write_item`.
@@ -116,7 +116,7 @@ def _write_each(files: Iterable[str], writes: Sequence[Write]) -> Iterator[TaskR
     try:
         groups = [group for file in files for group in _row_groups(file, wanted)]
     except (OSError, pa.ArrowException) as error:
-        raise SinkError(f"changes that wait to be applied cannot be read: {error}") from error
+        raise SinkError(f"pending changes cannot be read: {error}") from error
     rows_by_source = defaultdict[tuple[str, str], list[int]](list)
     chunks = pa.concat_tables(groups).sort_by([(n, "ascending") for n in _ORDER[1:]]) if groups else _NO_CHUNKS
     plain = chunks.drop_columns("payload").to_pylist()
@@ -142,14 +142,14 @@ def _row_groups(file: str, wanted: set[tuple[str, str]]) -> Iterator[pa.Table]:
 
 
 def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[TaskResult]:
-    """Carries out items without changes, side by side."""
+    """Carries out items without changes, in parallel."""
     ids = spark.range(0, len(items), 1, min(slots, len(items)))
     rows = ids.selectExpr("CAST(id AS INT) AS item", "CAST(NULL AS BINARY) AS payload")
     return [pickle.loads(row["written"]) for row in sorted(rows.mapInArrow(worker(items), _RESULT).collect())]
 
 
 def split(write: Write, slots: int, least: int = _LEAST) -> list[Write]:
-    """The write as several, each with some of the files, when these are many bytes; neighbours by key stay together."""
+    """Splits a write with large files into several, each with some of the files; files with close keys stay together."""
     files = write.item.files
     size = pc.sum(files.column("size")).as_py() or 0
     count = min(slots, size // least, len(files))
@@ -193,7 +193,7 @@ def _run(chunks: DataFrame | ChunkFiles, writes: Sequence[Write], slots: int) ->
 
 
 def _dealt(chunks: DataFrame, writes: Sequence[Write], slot_of: Sequence[int], count: int) -> DataFrame:
-    """Item and payload, in as many partitions, each in the order of items."""
+    """Returns (item, payload) rows in `count` partitions, each sorted by item."""
     from pyspark.sql import functions as F
 
     lines = pa.table(
@@ -218,7 +218,7 @@ def _dealt(chunks: DataFrame, writes: Sequence[Write], slot_of: Sequence[int], c
 
 
 def _slots(weights: Sequence[int], count: int) -> list[int]:
-    """A slot for each weight, the heaviest first to the slot that has least."""
+    """Assigns each weight to a slot: the heaviest first, each to the slot with the lowest sum."""
     loads, slot_of = [0] * count, [0] * len(weights)
     for i in sorted(range(len(weights)), key=lambda i: -weights[i]):
         slot_of[i] = min(range(count), key=loads.__getitem__)

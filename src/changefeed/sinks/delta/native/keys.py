@@ -1,6 +1,6 @@
-"""Keys of many columns as numbers, and where a key stands among others.
+"""Numbers the distinct keys of rows, and finds keys among others; a key may have several columns.
 
-Two keys are equal where they are equal in Spark SQL: texts by their bytes, and -0.0 equals 0.0.
+Two keys are equal if they are equal in Spark SQL: strings are compared by their bytes, and -0.0 equals 0.0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Numbers = npt.NDArray[np.int64]
 
 
 def codes(columns: Sequence[pa.ChunkedArray]) -> tuple[_Numbers, int]:
-    """A number for each row, equal where the keys are, and how many different ones there are; from 0 on, by first row."""
+    """Returns a number for each row, equal for equal keys, from 0 by first occurrence; and the number of distinct keys."""
     code, count = _encoded(plain(columns[0]))
     for column in columns[1:]:
         other, others = _encoded(plain(column))
@@ -25,7 +25,7 @@ def codes(columns: Sequence[pa.ChunkedArray]) -> tuple[_Numbers, int]:
 
 
 class Keys:
-    """Keys that differ from each other, to look others up in."""
+    """A set of distinct keys, in which other keys can be looked up."""
 
     def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
         self._values: list[pa.Array] = []  # of each column, the different values
@@ -50,7 +50,7 @@ class Keys:
         self._found = pa.array(code)
 
     def find(self, columns: Sequence[pa.ChunkedArray]) -> _Numbers:
-        """Returns the place of each key among these, -1 where it is not one of them."""
+        """Returns the place of each row's key in this set; -1 if it is not in the set."""
         first, *others = map(plain, columns)
         code = _places(first, self._values[0])
         for column, values, pairs in zip(others, self._values[1:], self._pairs, strict=True):
@@ -76,6 +76,6 @@ def _nulls(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column in one piece, with -0.0 as 0.0."""
+    """Returns a column as a single array, with 0.0 for -0.0."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return pc.add(whole, pa.scalar(0.0, whole.type)) if pa.types.is_floating(whole.type) else whole

@@ -1,13 +1,13 @@
-"""The last change of every key, in columns: what `stages.latest` does in Spark SQL, for the changes of one task.
+"""Reduces the changes of one task to the last one of each key, in Arrow; `stages.latest` does the same in Spark SQL.
 
 Changes have the columns of `stages.changes`, and the order that `stages.latest` describes: commit_ts, snapshot rows
 first, deletes before writes, then topic, partition, offset and event. Changes without commit_ts have the order of their
 partition alone.
 
-Rule 1. A key's last change wins. A partial image sets the columns that it carries and leaves the rest to the change before
-it; a delete cuts that off.
-Rule 2. The result is in the order of changes, whatever order they come in: tasks that read the same changes number them
-alike.
+Rule 1. A key's last change wins. A partial image sets the columns that it carries and takes the others from earlier changes,
+back to the last delete.
+Rule 2. The result is in the order of changes, in whatever order they are read: tasks that read the same changes give them the
+same numbers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ TEXTS = pa.map_(pa.string(), pa.string())
 
 
 def latest(changes: pa.Table, names: Sequence[str], keys: Sequence[int], *, partial: bool) -> pa.Table:
-    """One row a key, with the columns of `changes`.
+    """Returns one row per key, with the columns of `changes`.
 
     Args:
-        changes: of one table with a key.
-        names: the table's columns by their place.
+        changes: changes of one table with a key.
+        names: names of the table's columns, in order.
         keys: places of the key's columns.
-        partial: whether `_has` counts. It is then set in every row of the result; a column that it does not name keeps
-            its value in the sink's table.
+        partial: whether changes may carry only some columns. Then `_has` is set in every row of the result; columns
+            without a flag keep their values in the sink's table.
     """
     changes = changes.combine_chunks()
     if not len(changes):
@@ -55,10 +55,10 @@ def latest(changes: pa.Table, names: Sequence[str], keys: Sequence[int], *, part
 
 
 def of_last_reading(changes: pa.Table) -> pa.ChunkedArray:
-    """Whether each change of a table without a key counts, so that a row which a snapshot has read twice is there once.
+    """Returns which changes of a table without a key count, so that a row that a snapshot has read twice counts once.
 
     Args:
-        changes: with the columns of `READING`.
+        changes: the changes, with the columns of `READING`.
 
     Source:
         `stages.latest.last_reading`
@@ -82,7 +82,7 @@ def of_last_reading(changes: pa.Table) -> pa.ChunkedArray:
 
 
 def _order(changes: pa.Table) -> _Numbers:
-    """Row numbers in the order of changes."""
+    """Returns the row numbers in the order of changes."""
     dated = _mask(pc.is_valid(changes.column("_ts")))
     changed = _mask(pc.fill_null(pc.not_equal(changes.column("_op"), "read"), True))
     half = _integers(changes.column("_half"))
@@ -120,7 +120,7 @@ def _merged(
     last: _Numbers,
     ranked: _Numbers,
 ) -> pa.Table:
-    """Column by column, the last value since the last delete. `last` is the place of each key's last change."""
+    """Merges partial changes: for each column, the last value since the last delete. `last`: each key's last change."""
     deleted = _mask(changes.column("_deleted"))[order]
     cut = np.full(len(ranked), -1, np.int64)
     places = np.arange(len(order))
@@ -150,7 +150,7 @@ def _merged(
 
 
 def carried(changes: pa.Table, count: int) -> npt.NDArray[np.bool_]:
-    """Row by column, whether the change carries it."""
+    """Returns a matrix, row by column: whether the change carries the column."""
     column = changes.column("_has")
     there = _mask(pc.is_valid(column))
     has = np.ones((len(changes), count), np.bool_)
@@ -161,14 +161,14 @@ def carried(changes: pa.Table, count: int) -> npt.NDArray[np.bool_]:
 
 
 def bits(has: npt.NDArray[np.bool_]) -> pa.Array:
-    """The column `_has` of such a matrix."""
+    """Converts such a matrix to the column `_has`."""
     rows, columns = has.shape
     offsets = pa.array(np.arange(rows + 1) * columns, pa.int32())
     return pa.ListArray.from_arrays(offsets, pa.array(has.reshape(-1)))
 
 
 def texts(rows: pa.Table, name: str = "_irregular") -> dict[int, dict[str, str]]:
-    """Row -> column -> text, for the rows in which there is one."""
+    """Returns row -> column -> text, for rows with irregular texts."""
     column = rows.column(name).combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], TEXTS)
@@ -177,7 +177,7 @@ def texts(rows: pa.Table, name: str = "_irregular") -> dict[int, dict[str, str]]
 
 
 def maps(texts_by_row: Mapping[int, Mapping[str, str]], count: int) -> pa.Array:
-    """A column of as many maps, empty but for those texts_by_row."""
+    """Builds a map column of `count` rows from row -> column -> text; other rows get an empty map."""
     lengths = np.zeros(count + 1, np.int32)
     rows = sorted(texts_by_row)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Commits with deletion vectors or other columns, written as files of a table's log: delta-rs has no action for these.
+"""Writes commits as files of a table's log: for deletion vectors and changes of columns, which delta-rs does not support.
 
     ┌ 00000000000000000007.json ──────────────────────────────────────────────────────────────────────────┐
     │ {"commitInfo": …}                                                                                   │
@@ -9,8 +9,8 @@
     │ {"add": {"path": "part-2"}}                               new rows                                  │
     └─────────────────────────────────────────────────────────────────────────────────────────────────────┘
 
-The file is written under another name and then gets its own by a hard link, which fails if the name is taken, so a
-version is committed once. delta-rs does the same on a local disk. Folders of this machine alone are written so.
+The file is written under a temporary name and gets its final name by a hard link, which fails if the name is taken, so a
+version is committed only once. delta-rs does the same on local disks. Used for local folders only.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 def put(path: str, version: int, actions: Iterable[Action]) -> None:
-    """Makes the actions a version of the table in a local folder.
+    """Commits actions as a version of the table in a local folder.
 
     Raises:
-        FileExistsError: the version is there already.
-        OSError: it cannot be written.
+        FileExistsError: the version exists already.
+        OSError: the file cannot be written.
     """
     log = Path(path) / "_delta_log"
     log.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def put(path: str, version: int, actions: Iterable[Action]) -> None:
 
 
 def commit_info(operation: str, parameters: Mapping[str, str], read: int | None, note: str | None = None) -> Action:
-    """The action that describes a commit, for people and for `DESCRIBE HISTORY`."""
+    """Returns the action that describes a commit, for people and for `DESCRIBE HISTORY`."""
     info = {
         "timestamp": _now(),
         "operation": operation,
@@ -75,18 +75,18 @@ def commit_info(operation: str, parameters: Mapping[str, str], read: int | None,
 
 
 def transaction(application: str, version: int) -> Action:
-    """The action that carries a write id."""
+    """Returns the action that carries a write id."""
     return {"txn": {"appId": application, "version": version, "lastUpdated": _now()}}
 
 
 def added(file: Added, *, changes_rows: bool = True) -> Action:
-    """The action that adds a new data file."""
+    """Returns the action that adds a new data file."""
     fields = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": file.modification_time}
     return {"add": fields | {"dataChange": changes_rows, "stats": _stats(file.stats, file.rows, tight=True)}}
 
 
 def removed(file: Action, *, changes_rows: bool = True) -> Action:
-    """The action that removes a data file, with the vector that its entry in the log has."""
+    """Returns the action that removes a data file, with its deletion vector in the log."""
     fields = {
         "path": file["path"],
         "deletionTimestamp": _now(),
@@ -100,7 +100,7 @@ def removed(file: Action, *, changes_rows: bool = True) -> Action:
 
 
 def marked(path: TableFolder, files: Mapping[str, Action], marks: Sequence[Marked]) -> list[Action]:
-    """The actions that give data files their new vectors, which are written to one file first.
+    """Writes new deletion vectors to a file, and returns the actions that assign them to their data files.
 
     Raises:
         SinkError: the file of vectors cannot be written.
@@ -115,7 +115,7 @@ def marked(path: TableFolder, files: Mapping[str, Action], marks: Sequence[Marke
 
 
 def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
-    """Protocol and metadata of a new table with deletion vectors, as Spark makes them."""
+    """Returns the actions for protocol and metadata of a new table with deletion vectors, as Spark writes them."""
     features = [FEATURE, *([NTZ] if has_ntz else [])]
     protocol: Action = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
     metadata: Action = {
@@ -131,7 +131,7 @@ def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
 
 
 def upgrade(protocol: Action, metadata: Action) -> list[Action]:
-    """The actions by which a table gets deletion vectors; none if it has them."""
+    """Returns the actions that enable deletion vectors; none if the table has them."""
     actions = _with_feature(protocol, FEATURE)
     configuration = metadata.get("configuration") or {}
     if configuration.get(PROPERTY, "false").lower() != "true":
@@ -140,7 +140,7 @@ def upgrade(protocol: Action, metadata: Action) -> list[Action]:
 
 
 def new_columns(protocol: Action, metadata: Action, fields: Sequence[Mapping[str, Any]]) -> list[Action]:
-    """The actions by which a table gets other columns."""
+    """Returns the actions that change a table's columns."""
     has_ntz = any(field["type"] == "timestamp_ntz" for field in fields)
     schema = {**json.loads(metadata["schemaString"]), "fields": list(fields)}
     actions = _with_feature(protocol, NTZ) if has_ntz else []
@@ -148,7 +148,7 @@ def new_columns(protocol: Action, metadata: Action, fields: Sequence[Mapping[str
 
 
 def _with_feature(protocol: Action, feature: str) -> list[Action]:
-    """The action by which a table gets a feature of readers and writers; none if it has it."""
+    """Returns the action that adds a feature of readers and writers; none if the table has it."""
     if feature in (protocol.get("writerFeatures") or ()):
         return []
     readers = {feature, *(protocol.get("readerFeatures") or ())}
@@ -171,7 +171,7 @@ def _in_a_file(folder: TableFolder, marks: Sequence[Marked]) -> list[dict[str, A
 
 
 def _stats(stats: str | None, rows: int, *, tight: bool) -> str:
-    """Statistics of a file of which rows may be deleted: of all rows in it, and whether bounds are of those that are left."""
+    """Returns statistics of a file that may have deleted rows: of all its rows, and whether bounds are exact."""
     fields = json.loads(stats, parse_float=Decimal, parse_int=Decimal) if stats else {}
     return _JSON.encode({**fields, "numRecords": rows, "tightBounds": tight}).decode()
 

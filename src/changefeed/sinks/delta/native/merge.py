@@ -1,11 +1,11 @@
-"""Changes by key, merged into the data files of a table.
+"""Merges changes by key into the data files of a table.
 
     a file ──▶ its key columns ──▶ rows with a changed key ──▶ none: the file stays as it is
-                                                           ├──▶ copy on write: the file's rows go to a new file, changed
-                                                           └──▶ merge on read: the rows are marked in the file's deletion vector,
-                                                                and the new ones alone go to a new file
+                                                           ├──▶ copy on write: a new file gets all rows of the file, changed
+                                                           └──▶ merge on read: the old rows are marked in the file's deletion
+                                                                vector, and a new file gets only the new rows
 
-Rows that a deletion vector marks already are not part of the table: their keys do not count, and they are not copied.
+Rows that a deletion vector marks already are not part of the table: their keys are ignored, and they are not copied.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _MILLISECOND = 1000  # by which a timestamp may lie above the bound that another
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A data file that keeps its rows and gets a deletion vector, in place of the one that it has.
+    """A data file that gets a new deletion vector.
 
     Attributes:
-        rows: in the file.
-        deleted: how many of them the vector marks.
-        vector: see `vectors`.
+        rows: number of rows in the file.
+        deleted: number of rows that the vector marks.
+        vector: the deletion vector, see `vectors`.
     """
 
     path: str
@@ -48,7 +48,7 @@ class Marked:
 
     @classmethod
     def of(cls, path: str, gone: Mask) -> Marked:
-        """The file without the rows that are gone."""
+        """Marks the rows in `gone`."""
         rows = np.flatnonzero(gone)
         return cls(path, len(gone), len(rows), vectors.encoded(rows))
 
@@ -58,9 +58,9 @@ class Merge:
     """The last changes of some keys, to be merged into files.
 
     Attributes:
-        rows: of the keys that stay, in the columns of the table, with NULL in what a change does not carry.
-        row: key -> its place in `rows`, -1 where it is deleted.
-        has: row by column of the upstream's, whether the change carries it; None when all do.
+        rows: the new rows, with the columns of the table; NULL in columns that a change does not carry.
+        row: key -> its place in `rows`; -1 if the key is deleted.
+        has: matrix, row by upstream column: whether the change carries the column; None if all changes carry all.
         matched: key -> whether a file contains it.
     """
 
@@ -76,7 +76,7 @@ class Merge:
 
     @classmethod
     def of(cls, last: pa.Table, target: Target, batch_rows: int, *, partial: bool) -> Merge:
-        """The merge of the last changes."""
+        """Creates the merge of the last changes of keys."""
         kept = pc.invert(last.column("_deleted"))
         staying = last.filter(kept)
         stays = kept.to_numpy().astype(np.bool_)
@@ -90,7 +90,7 @@ class Merge:
         return cls(target, batch_rows, columns, Keys(columns), rows, row, has, irregular, np.zeros(len(last), np.bool_))
 
     def candidates(self, files: pa.Table) -> Iterator[Mapping[str, Any]]:
-        """The files that may hold one of the keys, by the bounds of their key columns."""
+        """Returns the files that may contain one of the keys, according to the bounds of their key columns."""
         for file in files.to_pylist():
             inside: Any = None
             for i, column in enumerate(self.columns):
@@ -107,12 +107,12 @@ class Merge:
                 yield file
 
     def into(self, file: Mapping[str, Any], out: DataFileWriter, *, marks: bool) -> Marked | bool:
-        """Merges the changes into one file; returns whether it is to be removed, or the rows of it that are deleted now.
+        """Merges the changes into one file; returns its new deletion vector, or whether the file must be removed.
 
         Args:
-            file: its `path`, and its `vector` if it has one.
-            out: takes the rows that go to new files.
-            marks: whether its old rows may be marked.
+            file: the file's `path`, and its `vector` if it has one.
+            out: writes rows to new files.
+            marks: whether old rows may be marked in a deletion vector.
         """
         with self._reader(file) as reader:
             places = self._find(reader)
@@ -125,9 +125,9 @@ class Merge:
             return True if gone.all() else Marked.of(file["path"], gone)
 
     def changed(self, file: Mapping[str, Any], out: DataFileWriter) -> Mask | None:
-        """Writes the new values of the file's rows; returns the rows that are not part of the table any longer.
+        """Writes the new values of a file's rows; returns which rows of the file are no longer part of the table.
 
-        None if the changes have none of its keys. The arguments are those of `into`.
+        None if the file contains none of the keys. The arguments are those of `into`.
         """
         with self._reader(file) as reader:
             places = self._find(reader)
@@ -142,7 +142,7 @@ class Merge:
             reader.close()
 
     def _find(self, reader: DataFileReader) -> _Numbers | None:
-        """The place of each row's key among the changed ones, -1 if it is not one of them; None if no key is."""
+        """Returns the place of each row's key among the changed keys, -1 if it is not changed; None if no row is changed."""
         places = self.keys.find(reader.columns(self.target.keys).columns)
         if reader.deleted is not None:
             places[reader.deleted] = -1
@@ -153,7 +153,7 @@ class Merge:
         return places
 
     def _rewrite(self, reader: DataFileReader, places: _Numbers, out: DataFileWriter) -> None:
-        """Writes all rows of a file as they are after the changes."""
+        """Writes all rows of a file with the changes applied."""
         for start, batch in reader.pieces(self.batch_rows):
             mine = reader.left(places[start : start + batch.num_rows], start)
             batch = reader.left(batch, start)
@@ -165,9 +165,9 @@ class Merge:
         out.end_of_input()
 
     def _write_changed(self, reader: DataFileReader, places: _Numbers, out: DataFileWriter) -> Mask:
-        """Writes those rows of a file that have new values, and reads the old ones only where a change lacks columns.
+        """Writes only the changed rows of a file; reads their old values only if a change lacks columns.
 
-        Returns the rows that are not part of the table any longer.
+        Returns which rows of the file are no longer part of the table.
         """
         hit = places >= 0
         if self.has is None:
@@ -179,12 +179,12 @@ class Merge:
         return hit if reader.deleted is None else hit | reader.deleted
 
     def write_new(self, out: DataFileWriter) -> None:
-        """Writes the rows of the keys that no file holds."""
+        """Writes the rows of the keys that no file contains."""
         new = self.row[~self.matched & (self.row >= 0)]
         out.write_table(self.rows.take(pa.array(new)) if len(new) < len(self.rows) else self.rows)
 
     def _write_new_values(self, batch: pa.RecordBatch, places: _Numbers, out: DataFileWriter) -> None:
-        """Writes the rows of a batch that the changes give new values."""
+        """Writes the new values of the rows of a batch."""
         row = np.where(places >= 0, self.row[places], -1)
         changed = row >= 0
         if not changed.any():
@@ -195,7 +195,7 @@ class Merge:
         out.write_table(new)
 
     def _completed(self, new: pa.Table, old: pa.RecordBatch, row: _Numbers) -> pa.Table:
-        """New rows with the old values of the columns that the changes do not carry."""
+        """Fills columns that the changes do not carry with the old values."""
         assert self.has is not None
         has, columns = self.has[row], []
         for column in self.target.schema:
@@ -210,7 +210,7 @@ class Merge:
         return pa.table(columns, schema=self.target.schema)
 
     def _irregular_texts(self, old: pa.RecordBatch, row: _Numbers, has: npt.NDArray[np.bool_], new: Any) -> Any:
-        """The irregular texts of the columns that a change does not carry, with those that it carries."""
+        """Combines the irregular texts of a change with the old ones, for columns that the change does not carry."""
         before = texts(pa.Table.from_batches([old]))
         if not before:
             return new
@@ -224,7 +224,7 @@ class Merge:
 
 
 def _chosen(new: npt.NDArray[np.bool_], values: pa.ChunkedArray, old: pa.Array) -> pa.Array:
-    """Row by row the new value or the old one, of any type."""
+    """Chooses the new or the old value for each row; for columns of any type."""
     both = pa.concat_arrays([*values.chunks, old])
     count = len(new)
     return both.take(pa.array(np.where(new, np.arange(count), count + np.arange(count))))

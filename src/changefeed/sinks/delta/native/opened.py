@@ -1,4 +1,4 @@
-"""A table at one version: write id, schema, files, and whether it is written natively."""
+"""Opens a table at one version: write id, schema, files, and whether native writes support it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Opened:
     """A table at one version.
 
     Attributes:
-        write_id: the application's last write, if any.
+        write_id: write id of the application's last write; None if there is none.
     """
 
     folder: TableFolder
@@ -60,15 +60,15 @@ class Opened:
 
     @property
     def has_vectors(self) -> bool:
-        """Whether the table has the feature: data files may have deletion vectors."""
+        """Whether the table has the feature for deletion vectors."""
         return log_file.FEATURE in (self.table.protocol().writer_features or ())
 
     @property
     def state(self) -> replay.State:
-        """The actions of the log, of a table in a local folder.
+        """The actions of the log, for a table in a local folder.
 
         Raises:
-            SinkError: it cannot be read.
+            SinkError: the log cannot be read.
         """
         if self._state is None:
             self._state = replay.state(self.folder.path, self.version)
@@ -80,7 +80,7 @@ class Opened:
         return self.table.metadata().configuration
 
     def refused(self) -> str | None:
-        """Why this table is not written natively; None when it is."""
+        """Why this table is not written natively; None if it is."""
         protocol, properties = self.table.protocol(), self.properties
         features = {*(protocol.reader_features or ())} - _READER | {*(protocol.writer_features or ())} - _WRITER
         if features:
@@ -112,14 +112,14 @@ class Opened:
         return None
 
     def not_upgraded(self) -> str | None:
-        """Why a table without deletion vectors is not given them; None when it is, or has them."""
+        """Why deletion vectors cannot be enabled for this table; None if they can be, or are enabled."""
         version = self.table.protocol().min_writer_version
         if self.has_vectors or version == 7 or version <= 2:
             return None
         return f"writer version {version} of the Delta protocol: {WAY_OUT}"
 
     def takes_ntz(self) -> bool:
-        """Whether the table has the feature for timestamps without a time zone, or may be given it."""
+        """Whether the table has the feature for timestamp_ntz columns, or can get it."""
         version = self.table.protocol().min_writer_version
         return version == 7 or version <= 2
 
@@ -128,7 +128,7 @@ class Opened:
         return _schema(self.table.schema())
 
     def has_columns(self, columns: pa.Schema) -> bool:
-        """Whether the table has these columns, of these types, in whatever order, and no others."""
+        """Whether the table has exactly these columns with these types, in any order."""
         from deltalake import Schema
 
         wanted, has = (
@@ -138,10 +138,10 @@ class Opened:
         return wanted == has
 
     def target(self, names: Sequence[str], keys: Sequence[str]) -> Target:
-        """The table as items see it, with these columns of the upstream and this key.
+        """Returns the table for items, with these upstream columns and this key.
 
         Raises:
-            SinkError: the table lacks one of them.
+            SinkError: the table lacks one of the columns.
         """
         schema = self.schema()
         if missing := [name for name in names if name not in schema.names]:
@@ -153,9 +153,9 @@ class Opened:
         return Target(self.folder, schema, tuple(names), tuple(keys), indexed)
 
     def files(self, keys: Sequence[str] = ()) -> pa.Table:
-        """The table's data files: path, size, and `low_0`, `high_0`, …: bounds of these columns where the log has them.
+        """Returns the data files: path, size, and `low_0`, `high_0`, …: bounds of the key columns, if the log has them.
 
-        Of a table with deletion vectors also `vector`, the descriptor as JSON.
+        For a table with deletion vectors also `vector`, the descriptor as JSON.
         """
         actions = pa.table(self.table.get_add_actions())
         columns = {"path": actions.column("path").cast(pa.string()), "size": actions.column("size_bytes")}
@@ -176,11 +176,11 @@ class Opened:
 
 
 def open_table(folder: TableFolder, application: str, version: int | None = None) -> Opened | None:
-    """The table at a version, the newest if none is given; None when there is no table.
+    """Opens the table at a version, by default the newest; None if there is no table.
 
     Raises:
         MissingExtraError: deltalake is not installed.
-        SinkError: its log cannot be read.
+        SinkError: the table's log cannot be read.
     """
     os.environ.setdefault("RUST_LOG", "off")  # or the cloud SDKs in it write to stderr whatever they try
     try:
@@ -199,7 +199,7 @@ def open_table(folder: TableFolder, application: str, version: int | None = None
 
 
 def arrow_schema(columns: pa.Schema) -> pa.Schema:
-    """The columns as files of a Delta table have them."""
+    """Converts columns to the Arrow schema of a Delta table's files."""
     from deltalake import Schema
 
     return _schema(Schema.from_arrow(columns))
@@ -211,13 +211,13 @@ def _schema(schema: Any) -> pa.Schema:
 
 
 def opened_at(folder: TableFolder, application: str, table: DeltaTable) -> Opened:
-    """The table at the version to which it is loaded."""
+    """Opens the table at the version that delta-rs has loaded."""
     number = table.transaction_version(application)
     return Opened(folder, application, table, table.version(), None if number is None else unpack(number))
 
 
 def _arrow(kind: Any) -> pa.DataType | None:
-    """The Arrow type of a Delta type; None for one that is not written here."""
+    """Converts a Delta type to an Arrow type; None if native writes do not support it."""
     if isinstance(kind, str):
         if kind.startswith("decimal("):
             return pa.decimal128(*map(int, kind[len("decimal(") : -1].split(",")))

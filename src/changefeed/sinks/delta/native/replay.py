@@ -1,7 +1,7 @@
-"""A table's log in a local folder, as the actions of the Delta protocol: the newest checkpoint, and the commits after it.
+"""Reads the log of a table in a local folder as actions of the Delta protocol: newest checkpoint, and later commits.
 
-delta-rs reads the log too, and for plain tables that is enough. It does not return what a commit of deletion vectors needs:
-the entries of data files as they are, with their descriptors and statistics, and the metadata and protocol word by word.
+delta-rs reads the log too, which is enough for plain tables. It does not return what a commit of deletion vectors needs: the
+complete entries of data files with descriptors and statistics, and verbatim metadata and protocol.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class State:
     """A table at one version.
 
     Attributes:
-        files: path, as the log has it -> `add` of each data file.
-        protocol, metadata: the newest of each.
+        files: path in the log -> the `add` action of the data file.
+        protocol, metadata: the newest action of each kind.
     """
 
     version: int
@@ -39,7 +39,7 @@ class State:
     metadata: Action = field(default_factory=dict)
 
     def apply(self, action: Action) -> None:
-        """Takes the next action of the log."""
+        """Applies the next action of the log."""
         match action:
             case {"add": dict(file)}:
                 self.files[file["path"]] = file
@@ -54,16 +54,16 @@ class State:
 
 
 def vector(file: Action) -> tuple[Any, ...]:
-    """The identity of a data file's deletion vector among all that the file has had."""
+    """Returns a key for a data file's deletion vector, which differs from that of every earlier vector of the file."""
     descriptor = file.get("deletionVector") or {}
     return descriptor.get("storageType"), descriptor.get("pathOrInlineDv"), descriptor.get("offset")
 
 
 def state(path: str | Path, version: int) -> State:
-    """The table in a local folder at a version.
+    """Reads the state of the table in a local folder at a version.
 
     Raises:
-        SinkError: its log cannot be read.
+        SinkError: the table's log cannot be read.
     """
     table = State(version)
     for action in actions(path, version, ("add", "protocol", "metaData")):
@@ -72,9 +72,9 @@ def state(path: str | Path, version: int) -> State:
 
 
 def actions(path: str | Path, version: int, columns: Sequence[str]) -> Iterator[Action]:
-    """The actions up to a version: these kinds of the newest checkpoint, and all of the commits after it.
+    """Yields the actions up to a version: from the newest checkpoint only these kinds, from later commits all.
 
-    Within a commit removes come first: the entry of a file that gets a deletion vector is replaced.
+    Within a commit removes come first: the entry of a file that gets a deletion vector is removed and added again.
 
     Raises:
         SinkError: the log cannot be read.
@@ -92,7 +92,7 @@ def actions(path: str | Path, version: int, columns: Sequence[str]) -> Iterator[
 
 
 def _newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
-    """Version and files of the newest checkpoint up to a version that is there in all its parts; -1 without one."""
+    """Returns version and files of the newest complete checkpoint up to a version; -1 if there is none."""
     checkpoints: dict[tuple[int, int], list[Path]] = {}
     for file in sorted(log.glob("*.checkpoint*.parquet")):
         if (named := _CHECKPOINT.fullmatch(file.name)) and int(named[1]) <= version:
@@ -115,7 +115,7 @@ def _paths(parquet: Any) -> list[str]:
 
 
 def _plain(value: Action) -> Action:
-    """An action of a checkpoint as JSON has it: without what is NULL, and with maps as objects."""
+    """Converts an action of a checkpoint to the form of JSON: without NULLs, and with maps as objects."""
     fields: Action = {}
     for name, one in value.items():
         if one is None:

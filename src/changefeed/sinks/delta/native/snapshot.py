@@ -1,6 +1,6 @@
-"""A table in a local folder, without Spark: its version, columns, data files, and the write ids of those who wrote it.
+"""Reads the newest state of a table in a local folder without Spark: version, columns, and write ids of its writers.
 
-delta-rs returns the last transaction number of one application. The others are read from the log itself (`replay.py`).
+delta-rs returns the last transaction number of one application; those of others are read from the log (`replay.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from changefeed.sinks.delta.native.opened import open_table
 
 
 def table_snapshot(path: str, application: str) -> TableSnapshot | None:
-    """The newest state of the table in a local folder; None when there is no table.
+    """Returns the newest state of the table in a local folder; None if there is no table.
 
     Raises:
-        SinkError: its log cannot be read.
+        SinkError: the table's log cannot be read.
     """
     opened = open_table(TableFolder(path), application)
     if opened is None:
@@ -31,7 +31,7 @@ def table_snapshot(path: str, application: str) -> TableSnapshot | None:
 
 
 def damaged_files(path: str, version: int) -> list[str]:
-    """Data files of a version that are gone, or have another size than in the log; and files of deletion vectors that are gone.
+    """Returns data files of a version that are missing or differ in size from the log, and missing files of deletion vectors.
 
     Raises:
         SinkError: the log or the folder cannot be read.

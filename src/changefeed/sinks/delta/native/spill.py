@@ -1,9 +1,9 @@
-"""Rows that are more than memory should hold, in parts that each hold whole keys.
+"""Collects rows that may not fit into memory, and returns them in parts; all rows of a key are in one part.
 
-Up to a size they stay in memory, as one part. Beyond it they are distributed by a hash of the key to files in a temporary
+Up to a size the rows stay in memory, as one part. Above it they are distributed by a hash of the key to files in a temporary
 folder, and read back a few files at a time. Rows without a key come back in the order in which they were added.
 
-Rule 1. Which rows are in which part does not depend on the order in which batches are added.
+Rule 1. The distribution of rows to parts does not depend on the order in which batches are added.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Spill:
     """
 
     def __init__(self, keys: Sequence[str], most: int) -> None:
-        """Holds up to `most` bytes in memory; without `keys`, the names of the key's columns, rows stay in their order."""
+        """Keeps up to `most` bytes in memory. `keys`: names of the key's columns; if empty, rows stay in their order."""
         self._keys, self._most = list(keys), most
         self.rows = 0
         self._bytes = 0  # of all rows
@@ -53,7 +53,7 @@ class Spill:
         self.close()
 
     def close(self) -> None:
-        """Deletes what is on disk."""
+        """Deletes the files on disk."""
         for writer in self._writers:
             writer.close()
         if self._folder is not None:
@@ -74,7 +74,7 @@ class Spill:
         return not self._writers
 
     def parts(self) -> Iterator[pa.Table]:
-        """The rows; those of one key are in one part. A part has about `most` bytes, or more if one key has more."""
+        """Yields the rows in parts of about `most` bytes. All rows of a key are in one part, even if they are larger."""
         if self.in_memory:
             if self._kept:
                 yield pa.Table.from_batches(self._kept)
@@ -126,7 +126,7 @@ class Spill:
 
 
 def _hashes(rows: pa.Table, keys: Sequence[str]) -> npt.NDArray[np.uint64]:
-    """A number for each key that depends on nothing else."""
+    """Returns a hash of each row's key, which depends only on the key."""
     hashes = np.zeros(len(rows), np.uint64)
     for key in keys:
         hashes = (hashes ^ _numbers(plain(rows.column(key)))) * _MIX
@@ -135,7 +135,7 @@ def _hashes(rows: pa.Table, keys: Sequence[str]) -> npt.NDArray[np.uint64]:
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[np.uint64]:
-    """A number for each value, equal for equal values."""
+    """Returns a number for each value; equal values have equal numbers."""
     kind = column.type
     if pa.types.is_signed_integer(kind) or pa.types.is_temporal(kind):
         small = pa.types.is_date32(kind) or pa.types.is_time32(kind)

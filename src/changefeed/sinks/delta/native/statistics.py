@@ -1,6 +1,6 @@
-"""Statistics of a Parquet file as Delta's log has them: rows, NULLs, and the bounds by which readers skip files.
+"""Computes the statistics of a Parquet file for Delta's log: rows, NULLs, and the bounds by which readers skip files.
 
-Most are made of the footer, which the writer of the file has filled already. A bound that might hide a row is left out:
+Most come from the file's footer. A bound that might hide a row is left out:
 
     text            32 characters; the upper bound of a longer one ends in U+10FFFF
     timestamps      milliseconds, the lower bound rounded down, the upper one up; none outside the years 1 to 9999
@@ -31,7 +31,7 @@ _JSON = msgspec.json.Encoder(decimal_format="number")  # with all their digits
 
 @dataclass(slots=True)
 class Floats:
-    """NULLs and bounds of a column of floating-point numbers."""
+    """Counts NULLs and finds the bounds of a column of floating-point numbers."""
 
     nulls: int = 0
     low: float = math.inf
@@ -39,7 +39,7 @@ class Floats:
     bounded: bool = True
 
     def add(self, column: pa.ChunkedArray) -> None:
-        """Counts the values of a column."""
+        """Adds the values of a column."""
         self.nulls += column.null_count
         ends = pc.min_max(column).as_py()
         if ends["min"] is None:
@@ -49,20 +49,20 @@ class Floats:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """The smallest and the largest value, a zero with the sign that is farther out; None where JSON has no number for one."""
+        """Returns the smallest and the largest value; a lower bound of zero is -0.0. None if JSON cannot represent one."""
         if not (self.bounded and math.isfinite(self.low) and math.isfinite(self.high)):
             return None
         return self.low or -0.0, self.high or 0.0
 
 
 def statistics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], indexed: int = INDEXED) -> str:
-    """The JSON of a file's statistics.
+    """Returns the JSON of a file's statistics.
 
     Args:
         footer: the file's Parquet metadata.
         schema: the file's columns.
-        floats: of each column of floating-point numbers.
-        indexed: so many of the columns get statistics; all for a number below 0.
+        floats: column -> statistics of its values, for columns of floating-point numbers.
+        indexed: number of columns that get statistics; all if it is negative.
     """
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     low, high, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
@@ -86,7 +86,7 @@ def statistics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], ind
 
 
 def footer_columns(schema: pa.Schema) -> list[str]:
-    """The columns whose bounds may stand in a Parquet file's footer."""
+    """Returns the columns whose bounds can be taken from a Parquet file's footer."""
     return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
 
 
@@ -105,7 +105,7 @@ def _bounds(columns: Sequence[Any], kind: pa.DataType) -> tuple[Any, Any] | None
 
 
 def _values(columns: Iterable[Any], end: str, kind: pa.DataType) -> list[Any]:
-    """Texts and decimals as Python has them; dates and timestamps as the numbers that the file has."""
+    """Returns bounds of columns from the footer: strings and decimals as Python values, dates and timestamps as numbers."""
     return [getattr(column, f"{end}_raw" if pa.types.is_temporal(kind) else end) for column in columns]
 
 

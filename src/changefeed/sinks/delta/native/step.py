@@ -1,13 +1,13 @@
-"""The writes of a step, natively: data files of all of them in one Spark job, then a commit for each.
+"""Native writes of a step: the data files of all writes in one Spark job, then one commit for each write.
 
-    prepare   open tables ──▶ items ──▶ one job for each origin of chunks ──▶ files that no commit names yet
+    prepare   open tables ──▶ items ──▶ one job for each origin of chunks ──▶ files that no commit refers to yet
     apply     the files of a write ──▶ commit, as the version after the one that was opened
 
-After the commit of a table that merges on read, its files are compacted if it is worth it, by a commit of its own that changes
-no row and carries no write id.
+After the commit of a table that merges on read, its files are compacted if it is worth it, in a separate commit that changes
+no row and has no write id.
 
-A few rows are written in the driver, without a job. `_reason` names the writes that are Spark's own (`sink.py`). A write that
-was not prepared is prepared alone. What was prepared and is not applied stays as files without a commit, until VACUUM.
+A few rows are written in the driver, without a job. `_reason` returns why Spark must make a write (`sink.py`). A write that
+was not prepared is prepared alone. Files that were prepared and not committed remain until VACUUM.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ _WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Ups
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A write of which the files are there.
+    """A write whose files have been written, but not committed.
 
     Attributes:
-        opened: the table at the version that the files were made for; None when there is none yet.
+        opened: the table at the version for which the files were written; None if the table does not exist yet.
         schema: the columns of a new table.
     """
 
@@ -85,7 +85,7 @@ class _There:
     """The content of a path: a table, nothing, or a log that delta-rs cannot read.
 
     Attributes:
-        unreadable: why it cannot.
+        unreadable: why delta-rs cannot read the log; None if it can.
     """
 
     opened: Opened | None
@@ -97,13 +97,13 @@ class _There:
         return self.opened is None and self.unreadable is None
 
     def is_next(self, job: Job) -> bool:
-        """Whether the write is still to be made; one that was made is left to the sink, which skips it or raises FencedError."""
+        """Whether the write has not been made yet. The sink handles one that has: skips it or raises FencedError."""
         if self.opened is None:
             return self.unreadable is None
         return self.opened.write_id is None or self.opened.write_id < job.write_id
 
     def natively(self, job: Job) -> Opened | None:
-        """The table if there is one, it is written natively, and the write is still to be made."""
+        """Returns the table if it exists, is written natively, and the write has not been made yet; else None."""
         if self.opened is None or self.opened.refused() or not self.is_next(job):
             return None
         return self.opened
@@ -111,7 +111,7 @@ class _There:
 
 @dataclass(slots=True)
 class _Typed:
-    """Changes that are typed already, in the place of those that an item reads from chunks."""
+    """Passes changes that are typed already to an item, which otherwise types them from chunks."""
 
     rows: list[pa.RecordBatch]
     read: int = 0
@@ -126,9 +126,9 @@ class NativeWrites:
 
     Attributes:
         root: the sink's folder.
-        metadata_columns: those that every table gets.
-        merges_on_read: tables with a key get deletion vectors.
-        compaction: when files of such tables are written again; None for never.
+        metadata_columns: the metadata columns that every table gets.
+        merges_on_read: whether tables with a key get deletion vectors.
+        compaction: when to compact such tables; None for never.
     """
 
     root: str
@@ -140,7 +140,7 @@ class NativeWrites:
     _defaults: list[bool] = field(default_factory=list)
 
     def prepare(self, spark: SparkSession, owner: str, jobs: Sequence[Job]) -> None:
-        """Writes the files of those of the jobs that are native.
+        """Writes the data files of all jobs that are native.
 
         Raises:
             SinkError: a data file cannot be read or written.
@@ -168,7 +168,7 @@ class NativeWrites:
             self._prepared[path] = _Prepared(job.write_id, opened[path], schema, done[path])
 
     def apply(self, spark: SparkSession, owner: str, job: Job) -> bool:
-        """Makes a write if it is native; returns whether it was made.
+        """Makes a write if it is native; returns False if Spark must make it.
 
         Raises:
             FencedError: a newer run writes this table.
@@ -227,7 +227,7 @@ class NativeWrites:
         _checkpoint(prepared.opened)
 
     def _compact(self, spark: SparkSession, owner: str, written: Opened, rules: Rules) -> None:
-        """Writes files of the table again that was committed last, if its version is due and it is worth it."""
+        """Compacts the table that was just committed, if its version is due and compaction is worth it."""
         if written.table.version() % rules.every:
             return
         opened = opened_at(written.folder, owner, written.table)
@@ -258,7 +258,7 @@ class NativeWrites:
         return True
 
     def _change_columns(self, owner: str, job: Job) -> bool:
-        """Gives a table other columns, and its rows with them if they are few."""
+        """Changes a table's columns, and rewrites its rows if they are few."""
         path, columns = job.write.path, arrow_schema(self._columns(job.write.table))
         assert isinstance(job.write, AddColumns | Rewrite | Create)
         for is_last in (False, True):
@@ -277,7 +277,7 @@ class NativeWrites:
         return True
 
     def _copy(self, spark: SparkSession, owner: str, job: Job, write: Copy) -> bool:
-        """Gives a table the columns and rows of another, if these are few."""
+        """Replaces a table's columns and rows by those of another, if the rows are few."""
         source, folder = self._there(write.source, owner).opened, self._folder(write.path)
         if source is None or source.refused() or "://" in folder.path or size(source) > _HERE_BYTES:
             return False
@@ -312,7 +312,7 @@ class NativeWrites:
         return True
 
     def _there(self, path: str, owner: str) -> _There:
-        """The table at a path. If delta-rs cannot read its log, Spark writes the table, or reports the error."""
+        """Opens the table at a path. If delta-rs cannot read its log, Spark writes the table or reports the error."""
         try:
             return _There(open_table(self._folder(path), owner))
         except SinkError as error:
@@ -322,14 +322,14 @@ class NativeWrites:
         return TableFolder(f"{self.root}/{path}")
 
     def refused(self, path: str, owner: str) -> str | None:
-        """Why Spark writes the rows of the table at a path; None if they are written natively, or there is no table."""
+        """Returns why Spark writes the rows of the table at a path; None if they are native, or there is no table."""
         there = self._there(path, owner)
         return there.opened.refused() if there.opened is not None else there.unreadable
 
     def _reason(
         self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession
     ) -> str | None:
-        """Why Spark makes this write; None if it is native."""
+        """Returns why Spark must make this write; None if it is native."""
         if reason := _too_large(changes, keyed=isinstance(write, Upsert)):
             return reason
         if opened is None:
@@ -339,13 +339,13 @@ class NativeWrites:
         return None if opened.has_columns(self._columns(write.table)) else "other columns than the pipeline's"
 
     def _has_vectors(self, table: Table, opened: Opened | None) -> bool:
-        """Whether the table has deletion vectors after this write because the pipeline asks for them."""
+        """Whether the table has deletion vectors after this write, as the pipeline's definition requires."""
         if not self.merges_on_read or not table.keys:
             return False
         return opened is None or opened.not_upgraded() is None
 
     def unmarked(self, path: str, owner: str) -> str | None:
-        """Why rows of the table at a path are not marked although the pipeline asks for it; None if they are."""
+        """Returns why the table at a path is not merged on read although the definition requires it; None if it is."""
         opened = self._there(path, owner).opened
         return opened.not_upgraded() if opened is not None else None
 
@@ -380,9 +380,9 @@ class NativeWrites:
 
 
 def is_local(root: str) -> bool:
-    """Whether a sink's folder is a path of this machine that delta-rs takes as it is: it reads a backslash as a slash.
+    """Whether a sink's folder is a local path that delta-rs reads correctly: it takes a backslash for a slash.
 
-    Spark has options for other file systems that delta-rs does not support.
+    On other file systems Spark may have options that delta-rs does not support.
     """
     return "://" not in root and not root.startswith("file:") and "\\" not in root
 

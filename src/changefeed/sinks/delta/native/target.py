@@ -1,4 +1,4 @@
-"""A table as the tasks that write it see it, and changes as its rows."""
+"""The description of a table for the tasks that write it, and the conversion of changes to its rows."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from changefeed.sinks.delta.native.statistics import INDEXED
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A table as the items that write it see it.
+    """The description of a table for the items that write it.
 
     Attributes:
-        schema: its columns, as the log has them.
-        names: those that come from the upstream, in order; the others are metadata columns.
+        schema: the columns, as in the table's log.
+        names: names of the columns from upstream, in order; the others are metadata columns.
         keys: names of the key's columns; empty for a table without a key.
-        indexed: how many columns get statistics.
+        indexed: number of columns that get statistics.
     """
 
     folder: TableFolder
@@ -33,7 +33,7 @@ class Target:
 
 
 def upserts(changes: pa.Table, target: Target) -> pa.Table:
-    """Changes other than deletes, in the columns of the table: see `sinks.base.METADATA`."""
+    """Converts changes other than deletes to rows of the table; for metadata columns see `sinks.base.METADATA`."""
     columns = []
     for column in target.schema:
         if column.name in target.names:
@@ -47,7 +47,7 @@ def upserts(changes: pa.Table, target: Target) -> pa.Table:
 
 
 def _position(changes: pa.Table) -> Any:
-    """`concat_ws`, which leaves out NULLs."""
+    """Formats the positions of changes as Spark's `concat_ws` does, which leaves out NULLs."""
     parts = [changes.column(name).cast(pa.string()) for name in ("_topic", "_partition", "_offset", "_index")]
     return pc.binary_join_element_wise(*parts, pa.scalar(":"), null_handling="skip")
 

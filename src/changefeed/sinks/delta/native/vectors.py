@@ -1,7 +1,7 @@
-"""Deletion vectors: which rows of a data file are no longer part of a table.
+"""Reads and writes deletion vectors: which rows of a data file are no longer part of a table.
 
-A vector is a set of row numbers, counted from 0 in the order of the file. The Delta protocol calls the set
-`RoaringBitmapArray`, its portable form is the 64-bit form of the Roaring format, which pyroaring reads and writes:
+A vector is a set of row numbers, counted from 0 in the order of the file. The Delta protocol calls this set
+`RoaringBitmapArray`; its portable form is the 64-bit form of the Roaring format, which pyroaring reads and writes:
 
     little-endian    int32            int64           for each bitmap, in rising order of its number
                      ┌────────────┬────────────────┬──────────────────────────┬──────────────────────────────┐
@@ -9,8 +9,8 @@ A vector is a set of row numbers, counted from 0 in the order of the file. The D
                      │ magic      │ bitmaps        │ half of the row numbers  │ of the row numbers           │
                      └────────────┴────────────────┴──────────────────────────┴──────────────────────────────┘
 
-The entry of a data file in the log has a descriptor of its vector, which lies in a file beside the data files (`storageType`
-"u", `pathOrInlineDv` ends in 20 characters of Z85: the UUID in the file's name; what comes before them is a folder):
+The entry of a data file in the log has a descriptor of its vector, which is in a file beside the data files (`storageType`
+"u"; `pathOrInlineDv` ends with 20 characters of Z85, the UUID in the file's name; the characters before are a folder):
 
     deletion_vector_<UUID>.bin        big-endian
     ┌─────────┬────────────────┬──────────┬────────────────┬────────────────┬──────────┬───┐
@@ -19,8 +19,8 @@ The entry of a data file in the log has a descriptor of its vector, which lies i
     └─────────┴────────────────┴──────────┴────────────────┴────────────────┴──────────┴───┘
                ▲ `offset` of vector 1                       ▲ `offset` of vector 2
 
-`sizeInBytes` is the size of the vector alone. "p" is as "u", with a whole path. "i" is a vector that stands in the log:
-`pathOrInlineDv` is the vector itself in Z85, padded with zeros to a multiple of 4. Such are read and never written: VACUUM of
+`sizeInBytes` is the size of the vector only. `storageType` "p" is like "u", with a full path. "i" is a vector in the log
+itself: `pathOrInlineDv` is the vector in Z85, padded with zeros to a multiple of 4. These are read but never written: VACUUM of
 Delta 4.4.0 fails on a table that has one (`scala.MatchError` in `getDeletionVectorRelativePathAndSize`).
 """
 
@@ -54,7 +54,7 @@ Rows = npt.NDArray[np.int64]
 
 
 def is_installed() -> bool:
-    """Whether pyroaring is there."""
+    """Whether pyroaring is installed."""
     try:
         _bitmap()
     except MissingExtraError:
@@ -63,17 +63,17 @@ def is_installed() -> bool:
 
 
 def encoded(rows: Rows) -> bytes:
-    """The vector of these row numbers."""
+    """Encodes row numbers as a vector."""
     bitmap = _bitmap()(rows.astype(np.uint64))
     bitmap.run_optimize()
     return _MAGIC + bytes(bitmap.serialize())
 
 
 def decoded(vector: bytes) -> Rows:
-    """The row numbers in a vector, in rising order.
+    """Decodes a vector to its row numbers, in ascending order.
 
     Raises:
-        ValueError: these are not the bytes of a vector.
+        ValueError: the bytes are not a vector.
     """
     if vector[:4] != _MAGIC:
         raise ValueError(f"begins with {vector[:4]!r}, not with the magic number of a portable bitmap array")
@@ -83,7 +83,7 @@ def decoded(vector: bytes) -> Rows:
 
 
 def in_a_file(vectors: Sequence[tuple[bytes, int]]) -> tuple[str, bytes, list[dict[str, Any]]]:
-    """A new file of vectors, each with its count of rows: its name, its bytes, and a descriptor for each vector."""
+    """Builds a file of (vector, number of rows) pairs; returns its name, its bytes, and the descriptor of each vector."""
     identifier = uuid.uuid4()
     content, descriptors = bytearray(_VERSION), []
     for vector, count in vectors:
@@ -94,10 +94,10 @@ def in_a_file(vectors: Sequence[tuple[bytes, int]]) -> tuple[str, bytes, list[di
 
 
 def path_of(descriptor: Descriptor) -> str | None:
-    """The file of a vector, in the table's folder or whole; None for one that stands in the log.
+    """Returns the path of a vector's file, relative to the table's folder or absolute; None for a vector in the log.
 
     Raises:
-        ValueError: it is not a descriptor.
+        ValueError: the descriptor is invalid.
     """
     text = str(descriptor["pathOrInlineDv"])
     match descriptor["storageType"]:
@@ -112,15 +112,15 @@ def path_of(descriptor: Descriptor) -> str | None:
 
 
 def read(files: Any, root: str, descriptor: Descriptor) -> Rows:
-    """The row numbers of the vector that a descriptor is of.
+    """Reads the vector of a descriptor; returns its row numbers.
 
     Args:
-        files: the file system of the table's folder, as pyarrow has it.
-        root: the folder in it.
-        descriptor: as the log has it.
+        files: the file system of the table's folder.
+        root: the path of the table's folder in it.
+        descriptor: the descriptor from the log.
 
     Raises:
-        SinkError: it cannot be read.
+        SinkError: the vector cannot be read.
     """
     path = None
     try:
@@ -153,15 +153,15 @@ def _stored(files: Any, path: str, descriptor: Descriptor) -> bytes:
 
 
 def z85(data: bytes) -> str:
-    """The bytes in Z85, padded with zeros to a multiple of 4."""
+    """Encodes bytes in Z85, padded with zeros to a multiple of 4."""
     return base64.b85encode(data, pad=True).translate(_TO_Z85).decode()
 
 
 def from_z85(text: str) -> bytes:
-    """The bytes that `z85` made the text of, with their padding.
+    """Decodes Z85, including the padding that `z85` has added.
 
     Raises:
-        ValueError: it is not Z85.
+        ValueError: the text is not Z85.
     """
     digits = text.encode()
     if len(digits) % 5 or digits.translate(None, _Z85):
