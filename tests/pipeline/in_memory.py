@@ -12,7 +12,7 @@ from changefeed.pipeline.config.load import read
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.frontier import strategy
-from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.memory import MemoryPending
 from changefeed.pipeline.planning.rules import Rules, rules_of
@@ -91,7 +91,7 @@ def memory_flow(
     rules = rules or rules_of(definition, capabilities)
     behaviour = definition.pipeline
     ledger, sink = RecordingStore(storage), MemorySink(storage.tables)
-    options = Options(definition.sink.irregular, behaviour.keyless == "inserts")
+    options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts")
     executor = Executor(definition, ledger, storage.pending, sink, options)
     frontier = strategy(behaviour.consistency, capabilities, rules)
     letters = MemoryLetters(behaviour.dead_letters)

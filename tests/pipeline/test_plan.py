@@ -21,7 +21,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import Hold, State
-from changefeed.sinks.delta.sink import DeltaSink
+from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink
 from changefeed.stages.changes import Window
@@ -265,7 +265,7 @@ def test_rows_and_notes_after_a_schema_change(
 def test_an_unsupported_change_is_named_with_the_way_out(
     rules: dict[str, Any], changes: list[str | Change], message: str
 ) -> None:
-    chunks, sink = infos(chunks_of(_events(*changes), 0, 0)), DeltaSink("lake", ("_op", "_irregular"))
+    chunks, sink = infos(chunks_of(_events(*changes), 0, 0)), DeltaTables("lake", ("_op", "_irregular"))
     with pytest.raises(UnsupportedError) as error:
         make(CutFrontier(State(barrier=len(changes)), None), chunks, replace(RULES, **rules), sink, _nothing)
     assert str(error.value) == message

@@ -12,7 +12,7 @@ import pytest
 from changefeed.model.types import ColumnType
 from changefeed.sinks.base import TableSink, TypeMap
 from changefeed.sinks.delta.native.files import Limits
-from changefeed.sinks.delta.sink import DeltaSink
+from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.memory import Lake, MemorySink, MemoryTypes
 from changefeed.sinks.sql import SparkTypes
 from tests.sinks.conformance import Conformance
@@ -45,7 +45,7 @@ class Delta:
     merges_on_read: bool = False
 
     def sink(self, owner: str = "changefeed:test:1", metadata: Sequence[str] = ()) -> TableSink:
-        return DeltaSink(
+        return DeltaTables(
             self.root,
             tuple(metadata),
             self.spark,

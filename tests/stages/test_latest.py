@@ -16,7 +16,7 @@ from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.sinks.base import Load, Rewrite, Upsert, WriteId
-from changefeed.sinks.delta.sink import DeltaSink
+from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.stages.changes import schema_ddl
 from changefeed.stages.latest import latest
 
@@ -180,7 +180,7 @@ class Given:
 def test_merge_keeps_columns_that_partial_rows_leave_out_with_their_irregular_texts(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
+    sink, path = DeltaTables(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     first = [
         change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}),
         change(1, 1, 2, (2, "two", 2)),
@@ -206,7 +206,7 @@ def test_rewrite_takes_irregular_texts_along(spark: SparkSession, tmp_path: Path
     from changefeed.mysql import ddl
     from changefeed.pipeline.planning.evolution import altered, rewritten
 
-    sink, path = DeltaSink(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
+    sink, path = DeltaTables(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     rows = [change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}), change(1, 1, 2, (2, "two", 2))]
     sink.apply(Load(path="t", number=1, table=TABLE), Given(rows, partial=False), WriteId(1, 1, 1), "{}")
     action = "ALTER TABLE app.t DROP a, RENAME COLUMN `it's` TO s, ADD d DATE NOT NULL"

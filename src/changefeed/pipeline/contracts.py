@@ -16,7 +16,7 @@ from changefeed.pipeline.state import FolderSum, Positions
 from changefeed.sinks.base import Changes
 
 if TYPE_CHECKING:
-    from changefeed.pipeline.pending.changes import Options
+    from changefeed.pipeline.pending.changes import RowOptions
     from changefeed.pipeline.pending.counting import Across
 
 
@@ -57,7 +57,7 @@ class Pending(Protocol):
         """The incomplete fragments of a folder, in the form that a batch takes."""
         ...
 
-    def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> CountedChanges:
+    def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> CountedChanges:
         """The changes that a write of a plan applies to a table."""
         ...
 

@@ -26,7 +26,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import CountedChanges, Pending
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import WAY_OUT, Guard, PathState
-from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State, WrittenVersion
 from changefeed.pipeline.store.base import StateStore
@@ -56,7 +56,7 @@ class Executor:
     ledger: StateStore
     pending: Pending
     sink: TableSink
-    options: Options
+    options: RowOptions
     before: dict[str, PathState] = field(default_factory=dict)
 
     def take_name(self) -> None:

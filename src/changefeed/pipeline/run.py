@@ -26,7 +26,7 @@ from changefeed.pipeline.ledger import open_ledger
 from changefeed.pipeline.offsets import batch_offset, offset_text
 from changefeed.pipeline.operations.expired import wait_for_expiry
 from changefeed.pipeline.paths import own_folder, tables_folder
-from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.rebuilds import delete_rebuilds
@@ -119,7 +119,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     ledger = open_ledger(definition, spark)
     pending = PendingStore(spark, f"{own}/pending", cuts=behaviour.consistency == "transaction")
     letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
-    options = Options(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
+    options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
     executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
     rules = rules_of(definition, opened.capabilities)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)

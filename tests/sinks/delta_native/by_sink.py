@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from changefeed.model.definition import Table
 from changefeed.sinks.base import METADATA_COLUMNS, Create, Load, TableSnapshot, Touch, Upsert, WriteId
-from changefeed.sinks.delta.sink import DeltaSink
+from changefeed.sinks.delta.sink import DeltaTables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +71,6 @@ class SinkWriter:
         sink, name = self._sink(path)
         sink.apply(kind(path=name, number=write_id.number, table=table), changes, write_id, note)
 
-    def _sink(self, path: str) -> tuple[DeltaSink, str]:
+    def _sink(self, path: str) -> tuple[DeltaTables, str]:
         whole = Path(path)
-        return DeltaSink(str(whole.parent), self.columns, self.spark, self.owner, native=False), whole.name
+        return DeltaTables(str(whole.parent), self.columns, self.spark, self.owner, native=False), whole.name

@@ -29,7 +29,7 @@ from changefeed.sinks.base import (
     WriteId,
 )
 from changefeed.sinks.delta.native import step
-from changefeed.sinks.delta.sink import DeltaSink
+from changefeed.sinks.delta.sink import DeltaTables
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
 
@@ -42,21 +42,21 @@ OLD = table("*id int", "note varchar(20)", "at date")
 ROWS = ({"id": 1, "note": "one", "at": None}, {"id": 2, "note": None, "at": None})
 
 
-def by(spark: SparkSession, root: Path, *, native: bool, metadata: Any = (), marks: bool = False) -> DeltaSink:
+def by(spark: SparkSession, root: Path, *, native: bool, metadata: Any = (), marks: bool = False) -> DeltaTables:
     """A table of two rows, one of them updated, in a folder of its own."""
     folder = str(root / ("native" if native else "spark"))
-    sink = DeltaSink(folder, metadata, spark, "changefeed:test:1", native, merges_on_read=marks)
+    sink = DeltaTables(folder, metadata, spark, "changefeed:test:1", native, merges_on_read=marks)
     apply(sink, Load, 1, OLD, *ROWS)
     apply(sink, Upsert, 2, OLD, {**ROWS[1], "note": "two"})
     return sink
 
 
-def apply(sink: DeltaSink, kind: Any, number: int, of: Table, *rows: Row, path: str = PATH, **options: Any) -> None:
+def apply(sink: DeltaTables, kind: Any, number: int, of: Table, *rows: Row, path: str = PATH, **options: Any) -> None:
     write = kind(path=path, number=1, table=of, **options)
     sink.apply(write, Given(of, rows) if rows else None, WriteId(1, number, 1), '{"n":1}')
 
 
-def engine(sink: DeltaSink, path: str = PATH) -> str:
+def engine(sink: DeltaTables, path: str = PATH) -> str:
     """The writer of the last commit."""
     version = DeltaTable(sink.location(path)).version()
     lines = (Path(sink.location(path)) / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
@@ -64,7 +64,7 @@ def engine(sink: DeltaSink, path: str = PATH) -> str:
     return "spark" if "Spark" in info.get("engineInfo", "") else "native"
 
 
-def content(sink: DeltaSink, path: str = PATH) -> tuple[Any, Any]:
+def content(sink: DeltaTables, path: str = PATH) -> tuple[Any, Any]:
     """Columns and rows."""
     fields = json.loads(DeltaTable(sink.location(path)).schema().to_json())["fields"]
     return fields, sorted(read(sink.location(path)).to_pylist(), key=lambda row: int(row["id"]))

@@ -15,7 +15,7 @@ from changefeed.model.definition import Table
 from changefeed.sinks.base import METADATA_COLUMNS, Append, Create, Job, Load, Touch, Upsert, WriteId
 from changefeed.sinks.delta.native import replay, step
 from changefeed.sinks.delta.native.files import Limits
-from changefeed.sinks.delta.sink import DeltaSink
+from changefeed.sinks.delta.sink import DeltaTables
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
 from tests.sinks.delta_native.histories import all_types
@@ -29,16 +29,16 @@ PATH = "shop/orders"
 
 
 @pytest.fixture
-def sink(spark: SparkSession, tmp_path: Path) -> DeltaSink:
-    return DeltaSink(str(tmp_path), (), spark, "changefeed:test:1")
+def sink(spark: SparkSession, tmp_path: Path) -> DeltaTables:
+    return DeltaTables(str(tmp_path), (), spark, "changefeed:test:1")
 
 
-def apply(sink: DeltaSink, kind: Any, number: int, *rows: Row, of: Any = ORDERS, **options: Any) -> None:
+def apply(sink: DeltaTables, kind: Any, number: int, *rows: Row, of: Any = ORDERS, **options: Any) -> None:
     write_id = WriteId(1, number, 1)
     sink.apply(kind(path=PATH, number=1, table=of, **options), Given(of, rows) if rows else None, write_id, '{"n":1}')
 
 
-def writers(sink: DeltaSink) -> list[str]:
+def writers(sink: DeltaTables) -> list[str]:
     """The writer of each commit: `delta-rs` or `Apache-Spark`."""
     names = []
     for file in sorted((Path(sink.location(PATH)) / "_delta_log").glob("*.json")):
@@ -52,12 +52,12 @@ def writers(sink: DeltaSink) -> list[str]:
     return names
 
 
-def ids(sink: DeltaSink) -> list[int]:
+def ids(sink: DeltaTables) -> list[int]:
     numbers: list[int] = read(sink.location(PATH), [ORDERS.keys[0]]).column(0).to_pylist()
     return sorted(numbers)
 
 
-def test_rows_are_written_natively(sink: DeltaSink) -> None:
+def test_rows_are_written_natively(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
     apply(sink, Upsert, 2, TWO)
     apply(sink, Load, 3, TWO)
@@ -65,7 +65,7 @@ def test_rows_are_written_natively(sink: DeltaSink) -> None:
     assert sink.fallback(PATH) is None
 
 
-def test_appended_rows_are_written_natively(sink: DeltaSink) -> None:
+def test_appended_rows_are_written_natively(sink: DeltaTables) -> None:
     apply(sink, Create, 1, of=LOG)
     apply(sink, Append, 2, {"at": 1}, {"at": 1}, of=LOG)
     assert writers(sink) == ["delta-rs", "delta-rs"]
@@ -74,11 +74,13 @@ def test_appended_rows_are_written_natively(sink: DeltaSink) -> None:
 
 def made_in_three_ways(
     spark: SparkSession, root: Path, table: Table, row: dict[str, Any], *, merges_on_read: bool = False
-) -> Iterator[tuple[DeltaSink, str]]:
+) -> Iterator[tuple[DeltaTables, str]]:
     """Three new tables: loaded natively, created natively without rows, and created by Spark without rows."""
     name = table.name
     for kind, native in (("load", True), ("create", True), ("create", False)):
-        sink = DeltaSink(str(root), METADATA_COLUMNS, spark, "changefeed:test:1", native, merges_on_read=merges_on_read)
+        sink = DeltaTables(
+            str(root), METADATA_COLUMNS, spark, "changefeed:test:1", native, merges_on_read=merges_on_read
+        )
         path = f"{kind}_{native}/{name}"
         write = Load(path=path, number=1, table=table) if kind == "load" else Create(path=path, number=1, table=table)
         sink.apply(write, Given(table, (row,)) if kind == "load" else None, WriteId(1, 1, 1), "{}")
@@ -120,7 +122,7 @@ def test_a_table_in_which_spark_has_marked_rows_is_written_natively(
     spark: SparkSession, tmp_path: Path, merges_on_read: bool
 ) -> None:
     """A file that is copied on write loses its vector; the rows that the vector marked are not in the copy."""
-    own = DeltaSink(
+    own = DeltaTables(
         str(tmp_path), (), spark, "changefeed:test:1", merges_on_read=merges_on_read, limits=Limits(least_marked=0)
     )
     rows: list[Row] = [{"id": n, "note": "old"} for n in range(20)]
@@ -140,7 +142,7 @@ def test_a_table_in_which_spark_has_marked_rows_is_written_natively(
 
 
 def test_a_file_of_vectors_that_is_gone_is_damage(spark: SparkSession, tmp_path: Path) -> None:
-    own = DeltaSink(str(tmp_path), (), spark, "changefeed:test:1", merges_on_read=True)
+    own = DeltaTables(str(tmp_path), (), spark, "changefeed:test:1", merges_on_read=True)
     rows: list[Row] = [{"id": n, "note": "old"} for n in range(20)]
     apply(own, Load, 1, *rows)
     spark.sql(f"DELETE FROM delta.`{own.location(PATH)}` WHERE id = 3")
@@ -157,7 +159,7 @@ def test_a_file_of_vectors_that_is_gone_is_damage(spark: SparkSession, tmp_path:
         ({"delta.columnMapping.mode": "name"}, "table features columnMapping"),
     ],
 )
-def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaSink, properties: dict[str, str], why: str) -> None:
+def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaTables, properties: dict[str, str], why: str) -> None:
     apply(sink, Load, 1, ONE)
     settings = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     sink.spark.sql(f"ALTER TABLE delta.`{sink.location(PATH)}` SET TBLPROPERTIES ({settings})")
@@ -167,17 +169,17 @@ def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaSink, properti
     assert sink.spark.read.format("delta").load(sink.location(PATH)).count() == 2
 
 
-def test_more_rows_than_a_task_holds_are_written_by_spark(sink: DeltaSink, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_a_task_holds_are_written_by_spark(sink: DeltaTables, monkeypatch: pytest.MonkeyPatch) -> None:
     apply(sink, Load, 1, ONE)
     monkeypatch.setattr(step, "_FEW_ROWS", 0)
     apply(sink, Upsert, 2, TWO)
     assert (writers(sink), ids(sink)) == (["delta-rs", "Apache-Spark"], [1, 2])
 
 
-def test_properties_of_new_tables_are_left_to_spark(sink: DeltaSink) -> None:
+def test_properties_of_new_tables_are_left_to_spark(sink: DeltaTables) -> None:
     session = sink.spark.newSession()
     session.conf.set("spark.databricks.delta.properties.defaults.checkpointInterval", "2")
-    own = DeltaSink(sink.root, (), session, sink.owner)
+    own = DeltaTables(sink.root, (), session, sink.owner)
     apply(own, Load, 1, ONE)
     assert writers(own) == ["Apache-Spark"]
     assert DeltaTable(own.location(PATH)).metadata().configuration == {"delta.checkpointInterval": "2"}
@@ -187,13 +189,13 @@ def test_properties_of_new_tables_are_left_to_spark(sink: DeltaSink) -> None:
     assert list((Path(own.location(PATH)) / "_delta_log").glob("*2.checkpoint.parquet"))
 
 
-def test_another_column_stops_as_in_sql(sink: DeltaSink) -> None:
+def test_another_column_stops_as_in_sql(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
     with pytest.raises(SinkError, match="its columns are not those that this pipeline gave it"):
         apply(sink, Upsert, 2, {"id": 2, "more": 5}, of=table("*id int", "more int"))
 
 
-def test_after_compaction_between_files_and_commit_the_files_are_written_again(sink: DeltaSink) -> None:
+def test_after_compaction_between_files_and_commit_the_files_are_written_again(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
     apply(sink, Upsert, 2, TWO)
     three: Row = {"id": 3, "note": "three"}
@@ -204,7 +206,7 @@ def test_after_compaction_between_files_and_commit_the_files_are_written_again(s
     assert ids(sink) == [1, 2, 3]
 
 
-def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaSink) -> None:
+def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaTables) -> None:
     job = Job(Load(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(2, 1, 1), '{"n":1}')
     sink.prepare([job])
     apply(sink.owned_by(sink.owner), Load, 1, ONE)
@@ -214,7 +216,7 @@ def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaSi
     assert (ids(sink), there.version, there.write_id) == ([2], 1, WriteId(2, 1, 1))
 
 
-def test_without_spark_owners_are_read_from_a_checkpoint(sink: DeltaSink) -> None:
+def test_without_spark_owners_are_read_from_a_checkpoint(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
     other = sink.owned_by("changefeed:other:2")
     for number in range(2, 14):
@@ -229,7 +231,7 @@ def test_without_spark_owners_are_read_from_a_checkpoint(sink: DeltaSink) -> Non
     assert there.write_id == WriteId(1, 1, 1)
 
 
-def test_a_table_is_touched_without_spark(sink: DeltaSink) -> None:
+def test_a_table_is_touched_without_spark(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
     apply(sink, Touch, 2)
     apply(sink, Upsert, 3, TWO)
@@ -237,7 +239,7 @@ def test_a_table_is_touched_without_spark(sink: DeltaSink) -> None:
     assert [commit.changes_table for commit in sink.commits(PATH, -1, 2)] == [True, False, True]
 
 
-def test_files_that_are_gone_or_cut_are_damaged(sink: DeltaSink) -> None:
+def test_files_that_are_gone_or_cut_are_damaged(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
     apply(sink, Load, 2, TWO)
     assert sink.damaged_files(PATH, 1) == []
@@ -249,7 +251,7 @@ def test_files_that_are_gone_or_cut_are_damaged(sink: DeltaSink) -> None:
     assert sink.damaged_files(PATH, 1) == [Path(file).name]
 
 
-def test_files_prepared_by_one_pipeline_are_not_committed_by_another(sink: DeltaSink) -> None:
+def test_files_prepared_by_one_pipeline_are_not_committed_by_another(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
     sink.prepare([Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(1, 2, 1), '{"n":1}')])
     three: Row = {"id": 3, "note": "three"}

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """Options for turning changes into rows of the sink's tables.
+class RowOptions:
+    """Options for converting changes to rows of the sink's tables.
 
     Attributes:
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
@@ -54,13 +54,15 @@ class SparkChanges:
     table: Table
     folders: tuple[str, ...]
     resent: Sendings
-    options: Options
+    options: RowOptions
     least: int
     rows: int
     tally: Tally = field(repr=False)
 
     @classmethod
-    def of(cls, store: PendingStore, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
+    def of(
+        cls, store: PendingStore, plan: Plan, selection: Selection, table: Table, options: RowOptions
+    ) -> SparkChanges:
         """The changes of a plan's selection, for a table."""
         folders = selection.folders or plan.folders
         chunks = store.index(folders, plan.sums)

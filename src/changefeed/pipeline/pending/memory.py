@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
-from changefeed.pipeline.pending.changes import Options
+from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
 from changefeed.pipeline.pending.counting import Across, count_across, rows_between
 from changefeed.pipeline.planning.actions import Plan, Selection
@@ -62,7 +62,7 @@ class MemoryPending:
         """The chunks of dead letters of a folder."""
         return [row for row in self._rows([folder]) if row["kind"] == "dead"]
 
-    def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> MemoryChanges:
+    def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> MemoryChanges:
         """See `PendingStore`."""
         folders = selection.folders or plan.folders
         window = Window(selection.after, selection.through)
@@ -102,7 +102,7 @@ class MemoryChanges:
     selection: Selection
     table: Table
     resent: Sendings
-    options: Options
+    options: RowOptions
     least: int
     rows: int
     read: int = 0

@@ -25,7 +25,7 @@ from changefeed.frames.chunk_files import FILES_DDL, NOT_PLANNED_BY, rename, unp
 from changefeed.frames.chunks import CHUNKS_DDL
 from changefeed.frames.mapped import Mapped, as_frame
 from changefeed.model.definition import Table
-from changefeed.pipeline.pending.changes import Options, SparkChanges
+from changefeed.pipeline.pending.changes import RowOptions, SparkChanges
 from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
 from changefeed.pipeline.pending.counting import Across, across_in_spark
 from changefeed.pipeline.planning.actions import Plan, Selection
@@ -167,7 +167,7 @@ class PendingStore:
         """Returns a DataFrame of the folders' chunks, in the store's session or another one."""
         return (spark or self.spark).read.schema(CHUNKS_DDL).parquet(*[f"{self.path}/{folder}" for folder in folders])
 
-    def changes(self, plan: Plan, selection: Selection, table: Table, options: Options) -> SparkChanges:
+    def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> SparkChanges:
         """Returns the changes that a write of a plan applies to a table."""
         return SparkChanges.of(self, plan, selection, table, options)
 

@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from changefeed.sinks.delta.letters import DeltaLetters
-    from changefeed.sinks.delta.sink import DeltaSink
+    from changefeed.sinks.delta.sink import DeltaTables
 
 
-def open_sink(definition: Any, session: SparkSession | None) -> DeltaSink:
+def open_sink(definition: Any, session: SparkSession | None) -> DeltaTables:
     """Opens the sink that a `type: delta` section describes."""
     from changefeed.errors import MissingExtraError
     from changefeed.sinks.delta.native.compaction import Rules
     from changefeed.sinks.delta.native.vectors import is_installed
-    from changefeed.sinks.delta.sink import DeltaSink
+    from changefeed.sinks.delta.sink import DeltaTables
 
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     marks = definition.write_mode == "merge-on-read"
     if marks and not is_installed():
         raise MissingExtraError("sink.write-mode: merge-on-read", "spark")
-    return DeltaSink(
+    return DeltaTables(
         definition.path.rstrip("/"),
         tuple(names),
         session,

@@ -65,7 +65,7 @@ _NOT_IN_NAMES = " ,;{}()\n\t="  # Delta has them in names with column mapping al
 
 
 @dataclass(slots=True)
-class DeltaSink:
+class DeltaTables:
     """Delta tables below a folder or URL.
 
     Attributes:
@@ -98,7 +98,7 @@ class DeltaSink:
         if self.session is not None and self.session not in self._idle:
             self._idle.append(self.session)
 
-    def owned_by(self, owner: str) -> DeltaSink:
+    def owned_by(self, owner: str) -> DeltaTables:
         """See `TableSink`."""
         return replace(self, owner=owner, _native=None)  # what was prepared is the other pipeline's
 

@@ -30,7 +30,7 @@ from changefeed.sinks.delta.native.spill import Spill
 from changefeed.sinks.delta.native.target import Target, upserts
 
 
-class Changes(Protocol):
+class ChangeReader(Protocol):
     """Converts the chunks of a table to typed changes, as `stages.changes.ChunkReader` does."""
 
     read: int
@@ -56,7 +56,7 @@ class Item:
     """
 
     target: Target
-    changes: Changes
+    changes: ChangeReader
     files: pa.Table
     way: Literal["merge", "append", "replace", "compact"]
     marks: bool = False

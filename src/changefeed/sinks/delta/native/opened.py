@@ -56,7 +56,7 @@ class Opened:
     table: DeltaTable
     version: int
     write_id: WriteId | None
-    _state: replay.State | None = None
+    _state: replay.LogState | None = None
 
     @property
     def has_vectors(self) -> bool:
@@ -64,7 +64,7 @@ class Opened:
         return log_file.FEATURE in (self.table.protocol().writer_features or ())
 
     @property
-    def state(self) -> replay.State:
+    def state(self) -> replay.LogState:
         """The actions of the log, for a table in a local folder.
 
         Raises:

@@ -25,7 +25,7 @@ Action = dict[str, Any]
 
 
 @dataclass(slots=True)
-class State:
+class LogState:
     """A table at one version.
 
     Attributes:
@@ -59,13 +59,13 @@ def vector(file: Action) -> tuple[Any, ...]:
     return descriptor.get("storageType"), descriptor.get("pathOrInlineDv"), descriptor.get("offset")
 
 
-def state(path: str | Path, version: int) -> State:
+def state(path: str | Path, version: int) -> LogState:
     """Reads the state of the table in a local folder at a version.
 
     Raises:
         SinkError: the table's log cannot be read.
     """
-    table = State(version)
+    table = LogState(version)
     for action in actions(path, version, ("add", "protocol", "metaData")):
         table.apply(action)
     return table
