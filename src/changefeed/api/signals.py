@@ -44,7 +44,8 @@ def stop_on_signals() -> Iterator[Stop]:
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
     """Takes SIGINT until the end of the block, where it becomes a KeyboardInterrupt; the second one ends the process.
 
-    The function that it gives returns whether SIGINT came: never in another thread than the main one, which gets no signals.
+    Yields a function that returns whether SIGINT came. In other threads than the main one it always returns False: they get
+    no signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

@@ -22,14 +22,15 @@ _HOST = re.compile(r"|[\w.-]+:\d+(/.*)?")  # empty, or a URL without its scheme
 
 
 def connect(where: str, options: RegistryOptions) -> tuple[Get, Register]:
-    """The functions `get(id)` and `register(subject, schema)`; see `protocols.base.Stores`.
+    """Returns the functions `get(id)` and `register(subject, schema)`; see `protocols.base.Stores`.
 
     Args:
-        where: URLs or a path.
-        options: TLS and credentials.
+        where: one URL or several, separated by commas, or a path.
+        options: options for TLS and credentials.
 
     Raises:
-        ConfigError: the URL is not valid; MissingExtraError if the HTTP client is not installed.
+        ConfigError: the URL is invalid.
+        MissingExtraError: the HTTP client is not installed.
     """
     if _HOST.fullmatch(where) and not os.path.exists(where):
         raise ConfigError(f"schema-registry {where!r}: expected a path or a URL, as http://{where or 'registry:8081'}")

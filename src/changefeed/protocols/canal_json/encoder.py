@@ -77,7 +77,7 @@ class Encoder:
                         yield from self._resolved(event)
 
     def _messages(self, events: list[Row | Control]) -> Iterator[list[Row | Control]]:
-        """The events, those of one message together."""
+        """Yields rows that were read from one message together in a list, and every other event in a list of its own."""
         at = 0
         while at < len(events):
             event, count = events[at], 1

@@ -57,7 +57,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Extension:
-    """The member `_tidb`; members that are absent are None."""
+    """The member `_tidb`; absent members of it are None."""
 
     commit_ts: int | None = None
     watermark_ts: int | None = None

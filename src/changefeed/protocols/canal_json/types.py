@@ -69,7 +69,7 @@ def column_type(text: str) -> ColumnType:
 
 
 def _possible(t: ColumnType) -> bool:
-    """Whether MySQL has a type with these numbers."""
+    """Whether MySQL has a type with this length and scale."""
     length, scale = t.length, t.scale or 0
     if length is None:
         return True

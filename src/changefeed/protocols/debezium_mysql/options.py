@@ -133,31 +133,31 @@ class Options(base.RegistryOptions, frozen=True):
 
     @property
     def skipped(self) -> set[str]:
-        """The letters of `skipped.operations`."""
+        """The letters in `skipped.operations`; empty for `none`."""
         return {letter.strip() for letter in self.skipped_operations.split(",")} - {"none"}
 
     @property
     def version(self) -> str:
-        """The text of `source.version`."""
+        """The text to write as `source.version`."""
         return self.source_version or _VERSIONS[self.debezium_version]
 
     @property
     def with_key_schema(self) -> bool:
-        """Whether keys of rows of other protocols have their schema in front."""
+        """Whether keys of rows from other protocols are written with a schema."""
         return self.schemas_enable if self.key_schemas_enable is None else self.key_schemas_enable
 
     @property
     def with_value_schema(self) -> bool:
-        """Whether values of rows of other protocols have their schema in front."""
+        """Whether values of rows from other protocols are written with a schema."""
         return self.schemas_enable if self.value_schemas_enable is None else self.value_schemas_enable
 
 
 @cache
 def keys_of(text: str | None) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
-    """The option `message.key.columns`: patterns of `database.table`, and the columns of the key.
+    """Parses the option `message.key.columns` to patterns of `database.table` with the columns of the key.
 
     Raises:
-        ConfigError: the text has another form.
+        ConfigError: the text is invalid.
     """
     rules = []
     for entry in filter(None, (text or "").split(";")):

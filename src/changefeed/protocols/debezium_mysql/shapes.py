@@ -1,11 +1,11 @@
-"""Schema blocks, or values alone, to table shapes: compiled once, then looked up.
+"""Converts schema blocks, or values without schema, to table shapes, which are compiled once and then looked up.
 
-Rule 1. Rows whose schema block has the same bytes, or whose columns have the same names where there is none, are one
-        family. A family has a shape for each set of what only values show: the fraction digits of a ZonedTimestamp,
-        and without schema the type of every column.
-Rule 2. A NULL shows nothing: a row joins the first shape of its family that agrees where it is not NULL. A column of NULLs
-        alone has no fraction digits, or without schema the type `null`. A row that lacks columns makes no shape that a
-        whole row would join: the kernel, which reads whole rows, would not know of it.
+Rule 1. Rows whose schema block has the same bytes are one family; without schema, rows with the same column names. A family
+        has a shape for each combination of properties that only values show: the fraction digits of a ZonedTimestamp, and
+        without schema the type of every column.
+Rule 2. A NULL shows nothing: a row joins the first shape of its family that matches in the columns that are not NULL. A column
+        with only NULLs has no fraction digits, or without schema the type `null`. A row that lacks columns makes no shape that
+        a complete row would join, because the kernel, which reads complete rows, would not have this shape.
 Rule 3. The table of shapes is bounded; see `columnar.families`.
 
 The wire text of a shape:
@@ -37,7 +37,7 @@ Shown = int | ColumnType
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A compiled column. `node` and `read` are None without schema; `open`: only values show its type, or its digits."""
+    """A compiled column. `node` and `read` are None without schema; `open`: only values show its type or fraction digits."""
 
     column: Column
     node: Node | None
@@ -47,7 +47,7 @@ class Field:
 
 @dataclass(slots=True)
 class Family:
-    """Rows described in the same way: the shapes that whole rows have made, and those of rows that lack columns."""
+    """Rows with the same description: the shapes of complete rows, and the shapes of rows that lack columns."""
 
     database: str
     table: str
@@ -67,11 +67,11 @@ class Family:
     def shape(
         self, shown: Sequence[Shown | None], before: tuple[str, ...] | None, after: tuple[str, ...] | None
     ) -> TableShape:
-        """The shape of a row.
+        """Returns the shape of a row.
 
         Args:
-            shown: what its values show, one entry an open field, None for NULL.
-            before, after: names of the columns that its images carry, None for all.
+            shown: the properties that its values show, one entry per open field; None for NULL.
+            before, after: names of the columns that its images carry; None for all columns.
         """
         if before is None and after is None:
             return self.whole.shape(shown)
@@ -97,7 +97,7 @@ def _typed(column: Column, shown: Shown | None) -> Column:
 
 
 def with_schema(row: Node, keys: tuple[str, ...] | None) -> tuple[Field, ...]:
-    """The columns of a row's struct; `keys` names those of the key, None where there is no key."""
+    """Compiles the columns of a row's struct; `keys`: names of the key's columns, None if there is no key."""
     return tuple(_field(node, keys) for node in row.fields)
 
 
@@ -110,23 +110,23 @@ def _field(node: Node, keys: tuple[str, ...] | None) -> Field:
 
 
 def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tuple[Field, ...]:
-    """The columns of a row of which only names are known."""
+    """Compiles the columns of a row without schema: only their names are known."""
     return tuple(Field(Column(name, schemaless.NULL, None, name in (keys or ())), None, None, True) for name in names)
 
 
 def wire_text(key: ConnectPart | None, value: ConnectPart) -> str:
-    """The wire text of rows with this key and this value."""
+    """Returns the wire text of rows with these parts for key and value."""
     layout = {"envelope": list(value.payload), "source": list(value.payload["source"])}
     return f'{MARK}"key":{key_text(key)},"value":{block_text(value.block) or canonical(layout)}}}'
 
 
 def key_text(key: ConnectPart | None) -> str:
-    """A key in a wire text."""
+    """Returns the part of a wire text for a key."""
     return "null" if key is None else block_text(key.block) or canonical({"fields": list(key.payload)})
 
 
 def block_text(block: Block) -> str:
-    """A schema in a wire text; "" for none."""
+    """Returns the part of a wire text for a schema; "" without a schema."""
     if block.avro:
         return canonical({"avro": block.id, "schema": block.text})
     return f'{{"schema":{block.text}}}' if block.text else ""

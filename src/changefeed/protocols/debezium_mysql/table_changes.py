@@ -1,9 +1,9 @@
-r"""Tables as the schema-change topic has them: `tableChanges` -> columns with their full types.
+r"""Reads tables in the schema-change topic: converts `tableChanges` to columns with their full types.
 
     {"type":"ALTER","id":"\"shop\".\"orders\"","table":{"primaryKeyColumnNames":["id"],"columns":[
       {"name":"total","jdbcType":3,"typeName":"DECIMAL","length":20,"scale":4,"position":4,"optional":true, …}]}}
 
-Rule 1. An unknown type makes the columns unknown as a whole: half a table is not a table.
+Rule 1. If one type is unknown, all columns are unknown: an incomplete table is of no use.
 Rule 2. `length` is a display width for integers, which only distinguishes TINYINT(1); a fraction of no digits is null.
 Rule 3. `defaultValueExpression` has lost its quotes: text, date and time get them back. CURRENT_TIMESTAMP has become
         1970-01-01 00:00:00 at the producer.
@@ -41,7 +41,7 @@ _NUMBERS = frozenset({*INTEGERS, "decimal", "float", "double", "year"})
 
 
 def columns(changes: list[dict[str, Any]], database: str | None, table: str | None) -> tuple[Column, ...] | None:
-    """The columns of the changed table; None if the changes do not contain them."""
+    """Returns the columns of the changed table; None if the changes do not contain them."""
     tables = [change["table"] for change in changes if isinstance(change.get("table"), dict)]
     if len(changes) > 1:
         named = f'"{database}"."{table}"'
@@ -66,10 +66,10 @@ def _column(described: dict[str, Any], keys: Any) -> Column:
 
 
 def column_type(name: str, length: int | None, scale: int | None, members: list[str] | None) -> ColumnType:
-    """The type that the connector describes like this.
+    """Returns the type with this description of the connector.
 
     Raises:
-        SchemaError: it is unknown.
+        SchemaError: the type is unknown.
     """
     base = " ".join(_ATTRIBUTES.sub(" ", name.lower()).split())
     t = ColumnType.parse(_ALIASES.get(base, base))

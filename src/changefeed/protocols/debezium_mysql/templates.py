@@ -59,14 +59,14 @@ def keys_compare(shape: TableShape, options: Options) -> bool:
 
 
 class _Page:
-    """One shape's rows, piece by piece."""
+    """Builds the parts of the template of one shape."""
 
     def __init__(self, shape: TableShape, writer: RowWriter, options: Options, ours: bool) -> None:
         self._shape, self._writer, self._options, self._ours = shape, writer, options, ours
         self._places = templates.places(shape)
 
     def cases(self) -> Iterator[Case]:
-        """The kinds of rows."""
+        """Yields the templates of the kinds of rows."""
         for op, letter in LETTERS.items():
             if op == "truncate" or (letter in self._options.skipped and not self._ours):
                 continue
@@ -174,7 +174,7 @@ def _text(t: ColumnType, options: Options) -> Form | None:
 
 
 def _unit(t: ColumnType, times: int, by: int) -> Form | None:
-    """A date or a time as a number: of days as they are, of microseconds times the one and divided by the other."""
+    """Returns the form of a date (in days) or of a time (microseconds, multiplied by `times`, divided by `by`) as a number."""
     if t.name == "time":
         return templates.time(times, by, most=(2**31 * 1000 if by == 1000 else 2**62) - 1)
     return templates.count(times, by) if t.name in ("date", "datetime", "timestamp") else None

@@ -1,4 +1,4 @@
-"""Rows without their envelope: what the transform ExtractNewRecordState leaves, by the option `unwrap`.
+"""Reads rows without envelope, as the transform ExtractNewRecordState produces them; see the option `unwrap`.
 
     {"id":1,"name":"x","__deleted":"false","__op":"c","__table":"customers","__source_ts_ms":1795248617000}
      columns           what `add.fields` and the handling of deletes have added, each with `__` in front
@@ -34,12 +34,12 @@ _DELETED = {"true": "delete", "false": "upsert", None: "upsert"}
 
 @dataclass(frozen=True, slots=True)
 class Unwrapped:
-    """A row without envelope, taken apart.
+    """The parts of a row without envelope.
 
     Attributes:
-        row: the columns' values.
-        schema: the struct of the columns alone, None without schema.
-        added: the members that are not columns.
+        row: the values of the columns.
+        schema: the struct of the columns only; None without schema.
+        added: the members that the transform has added.
     """
 
     op: str
@@ -52,10 +52,10 @@ class Unwrapped:
 
 
 def read(key: ConnectPart | None, value: ConnectPart | None, topic: str, delimiter: str) -> Unwrapped:
-    """The row that a value is, or the key of a tombstone; `delimiter` stands between the parts of the topic's name.
+    """Reads a row without envelope, or a tombstone; `delimiter` separates the parts of the topic's name.
 
     Raises:
-        ProtocolError: its op is unknown, or an added member is not what it should be.
+        ProtocolError: the op is unknown, or an added member is invalid.
     """
     part = value or key
     tree = {} if part is None else part.payload
@@ -81,7 +81,7 @@ def read(key: ConnectPart | None, value: ConnectPart | None, topic: str, delimit
 
 
 def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str]:
-    """Database and table: as they were added, else by the parts of the topic's name, else by the name of the schema."""
+    """Returns database and table: from added members, else from the topic's name, else from the name of the schema."""
     database, table = (envelope.text(added, member, "value") for member in ("__db", "__table"))
     parts = parts if len(parts) == 3 else name.rpartition(".")[0].rsplit(".", 2)
     if len(parts) < 3 and None in (database, table):
@@ -92,7 +92,7 @@ def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str
 
 
 def _columns(members: Sequence[str]) -> int:
-    """The number of members that are columns: those up to the last that no transform has added."""
+    """Returns the number of members that are columns: all up to the last one that the transform has not added."""
     count = len(members)
     while count and members[count - 1].startswith(ADDED) and members[count - 1] != ADDED:
         count -= 1
@@ -120,12 +120,12 @@ def _time(added: dict[str, Any]) -> Instant | None:
 
 @lru_cache(512)
 def columns(node: Node) -> Node:
-    """The struct of a row without the members that were added."""
+    """Returns the struct of a row without the added members."""
     return replace(node, fields=node.fields[: _columns(node.names)])
 
 
 def wire_text(key: ConnectPart | None, value: ConnectPart | None) -> str:
-    """The wire text of rows with this key and this value, or of tombstones; see `shapes`."""
+    """Returns the wire text of rows with these parts for key and value, or of tombstones; see `shapes`."""
     if value is None:
         return f'{shapes.MARK}"key":{shapes.key_text(key)},"value":{{"tombstone":true}}}}'
     shown = shapes.block_text(value.block)

@@ -1,4 +1,4 @@
-"""Columns with defaults: the default in the schema block, and the value in a row for NULL.
+"""Writes the defaults of columns: in the schema block, and in rows in place of NULL.
 
     DEFAULT …                    in the schema block                        for a NULL in a row (null-with-default=producer)
     number                       that number as a double                    that number; bigint unsigned wrapped
@@ -35,7 +35,7 @@ _NUMBERS = frozenset({*INTEGERS, "float", "double", "decimal", "year"})
 
 
 def schema_default(column: Column, options: Options) -> str | None:
-    """JSON text of a field's `default`, None to leave it out."""
+    """Returns the JSON text of a field's `default`; None to leave it out."""
     ready, text = _literal(column)
     if text is not None:
         return _now(column) if _is_now(text) else _expression(text) if options.bug_compat else None
@@ -49,7 +49,7 @@ def schema_default(column: Column, options: Options) -> str | None:
 
 
 def for_null(column: Column, options: Options) -> str:
-    """JSON text of a NULL in a column that may have a default."""
+    """Returns the JSON text for a NULL in a column that may have a default."""
     ready, text = _literal(column)
     if text is not None:
         shown = _now(column) if _is_now(text) else _expression(text) if options.bug_compat else None
@@ -60,7 +60,7 @@ def for_null(column: Column, options: Options) -> str:
 
 
 def _defect(t: ColumnType, ready: Any, options: Options) -> str | None:
-    """The value that a producer writes instead of the default, where that is a defect of the producer."""
+    """Returns the wrong value that a producer writes because of a known defect, instead of the default."""
     if not options.bug_compat:
         return None
     if t.name == "timestamp":
@@ -76,7 +76,7 @@ def _expression(text: str) -> str:
 
 
 def _literal(column: Column) -> tuple[Any, str | None]:
-    """The default's ready value; else its text, for a default that is none; both None without one, or for a zero date."""
+    """Returns (ready value, None) for a literal default, (None, text) for an expression; (None, None) for no or a zero date."""
     if column.default is None:
         return None, None
     zoned = column.type.name == "timestamp"

@@ -71,7 +71,7 @@ class Encoder:
         return self._templates.heads(table)
 
     def lines(self, shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array) -> pa.RecordBatch:
-        """Rows with their keys, values and places."""
+        """Returns rows with their keys, values, topics and partitions."""
         columns = {
             "ordinal": rows.column("ordinal"),
             "key": pa.nulls(len(rows), pa.binary()) if keys is None else keys,

@@ -1,7 +1,7 @@
-"""The two images of a row while they are read: what its columns hold, what they could not, and which types they show.
+"""Reads the two images of a row: values, texts that their types cannot hold, and types that only values show.
 
-With a schema block each column's type is known, but for the digits of a timestamp, which its text shows. Without one a
-value shows no more than its JSON kind:
+With a schema block each column's type is known, except the fraction digits of a timestamp, which its text shows. Without one, a
+value shows only its JSON kind:
 
     number without fraction, within int64   bigint          string        text
     any other number                        double          true, false   bit(1), the only one sent so
@@ -38,10 +38,10 @@ class Images:
     """Ready values of both images.
 
     Attributes:
-        before, after: the images, None for none.
-        irregular: what the types cannot hold, word for word.
-        sent: JSON texts that the writers would not write.
-        types: inferred from the values where no schema declares them, by column.
+        before, after: the images; None if there is no such image.
+        irregular: name -> text that the column's type cannot hold, verbatim.
+        sent: name -> JSON text of a value that the writers would write in another form.
+        types: column -> type, inferred from the values if no schema declares it.
     """
 
     __slots__ = ("after", "before", "irregular", "sent", "types")

@@ -1,4 +1,4 @@
-"""Keys and values: JSON documents with a payload and, unless it is switched off, the schema that describes it.
+"""Reads keys and values: JSON documents with a payload and, unless it is switched off, its schema.
 
     {"payload":{…},"schema":{"type":"struct",…}}        {"payload":{…}}
      parsed each time        text: what it means is looked up, see `schema`
@@ -32,7 +32,7 @@ _Meaning = TypeVar("_Meaning")
 
 
 def by_text(function: Callable[[str], _Meaning]) -> Callable[[str], _Meaning]:
-    """The function of a schema's text, which remembers what it found for each of the latest texts."""
+    """Caches the results of a function of a schema's text, for the latest texts."""
     remembered = lru_cache(maxsize=256)(function)
     return lambda text: (remembered if len(text) <= LONGEST_KEPT else function)(text)
 
@@ -46,10 +46,10 @@ class Document:
 
 
 def read(data: bytes, what: str) -> Document:
-    """The document that `data` holds; `what` is `key` or `value`.
+    """Parses a document; `what` is `key` or `value`.
 
     Raises:
-        ProtocolError: it is not JSON, or not a document.
+        ProtocolError: the data is not JSON, or not a document.
     """
     return _halves(data, what) or _whole(data, what)
 
@@ -98,7 +98,7 @@ def _payload(value: Any, what: str) -> dict[str, Any]:
 
 
 def text_of(value: Any) -> str:
-    """The JSON text of a value that was read: numbers word for word, no white space."""
+    """Formats a value that was read as JSON: numbers verbatim, no white space."""
     if type(value) is Number:
         return str(value)
     if type(value) is str:

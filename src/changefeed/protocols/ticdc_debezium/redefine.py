@@ -30,11 +30,11 @@ _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
 
 
 def redefine(inferred: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
-    """The function that takes ready values of the type in the record to ready values of the declared type; not for NULL.
+    """Returns a function that converts ready values, except NULL, from the type in the record to the declared type.
 
-    It raises:
-        SchemaError: the value means nothing in the defined type.
-        IrregularError: it does, but the type cannot hold it.
+    That function raises:
+        SchemaError: the value is invalid for the declared type.
+        IrregularError: the value is valid, but the type cannot hold it.
     """
     if inferred == defined:
         return lambda value: value
@@ -48,7 +48,7 @@ def redefine(inferred: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
 
 
 def _column(inferred: ColumnType, defined: ColumnType) -> Column | None:
-    """The same conversion for whole columns, where there is one."""
+    """Returns the conversion for whole columns; None if there is none."""
     if inferred.name in TEXTS and defined.name == "timestamp":
         return instants()
     if inferred != _BIGINT:
@@ -85,10 +85,10 @@ def _reader(defined: ColumnType) -> Callable[[Any], Any]:
 
 
 def _fixed(digits: Any, defined: ColumnType) -> Any:
-    """The decimal of these digits, with as many behind the point as the type has.
+    """Converts digits to a decimal with the fraction digits of the type.
 
-    They are the shortest that identify the double which the producer has made. Up to 15 digits no other decimal became
-    this double. Above that, several may have it, and which one is unknown.
+    These are the shortest digits that identify the double that the producer sent. Up to 15 digits, only one decimal becomes
+    this double; above that, several do, and the original one is unknown.
     """
     if type(digits) is Irregular:
         return digits
@@ -98,7 +98,7 @@ def _fixed(digits: Any, defined: ColumnType) -> Any:
 
 
 def _digits(text: str, digits: int) -> str:
-    """A time with that many fraction digits."""
+    """Changes the number of fraction digits of a time."""
     whole, _, fraction = text.partition(".")
     if fraction[digits:].strip("0"):
         raise model.IrregularError(f"{text!r} has more than {digits} fraction digits")

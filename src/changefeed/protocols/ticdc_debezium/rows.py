@@ -1,4 +1,4 @@
-"""Row events to keys and values, in either profile.
+"""Converts rows to keys and values, in the profile of either producer.
 
     key      {"payload":{<columns of the handle key>},"schema":{…}}
     value    {"payload":{"source":{…},"ts_ms":…,"transaction":null,"op":"u","before":{…},"after":{…}},"schema":{…}}
@@ -46,7 +46,7 @@ class ColumnWriter:
     write_irregular: Callable[[bytes], str]
 
     def text(self, value: Any, irregular: bytes | None, sent: str | None) -> str:
-        """The member of an image."""
+        """Returns the text of the column in an image: name and value."""
         if sent is not None:
             return self.opening + sent
         try:
@@ -62,9 +62,9 @@ class ShapeWriter:
     """The writers of columns and key, and the schema blocks.
 
     Attributes:
-        keys: the handle key's columns in the key's order; None writes no Kafka key.
-        schemas: of key and value, None for none.
-        made: the schemas come from columns and cluster, not from where the shape was read.
+        keys: the handle key's columns in the key's order; None to write no record key.
+        schemas: schema blocks of key and value; None for a part without one.
+        made: whether the schemas were built from columns and cluster, and not read from records.
     """
 
     before: tuple[ColumnWriter, ...]
@@ -180,7 +180,7 @@ def is_ours(shape: TableShape) -> bool:
 
 @lru_cache(maxsize=4096)
 def _wire(text: str) -> dict[str, Any] | None:
-    """A shape's wire text, if it was read from this protocol: then its rows' origins are this protocol's, too."""
+    """Parses a shape's wire text; None if the shape was read from another protocol, like the origins of its rows."""
     members = json.loads(text) if CONNECTOR in text else None
     ours = isinstance(members, dict) and members.get("connector") == CONNECTOR and "value" in members
     return members if ours else None

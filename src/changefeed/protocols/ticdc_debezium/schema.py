@@ -1,4 +1,4 @@
-"""The columns in a schema block: computed once for each text, apart from any payload.
+"""Reads the columns from a schema block, once for each text, independently of any payload.
 
     {"type":"struct","optional":false,"name":"default.shop.t.Envelope","version":1,"fields":[
       {"type":"struct","optional":true,"name":"default.shop.t.Value","field":"before","fields":[F,…]},
@@ -29,7 +29,7 @@ _MEMBERS = frozenset({"tidb_type", "type", "optional", "name", "version", "param
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column as the schema block describes it."""
+    """The description of a column in a schema block."""
 
     name: str
     type: ColumnType
@@ -55,7 +55,7 @@ def row_schema(text: str) -> RowSchema:
     """Compiles the schema of a row's value.
 
     Raises:
-        ProtocolError: it describes no row, or a column of an unknown type.
+        ProtocolError: the schema is not that of a row, or has a column of an unknown type.
     """
     images: dict[str, Fields] = {}
     for place, member in enumerate(_fields(_read(text, "value"), "schema")):
@@ -80,9 +80,9 @@ def key_schema(text: str) -> Fields:
 
 @by_text
 def key_table(text: str) -> tuple[str | None, str | None]:
-    """Database and table by the name of a key's schema, `default.shop.orders.Key`.
+    """Returns database and table from the name of a key's schema, such as `default.shop.orders.Key`.
 
-    A `_` may stand for another character: such names are ambiguous.
+    Names with `_` are ambiguous, because `_` may replace another character: for these it returns None.
     """
     try:
         name = _read(text, "key").get("name")
@@ -106,7 +106,7 @@ def _fields(struct: Mapping[str, Any], where: str) -> list[Any]:
 
 
 def columns(struct: Mapping[str, Any], where: str) -> Fields:
-    """The fields of a struct that describes an image."""
+    """Reads the fields of a struct that describes an image."""
     columns: dict[str, Field] = {}
     for place, member in enumerate(_fields(struct, where)):
         inside = f"{where}.fields[{place}]"

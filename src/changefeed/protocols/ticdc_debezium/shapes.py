@@ -1,4 +1,4 @@
-"""Schema blocks and images to table shapes: compiled once, then looked up.
+"""Converts schema blocks and images to table shapes, which are compiled once and then looked up.
 
 Rule 1. Rows with the same schema blocks, the same key columns and the same columns in their images are one family. A family
         has a shape for each set of types that its values alone show: digits of timestamps, and without a schema all.
@@ -59,7 +59,7 @@ class Described:
 
 @dataclass(slots=True)
 class Family:
-    """Rows described in the same way; `open` names the columns whose types their values show."""
+    """Rows with the same description; `open`: the columns whose types only values show."""
 
     database: str
     table: str
@@ -79,7 +79,7 @@ class Family:
         return not self.shapes
 
     def shape(self, types: Mapping[str, ColumnType]) -> TableShape:
-        """The shape of a row whose values show these types."""
+        """Returns the shape of a row whose values show these types."""
         return self.shapes.shape([types.get(name) for name in self.open])
 
     def _completed(self, shown: Sequence[ColumnType | None]) -> tuple[Sequence[ColumnType], TableShape]:
@@ -121,7 +121,7 @@ def family(described: Described) -> Family:
 
 
 def _columns(row: Described) -> dict[str, tuple[ColumnType, bool | None]]:
-    """Type and nullability of the columns that occur, in the order of the schema, or of the images."""
+    """Returns type and nullability of the columns that occur, in the order of the schema, or of the images."""
     carried = (*row.after, *row.before)
     if row.fields is None:
         return dict.fromkeys(carried, (_NOTHING_SHOWN, None))

@@ -1,4 +1,4 @@
-r"""`tableChanges` of a schema change: the table after it, as Debezium's connectors describe one.
+r"""Reads and writes `tableChanges` of a schema change: the table after the change, as Debezium's connectors describe it.
 
     {"type":"ALTER","id":"\"shop\".\"t\"","table":{"defaultCharsetName":…,"primaryKeyColumnNames":["id"],"columns":[C,…],"comment":null}}
     C   {"name":"total","jdbcType":3,"nativeType":null,"comment":null,"defaultValueExpression":null,"enumValues":null,
@@ -54,7 +54,7 @@ _JDBC = {
 
 
 def columns(changes: Any) -> tuple[Column, ...] | None:
-    """The columns of the table after the change; None if the message does not contain them, or in an unknown form."""
+    """Returns the columns of the table after the change; None if the message lacks them, or has them in an unknown form."""
     last = changes[-1] if isinstance(changes, list) and changes else None
     table = last.get("table") if isinstance(last, dict) else None
     if not isinstance(table, dict) or not isinstance(table.get("columns"), list) or not table["columns"]:
@@ -100,7 +100,7 @@ def _unquoted(text: str) -> str:
 
 
 def made(event: SchemaChange) -> list[dict[str, Any]]:
-    """The member for a foreign schema change."""
+    """Builds `tableChanges` for a foreign schema change."""
     if not event.table or event.type == "truncate_table":
         return []
     statement = _statement(event)
@@ -123,7 +123,7 @@ def made(event: SchemaChange) -> list[dict[str, Any]]:
 
 
 def _statement(event: SchemaChange) -> Statement | None:
-    """The statement, if it is a single one that can be read."""
+    """Parses a CREATE TABLE or RENAME TABLE; None for other events, and for DDL that is not a single supported statement."""
     if event.type not in ("create_table", "rename_table"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Dates and times as numbers: days, milliseconds or microseconds since 1970; a TIMESTAMP is text.
+"""Converts dates and times to numbers (days, milliseconds or microseconds since 1970); a TIMESTAMP is text.
 
 Producers change values that the format cannot express: years 1 to 69 are 2001 to 2069, 70 to 99 are 1970 to 1999; a
 TIMESTAMP before 1970-01-01 00:00:01, or a zero one, is that day's 00:00:00.
@@ -52,12 +52,12 @@ NUMBERED: dict[str, Callable[[ColumnType], Callable[[int], int | str]]] = {
 
 
 def unit_of(t: ColumnType) -> int:
-    """Microseconds in one of what a DATETIME counts."""
+    """Returns the number of microseconds in the unit of a DATETIME."""
     return 1000 if (t.length or 0) <= 3 else 1
 
 
 def read_instant(text: str) -> int:
-    """Microseconds since the epoch of a TIMESTAMP's text."""
+    """Parses the text of a TIMESTAMP; returns microseconds since 1970."""
     if len(text) < 20 or text[10] != "T" or text[-1] != "Z":
         raise SchemaError(f"{text!r:.60} is not a timestamp")
     return model.read_datetime(text)[0]
@@ -69,7 +69,7 @@ def digits_of(text: str) -> int | None:
 
 
 def adjusted(us: int) -> int:
-    """The wall clock with a year of two digits taken as one of 1970 to 2069."""
+    """Changes a year of two digits to one of 1970 to 2069, as the producers do."""
     day = date.fromordinal(us // DAY_US + _EPOCH)
     if day.year >= 100:
         return us
@@ -78,12 +78,12 @@ def adjusted(us: int) -> int:
 
 
 def instant(us: int, digits: int) -> str:
-    """The text of a TIMESTAMP."""
+    """Formats a TIMESTAMP."""
     return EPOCH_TEXT if us < 1_000_000 else model.write_instant(us, digits)
 
 
 def write_time(text: str) -> str:
-    """The number of a TIME."""
+    """Converts the text of a TIME to a number of microseconds."""
     match = _TIME_TEXT.fullmatch(text)
     if match is None:
         raise UnsupportedError(f"ticdc-debezium cannot carry {text!r:.60} as a time")

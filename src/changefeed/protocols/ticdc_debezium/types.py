@@ -1,4 +1,4 @@
-"""The type of a field: from the schema block, as far as that declares it, and back.
+"""Converts between the fields of a schema block and column types, as far as a field declares its type.
 
     type, name io.debezium.…        without tidb_type        tidb_type refines it to
     int16                           smallint                 tinyint, tinyint unsigned
@@ -73,10 +73,10 @@ _NOT_SAID_UNSIGNED = frozenset({"year", "bit", "varchar", "char", "decimal"})
 
 
 def declared(field: Mapping[str, Any]) -> ColumnType:
-    """The type of a field of the schema block.
+    """Returns the type of a field of the schema block.
 
     Raises:
-        ProtocolError: its members name no type, or contradict each other.
+        ProtocolError: the type of the field is unknown, or its members contradict each other.
     """
     kind, name, sent = field.get("type"), field.get("name"), field.get("tidb_type")
     if type(name) is str and name.startswith(_PREFIX):
@@ -127,10 +127,10 @@ def _refined(declared: ColumnType, sent: Any) -> ColumnType:
 
 
 def described(t: ColumnType) -> tuple[str, str | None, dict[str, str]]:
-    """`type`, semantic name and parameters of a column's field.
+    """Returns `type`, semantic name and parameters of the field for a column type.
 
     Raises:
-        UnsupportedError: the protocol has no field for the type.
+        UnsupportedError: the protocol does not have the type.
     """
     kind, name = _DESCRIBED.get(t.name, (None, None))
     if t.name in TEXTS or t.name in BINARIES:
@@ -182,11 +182,11 @@ def _allowed(name: str, members: tuple[str, ...]) -> str:
 
 
 def tidb_type(t: ColumnType) -> str:
-    """The text of a field's `tidb_type`."""
+    """Returns the text of a field's `tidb_type`."""
     name = "tinyint" if t.name == "boolean" else t.name
     return name + (" unsigned" if t.unsigned and name not in _NOT_SAID_UNSIGNED else "")
 
 
 def optional(column: Column) -> bool:
-    """Whether the column takes NULL; if unknown, all but the key do."""
+    """Whether the column allows NULL; if unknown, every column except those of the key does."""
     return not column.key if column.nullable is None else column.nullable

@@ -1,1 +1,1 @@
-"""Values of columns, both directions: with a schema, without one, and the numbers and times inside of them."""
+"""Reads and writes the values of columns, with and without schema; and numbers and times inside them."""

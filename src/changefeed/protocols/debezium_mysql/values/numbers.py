@@ -1,4 +1,4 @@
-r"""Numbers and bytes inside of JSON: decimals, bits, base64, and the members of ENUM and SET.
+r"""Reads and writes numbers and bytes in JSON: decimals, bits, base64, and the members of ENUM and SET.
 
 Decimal   base64 of the unscaled value, big-endian two's complement, as few bytes as possible; or a JSON number
 Bits      base64 of ceil(n / 8) bytes, little-endian
@@ -21,10 +21,10 @@ _FARTHEST = 128
 
 
 def read_unscaled(text: str, scale: int) -> Decimal | None:
-    """The decimal that base64 stands for; None when it is none.
+    """Decodes base64 to a decimal with this scale; None if the text is not base64.
 
     Raises:
-        SchemaError: it is longer than any decimal of MySQL.
+        SchemaError: the number is longer than any decimal of MySQL.
     """
     try:
         data = base64_text.read(text) if len(text) <= 4 * _MOST_BYTES else b"\0" * _MOST_BYTES * 2
@@ -38,15 +38,15 @@ def read_unscaled(text: str, scale: int) -> Decimal | None:
 
 
 def scaled(unscaled: int, scale: int) -> Decimal:
-    """`unscaled` * 10 ** -`scale`, with that scale."""
+    """Returns the decimal `unscaled` * 10 ** -`scale`, with that scale."""
     return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The inverse.
+    """Returns `value` * 10 ** `scale` as an integer: the inverse of `scaled`.
 
     Raises:
-        UnsupportedError: the value has more digits behind the point.
+        UnsupportedError: the value has more than `scale` fraction digits.
     """
     sign, digits, exponent = value.as_tuple()
     number = int("".join(map(str, digits)))
@@ -61,21 +61,21 @@ def unscaled(value: Decimal, scale: int) -> int:
 
 
 def write_unscaled(number: int) -> str:
-    """Base64 of the shortest two's complement."""
+    """Encodes a number as base64 of its shortest two's complement."""
     length = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return base64_text.write(number.to_bytes(length, "big", signed=True))
 
 
 def read_plain(text: str) -> Decimal | None:
-    """The decimal that plain text stands for, or None."""
+    """Parses a decimal in plain notation; None if the text is not one."""
     return Decimal(text) if _PLAIN.fullmatch(text) else None
 
 
 def read_number(text: Number) -> Decimal:
-    """The decimal that a JSON number stands for.
+    """Converts a JSON number to a decimal.
 
     Raises:
-        SchemaError: it has more digits than any decimal of MySQL.
+        SchemaError: the number has more digits than any decimal of MySQL.
     """
     match = _NUMBER.fullmatch(text)
     if match is None or abs(int(match[1] or 0)) > _FARTHEST:
@@ -84,10 +84,10 @@ def read_number(text: Number) -> Decimal:
 
 
 def read_bits(text: str, length: int) -> int:
-    """The value of a BIT column.
+    """Decodes the value of a BIT column.
 
     Raises:
-        SchemaError: the text is not base64, or of more than eight bytes.
+        SchemaError: the text is not base64, or has more than eight bytes.
     """
     data = base64_text.read(text) if len(text) <= 16 else b"\0" * 9
     if len(data) > 8:
@@ -96,7 +96,7 @@ def read_bits(text: str, length: int) -> int:
 
 
 def write_bits(value: int, length: int) -> str:
-    """Base64 of a BIT column's value."""
+    """Encodes the value of a BIT column as base64."""
     try:
         return base64_text.write(value.to_bytes((length + 7) // 8, "little"))
     except OverflowError as error:
@@ -104,7 +104,7 @@ def write_bits(value: int, length: int) -> str:
 
 
 def read_members(allowed: str) -> tuple[str, ...]:
-    """The members that the parameter `allowed` lists."""
+    """Parses the parameter `allowed`: the members of an ENUM or SET."""
     members, part, at = [], "", 0
     while at < len(allowed):
         char = allowed[at]
@@ -120,10 +120,10 @@ def read_members(allowed: str) -> tuple[str, ...]:
 
 
 def write_members(members: tuple[str, ...]) -> str:
-    """The parameter `allowed` of these members."""
+    """Formats members as the parameter `allowed`."""
     return ",".join(map(escape_member, members))
 
 
 def escape_member(member: str) -> str:
-    """One member as `allowed` has it."""
+    """Escapes one member for `allowed`."""
     return member.replace("\\", "\\\\").replace(",", "\\,")

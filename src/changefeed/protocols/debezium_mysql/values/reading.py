@@ -1,4 +1,4 @@
-"""A field's schema to its column type, and JSON values to ready values.
+"""Derives the column type of a field from its schema, and converts JSON values to ready values.
 
     schema                                column type        value
     int8 int16 int32 int64                tinyint … bigint   as sent: a wrapped bigint unsigned is negative
@@ -14,7 +14,7 @@
     array of float                        vector
     any other struct, array or map        json               the text as sent
 
-Rule 1. The type has what the schema has and no more; the rest is in the schema-change topic.
+Rule 1. The type has only the details that the schema has; the others are in the schema-change topic.
 Rule 2. A value of another form than its schema's is an error; one that the column type cannot hold is `Irregular`.
 """
 
@@ -44,7 +44,10 @@ _SHOWN = 60
 
 
 def reading(node: Node) -> Reading:
-    """The column type of a field, and the function JSON value -> ready value, `Moment` or `Irregular`; not for null."""
+    """Returns the column type of a field, and a function that converts JSON values, except null, to ready values.
+
+    That function returns `Moment` for date and time, and `Irregular` for a value that the type cannot hold.
+    """
     named = _NAMED.get((node.type, node.name))
     if named is not None:
         return named(node)
@@ -57,12 +60,12 @@ def reading(node: Node) -> Reading:
 
 
 def show(value: Any) -> str:
-    """A tree in an error."""
+    """Formats a tree for an error."""
     return java_json.write(value)[:_SHOWN]
 
 
 def integer(bits: int, then: Read) -> Read:
-    """The reader of integers of that many bits."""
+    """Returns a function that reads integers of `bits` bits, and applies `then` to them."""
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
     def read(value: Any) -> Any:
@@ -74,7 +77,7 @@ def integer(bits: int, then: Read) -> Read:
 
 
 def text(then: Read) -> Read:
-    """The reader of strings."""
+    """Returns a function that reads strings, and applies `then` to them."""
 
     def read(value: Any) -> Any:
         if type(value) is not str:
@@ -151,7 +154,7 @@ def _decimal(node: Node) -> Reading:
 
 
 def decimal_value(value: Decimal, t: ColumnType) -> Any:
-    """The ready value of a decimal, or `Irregular` where the type has too few digits."""
+    """Converts a decimal to the ready value of the type; `Irregular` if the type has too few digits."""
     plain = format(value, "f")
     if t.length is None:
         return plain

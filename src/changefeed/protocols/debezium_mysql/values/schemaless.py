@@ -1,4 +1,4 @@
-"""Payloads without schema: the column types that a JSON value alone allows.
+"""Infers column types from payloads without schema, as far as JSON values show them.
 
     value                             type               why not more
     "…"                               varchar            may be text, base64, an enum's label, a date
@@ -82,7 +82,7 @@ def read(value: Any, t: ColumnType) -> Any:
 
 
 def node(t: ColumnType) -> Node:
-    """The node that writes a column of a type that `read` gave."""
+    """Returns the node that writes a column of a type that `infer` returned."""
     return NODES.get(str(t), NODES["varchar"])
 
 

@@ -1,8 +1,7 @@
-"""Ready values to the JSON of a field's schema: the inverse of `reading`, for columns of any type.
+"""Converts ready values to the JSON of a field's schema: the inverse of `reading`, for columns of any type.
 
-Rule 1. What a schema has no form for is `UnsupportedError`; nothing is rounded, but for digits of a time or a date and
-        time that the mode does not have (ms in `connect`), and for a bigint unsigned that wraps in mode `long`, as the
-        connector does.
+Rule 1. A value that the schema cannot represent raises `UnsupportedError`. Values are not rounded, with two exceptions, as in the
+        connector: digits of times that the mode does not have (ms in `connect`), and a bigint unsigned that wraps in mode `long`.
 Rule 2. A Point's x and y are those of its wkb.
 """
 
@@ -126,7 +125,7 @@ def _geometry(t: ColumnType, node: Node) -> Write:
 
 
 def _coordinates(wkb: bytes) -> tuple[float, float]:
-    """The x and y of a point: byte order, type 1, two doubles."""
+    """Reads x and y of a point from its WKB: byte order, type 1, two doubles."""
     order = {0: ">", 1: "<"}.get(wkb[0]) if len(wkb) == 21 else None
     if order is None or struct.unpack(order + "I", wkb[1:5])[0] != 1:
         raise UnsupportedError("debezium-mysql cannot carry a point whose wkb is none")
