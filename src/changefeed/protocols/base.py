@@ -183,17 +183,22 @@ class RegistryOptions(Options, frozen=True):
     ssl_key_password: Annotated[str | None, Meta(description="password of the private key")] = _named(
         "ssl.key.password"
     )
-    timeout: Annotated[float, Meta(description="seconds from a request to the last byte of its answer", gt=0)] = 5.0
+    timeout: Annotated[
+        float, Meta(description="time limit for a request and its complete answer, in seconds", gt=0)
+    ] = 5.0
     max_retries: Annotated[
-        int, Meta(description="how often a request is tried again where that may help", ge=0, le=10)
+        int, Meta(description="maximum number of retries of a request, if a retry may help", ge=0, le=10)
     ] = _named("max.retries", 3)
     retries_wait_ms: Annotated[
-        int, Meta(description="longest wait before the second try; it doubles with each further one", ge=0)
+        int,
+        Meta(
+            description="longest wait before the first retry, in milliseconds; it doubles with each further one", ge=0
+        ),
     ] = _named("retries.wait.ms", 1000)
-    retries_max_wait_ms: Annotated[int, Meta(description="longest wait before any try", ge=0, le=60_000)] = _named(
-        "retries.max.wait.ms", 20000
-    )
-    cache_capacity: Annotated[int, Meta(description="schemas that are kept in memory", gt=0)] = _named(
+    retries_max_wait_ms: Annotated[
+        int, Meta(description="longest wait before any retry, in milliseconds", ge=0, le=60_000)
+    ] = _named("retries.max.wait.ms", 20000)
+    cache_capacity: Annotated[int, Meta(description="maximum number of schemas in memory", gt=0)] = _named(
         "cache.capacity", 1000
     )
 

@@ -21,10 +21,11 @@ class SinkSection(Section):
     path: str = Field(description="Folder or URL; relative to the definition.")
     irregular: Literal["null", "fail", "keep"] = Field(
         default="null",
-        description="For values that a column cannot hold (zero dates): NULL; stop; or NULL and the text in `_irregular`.",
+        description="What to do with values that a column cannot hold, such as zero dates. `null`: write NULL. `fail`: stop the "
+        "run. `keep`: write NULL, and keep the text in the column `_irregular`.",
     )
     metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
-        default_factory=list, description="Columns to add, with the origin of a row's last change."
+        default_factory=list, description="Columns to add to every table, with data about a row's last change."
     )
     adopt: list[str] = Field(
         default_factory=list,

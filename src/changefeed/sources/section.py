@@ -39,7 +39,7 @@ class SourceSection(Section):
     type: str
     protocol: ProtocolChoice = Field(description="Name of the protocol, or an object with `name` and its options.")
     max_records_per_batch: int = Field(
-        default=200_000, ge=1, description="At most this many records are read before a step is applied."
+        default=200_000, ge=1, description="Maximum number of records to read before a step is applied."
     )
 
     @field_validator("protocol", mode="before", json_schema_input_type=str | ProtocolChoice)

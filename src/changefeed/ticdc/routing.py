@@ -34,8 +34,8 @@ class Router:
     """Chooses topic and partition of written records.
 
     Args:
-        topic: a name or an expression; None keeps the change's own.
-        dispatcher: chooses the partitions of rows; None keeps the change's own.
+        topic: a name or an expression; None: each change keeps its topic.
+        dispatcher: chooses the partitions of rows; None: each change keeps its partition.
         rules: topics and partition rules of some tables; the two above apply to all others.
 
     Raises:

@@ -82,45 +82,52 @@ class Behaviour(Section):
     )
     consistency: Literal["transaction", "key"] = Field(
         default="transaction",
-        description="`transaction`: all tables move together from cut to cut; `key`: each batch at once, ordered per key.",
+        description="`transaction`: all tables move together from one consistent cut to the next. `key`: each batch is applied "
+        "as it is read, in order for each key; some tables may be ahead of others.",
     )
     dead_letters: Literal["stop", "quarantine", "continue"] = Field(
-        default="stop", description="After a record that cannot be decoded: stop; quarantine its table; or continue."
+        default="stop",
+        description="What to do after a record that cannot be decoded: stop the run; hold back its table (`quarantine`); or "
+        "continue without the record. It is kept as a dead letter in every case.",
     )
     keyless: Literal["append", "inserts", "refuse"] = Field(
         default="append",
-        description="Tables without a handle key: append their inserts, and stop at an update or delete; append `inserts` "
-        "and skip the rest; or refuse to run.",
+        description="What to do with tables without a handle key. `append`: append inserts, and stop at an update or delete. "
+        "`inserts`: append inserts, and skip updates and deletes. `refuse`: stop.",
     )
     exclude: list[str] = Field(
         default_factory=list,
-        description="Tables to skip, as `shop.audit` or `tmp.*`. It counts for a step that has begun, too.",
+        description="Tables to skip, such as `shop.audit` or `tmp.*`; also applies to a step that has begun.",
     )
     schema_change_behavior: Literal["evolve", "try_evolve", "lenient", "ignore", "exception"] = Field(
         default="evolve",
         alias="schema.change.behavior",
-        description="How a schema change is applied to the sink's tables.",
+        description="How schema changes are applied. `evolve`: to the sink's tables; one that cannot be applied stops the run. "
+        "`try_evolve`: the same, but such a change is only noted, and the table follows its rows. `lenient`: as "
+        "`try_evolve`, and drops and truncations are only noted, so that no data is lost. `ignore`: all are only noted. "
+        "`exception`: every schema change stops the run.",
     )
     parallelism: int = Field(default=4, ge=1, le=64, description="Number of tables written at the same time.")
     trigger_interval: str = Field(
-        default="1 second", description="Interval between reads of new records when following: `1 second`, `5 minutes`."
+        default="1 second",
+        description="Interval between reads of new records, for a run without `--once`: `1 second`, `5 minutes`.",
     )
 
     max_retries: int = Field(
         default=5,
         ge=0,
-        description="How often to try again, without a step in between, after an error that may pass: brokers or a schema "
-        "registry that are away, a sink that is throttled, an overloaded machine.",
+        description="Maximum number of retries without a completed step in between, after transient errors: unavailable "
+        "brokers or schema registries, throttled storage, an overloaded machine.",
     )
     retry_backoff: str = Field(
         default="1 second",
-        description="Wait before the first retry; it doubles with each, up to a minute.",
+        description="Wait before the first retry: `1 second`. It doubles with each retry, up to a minute.",
     )
 
     keep_cuts: str = Field(
         default="all",
-        description="Which cuts the ledger keeps, at least: `all`; a number of the newest, as `10000`; or those of a time, as "
-        "`30 days`. Older ones are deleted a hundred at a time, and `status` no longer shows them.",
+        description="Cuts that the ledger keeps: `all`; the newest ones, by number (`10000`); or those of a period (`30 days`). "
+        "Older cuts are deleted a hundred at a time, and `status` no longer shows them.",
     )
 
     @property
@@ -206,7 +213,7 @@ class Definition(Section):
         default=None, description="A ledger in a module of your own; without it, the ledger is files beside the tables."
     )
     pipeline: Behaviour = Field(default_factory=Behaviour)
-    spark: dict[str, str] = Field(default_factory=dict, description="Spark configuration, passed on as it is.")
+    spark: dict[str, str] = Field(default_factory=dict, description="Properties of Spark, passed on unchanged.")
 
     @field_validator("spark", mode="before", json_schema_input_type=dict[str, str | int | float | bool])
     @classmethod

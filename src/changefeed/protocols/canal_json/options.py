@@ -22,7 +22,9 @@ class Options(Dispatching, base.Options, frozen=True):
         Literal["classic", "newarch", "canal"],
         Meta(description="which producer's bytes to write: TiCDC's or Canal's; all are read"),
     ] = "newarch"
-    time_zone: Annotated[str, Meta(description="zone of TIMESTAMP text, the TiCDC server's `tz`")] = "UTC"
+    time_zone: Annotated[
+        str, Meta(description="time zone of the text of TIMESTAMP values: the TiCDC server's `tz`")
+    ] = "UTC"
     enable_tidb_extension: Annotated[
         bool, Meta(description="messages carry `_tidb` with the commit_ts; resolved events are sent as TIDB_WATERMARK")
     ] = False
@@ -30,13 +32,14 @@ class Options(Dispatching, base.Options, frozen=True):
         bool, Meta(description="as Canal: `mysqlType` has lengths and members, `old` only the columns that changed")
     ] = False
     only_output_updated_columns: Annotated[bool, Meta(description="`old` has only the columns that changed")] = False
-    delete_only_output_handle_key_columns: Annotated[bool, Meta(description="deletes carry the handle key alone")] = (
+    delete_only_output_handle_key_columns: Annotated[bool, Meta(description="deletes carry only the handle key")] = (
         False
     )
-    max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
+    max_message_bytes: Annotated[int, Meta(description="maximum size of a Kafka message in bytes")] = 10_485_760
     max_batch_size: Annotated[int, Meta(description="accepted, without effect: a message is one row")] = 16
     large_message_handle_option: Annotated[
-        str, Meta(description="rows above the limit: none (an error), handle-key-only, claim-check")
+        str,
+        Meta(description="what to do with rows above max-message-bytes: none (an error), handle-key-only, claim-check"),
     ] = "none"
     large_message_handle_compression: Annotated[str, Meta(description="of each value: none, snappy, lz4")] = "none"
     claim_check_storage_uri: Annotated[
@@ -45,10 +48,12 @@ class Options(Dispatching, base.Options, frozen=True):
     claim_check_raw_value: Annotated[
         bool, Meta(description="claim-check files are the value alone, not JSON with key and value")
     ] = False
-    claim_check_max_bytes: Annotated[int, Meta(description="claim-check files above this are refused")] = 268_435_456
-    max_inflated_bytes: Annotated[int, Meta(description="compressed values that grow beyond this are refused")] = (
-        268_435_456
-    )
+    claim_check_max_bytes: Annotated[
+        int, Meta(description="maximum size of a claim-check file in bytes; larger files are refused")
+    ] = 268_435_456
+    max_inflated_bytes: Annotated[
+        int, Meta(description="maximum size of a value in bytes after decompression; larger values are refused")
+    ] = 268_435_456
     bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
     topic: Topic = None
     partition_num: PartitionNum = None

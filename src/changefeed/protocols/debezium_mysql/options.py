@@ -26,10 +26,11 @@ class Options(base.RegistryOptions, frozen=True):
     """The producer's settings, for decoding and encoding."""
 
     debezium_version: Annotated[
-        Literal["2.3", "2.6", "2.7", "3.0", "3.6"], Meta(description="whose bytes to write; all are read")
+        Literal["2.3", "2.6", "2.7", "3.0", "3.6"],
+        Meta(description="connector version whose bytes are written; those of all versions are read"),
     ] = "3.6"
     source_version: Annotated[
-        str | None, Meta(description="text of `source.version`; None for that of the debezium-version")
+        str | None, Meta(description="text of `source.version`; without it, that of the debezium-version")
     ] = None
     connector: Annotated[Literal["mysql", "mariadb"], Meta(description="which connector's names to write")] = "mysql"
     topic_prefix: Annotated[
@@ -43,7 +44,10 @@ class Options(base.RegistryOptions, frozen=True):
     )
     decimal_handling_mode: Annotated[
         Literal["precise", "string", "double"] | None,
-        Meta(description="how DECIMAL is sent; None is precise, and refuses digits alone, which may be of either"),
+        Meta(
+            description="how DECIMAL is sent. Without it, `precise`; plain digits, which may be a number or base64, are "
+            "then refused"
+        ),
     ] = msgspec.field(default=None, name="decimal.handling.mode")
     bigint_unsigned_handling_mode: Annotated[
         Literal["long", "precise"], Meta(description="how BIGINT UNSIGNED is sent; long wraps above 2^63-1")
@@ -62,13 +66,14 @@ class Options(base.RegistryOptions, frozen=True):
         Literal["BASE64", "NUMERIC"], Meta(description="the JSON converter's form of precise decimals")
     ] = msgspec.field(default="BASE64", name="decimal.format")
     schemas_enable: Annotated[
-        bool, Meta(description="rows of other protocols get schemas in front of key and value; both are read")
+        bool,
+        Meta(description="keys and values of rows of other protocols are written with schemas; both forms are read"),
     ] = msgspec.field(default=True, name="schemas.enable")
-    key_schemas_enable: Annotated[bool | None, Meta(description="the same for keys alone; None as schemas.enable")] = (
-        msgspec.field(default=None, name="key.converter.schemas.enable")
-    )
+    key_schemas_enable: Annotated[
+        bool | None, Meta(description="schemas.enable for keys only; without it, as schemas.enable")
+    ] = msgspec.field(default=None, name="key.converter.schemas.enable")
     value_schemas_enable: Annotated[
-        bool | None, Meta(description="the same for values alone; None as schemas.enable")
+        bool | None, Meta(description="schemas.enable for values only; without it, as schemas.enable")
     ] = msgspec.field(default=None, name="value.converter.schemas.enable")
     replace_null_with_default: Annotated[
         bool,
@@ -111,7 +116,7 @@ class Options(base.RegistryOptions, frozen=True):
     unwrap: Annotated[
         bool, Meta(description="values are rows without envelope, as the transform ExtractNewRecordState leaves them")
     ] = False
-    unavailable_value_placeholder: Annotated[str, Meta(description="what stands for a column that was not sent")] = (
+    unavailable_value_placeholder: Annotated[str, Meta(description="value that marks a column that was not sent")] = (
         msgspec.field(default="__debezium_unavailable_value", name="unavailable.value.placeholder")
     )
     bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False

@@ -19,17 +19,20 @@ NAME = "tencent-dts"
 class Options(base.Options, frozen=True, rename=str):  # the names as they stand, with underscores
     """Properties of the subscription, for both directions."""
 
-    require_ps: Annotated[bool, Meta(description="a record without the header `ps` is refused")] = False
+    require_ps: Annotated[bool, Meta(description="refuse records without the header `ps`")] = False
     on_gap: Annotated[
-        Literal["error", "warn"], Meta(description="a record that does not follow the last one by its `ps`")
+        Literal["error", "warn"],
+        Meta(description="what to do with a record whose `ps` does not follow that of the last record"),
     ] = "error"
-    max_group_bytes: Annotated[int, Meta(description="groups of envelopes that grow beyond this are refused")] = (
-        268_435_456
-    )
-    max_data_bytes: Annotated[int, Meta(description="data in one envelope at most; more is split")] = 998_976
-    merge_entries: Annotated[bool, Meta(description="write entries that follow each other into one envelope")] = True
+    max_group_bytes: Annotated[
+        int, Meta(description="maximum size of a group of envelopes in bytes; larger groups are refused")
+    ] = 268_435_456
+    max_data_bytes: Annotated[
+        int, Meta(description="maximum size of the data in one envelope in bytes; larger data is split")
+    ] = 998_976
+    merge_entries: Annotated[bool, Meta(description="write consecutive entries into one envelope")] = True
     checkpoint_interval: Annotated[
-        int, Meta(description="seconds of event time between the checkpoints that are written; 0 writes none")
+        int, Meta(description="seconds of commit time between written checkpoints; 0 writes none")
     ] = 10
     partitions: Annotated[
         int | None,

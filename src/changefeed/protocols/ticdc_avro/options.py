@@ -23,9 +23,12 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
     """The producer's settings, for decoding and encoding."""
 
     profile: Annotated[
-        Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
+        Literal["classic", "newarch"],
+        Meta(description="the producer whose bytes are written; the bytes of both are read"),
     ] = "newarch"
-    time_zone: Annotated[str, Meta(description="zone of TIMESTAMP text, the TiCDC server's `tz`")] = "UTC"
+    time_zone: Annotated[
+        str, Meta(description="time zone of the text of TIMESTAMP values: the TiCDC server's `tz`")
+    ] = "UTC"
     enable_tidb_extension: Annotated[
         bool, Meta(description="rows carry op, commit ts and its wall clock; without them a row is an upsert")
     ] = False
@@ -51,7 +54,7 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
     namespace: Annotated[
         str, Meta(description="first part of the records' namespace: the changefeed's namespace or keyspace")
     ] = "default"
-    max_message_bytes: Annotated[int, Meta(description="limit of one Kafka message")] = 10_485_760
+    max_message_bytes: Annotated[int, Meta(description="maximum size of a Kafka message in bytes")] = 10_485_760
     output_raw_change_event: Annotated[
         bool, Meta(description="an update that changes the key stays one update; else it is a delete and an insert")
     ] = False
@@ -60,7 +63,7 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
         str | None,
         Meta(
             description="topic rule, as {schema}_{table}. Rows are written to that topic, and a row read from such a "
-            "topic is of the table that the topic names. None keeps the change's own topic, and the record's names"
+            "topic is of the table that the topic names. Without it, each change keeps its own topic, and the record's names"
         ),
     ] = None
     partition_num: PartitionNum = None

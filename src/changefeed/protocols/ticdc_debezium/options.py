@@ -17,7 +17,8 @@ class Options(Dispatching, base.Options, frozen=True):
     """The producer's settings, for decoding and encoding."""
 
     profile: Annotated[
-        Literal["classic", "newarch"], Meta(description="which producer's bytes to write; both are read")
+        Literal["classic", "newarch"],
+        Meta(description="the producer whose bytes are written; the bytes of both are read"),
     ] = "newarch"
     enable_tidb_extension: Annotated[
         bool, Meta(description="fields have their `tidb_type`, and resolved events are sent as watermark messages")

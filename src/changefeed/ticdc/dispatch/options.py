@@ -18,10 +18,12 @@ from changefeed.ticdc.dispatch.topic import check_topic
 from changefeed.ticdc.zone import zone
 
 Topic = Annotated[
-    str | None, Meta(description="topic to write to; may contain {schema} and {table}. None keeps the change's own")
+    str | None,
+    Meta(description="topic to write to; may contain {schema} and {table}. Without it, each change keeps its own"),
 ]
 PartitionNum = Annotated[
-    int | None, Meta(description="number of partitions over which rows are dispatched. None keeps the change's own")
+    int | None,
+    Meta(description="number of partitions over which rows are dispatched. Without it, each change keeps its own"),
 ]
 Partition = Annotated[str, Meta(description="dispatcher: default, table, ts, index-value, columns")]
 Index = Annotated[
@@ -34,7 +36,7 @@ Rules = Annotated[
         description="TiCDC's rules `{matcher, topic, partition, columns}`; with `-o` a changefeed's TOML or JSON file"
     ),
 ]
-CaseSensitive = Annotated[bool, Meta(description="matchers of `dispatchers` regard case")]
+CaseSensitive = Annotated[bool, Meta(description="the matchers of `dispatchers` are case-sensitive")]
 
 
 class Dispatching:
