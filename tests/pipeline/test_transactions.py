@@ -150,8 +150,8 @@ def test_another_binlog_is_refused() -> None:
     with pytest.raises(UnsupportedError) as error:
         advanced(replace(BEGUN, barrier=100), row(2, 1, 10), end(2, 1), idle=True)
     assert str(error.value) == (
-        "transaction 0-1-2 lies before what has been applied by its place in the binlog, and after it by its name: the "
-        "upstream has begun another binlog (a failover, RESET MASTER), and its changes have no order with those before. "
+        "transaction 0-1-2 is before what has been applied by its position in the binlog, but after it by its name: the "
+        "upstream has begun another binlog (a failover, RESET MASTER), whose changes have no order relative to earlier ones. "
         "Start a new pipeline from a snapshot"
     )
 
@@ -166,15 +166,15 @@ def test_a_binlog_that_begins_again_with_the_same_names_is_recognized_by_its_tim
     with pytest.raises(UnsupportedError) as error:
         advanced(begun, at_time(row(1, 1, 4), 9001), {**end(1, 1), "mark": 6})
     assert str(error.value) == (
-        "transaction 0-1-1 lies before what has been applied by its place in the binlog, and was committed after it: the "
-        "upstream has begun another binlog (RESET MASTER), and its changes have no order with those before. Start a new "
+        "transaction 0-1-1 is before what has been applied by its position in the binlog, but was committed after it: the "
+        "upstream has begun another binlog (RESET MASTER), whose changes have no order relative to earlier ones. Start a new "
         "pipeline from a snapshot"
     )
 
 
 def test_the_same_without_gtids() -> None:
     name, begun = "file=binlog.000001,pos=197", replace(BEGUN, barrier=12, reached={}, time=9000)
-    with pytest.raises(UnsupportedError, match=r"^transaction file=binlog.000001,pos=197 lies before"):
+    with pytest.raises(UnsupportedError, match=r"^transaction file=binlog.000001,pos=197 is before"):
         advanced(begun, {**at_time(row(1, 1, 4), 9001), "id": name}, {**end(1, 1), "id": name, "mark": 6}, idle=True)
 
 
@@ -301,8 +301,8 @@ def test_an_applied_snapshot_may_come_again_and_an_older_one_is_refused() -> Non
     with pytest.raises(UnsupportedError) as error:
         advanced(taken, made(8), read(8, "last"), idle=True)
     assert str(error.value) == (
-        "a snapshot at binlog 0 position 8 lies before what has been applied, binlog 0 position 30: the upstream has begun "
-        "another binlog (a failover, RESET MASTER), and its rows have no order with the changes before. Start a new "
+        "a snapshot at binlog 0 position 8 is before what has been applied, binlog 0 position 30: the upstream has begun "
+        "another binlog (a failover, RESET MASTER), whose rows have no order relative to earlier changes. Start a new "
         "pipeline from a snapshot"
     )
 

@@ -59,8 +59,8 @@ def test_a_row_with_a_column_that_the_schema_lacks_ends_the_read_with_its_positi
     with pytest.raises(SchemaError) as caught:
         list(reading(records.slice(0, 2)).read([records]))
     assert str(caught.value) == (
-        "app.orders.note is not in the schema of this read, and the row at app:0:4 has it. Start again: the columns are taken "
-        "from the log then, from the first `schema-records` of it; or give those that you want with .schema(…)"
+        "app.orders.note is not in the schema of this read, but the row at app:0:4 has it. Start the read again: it then finds "
+        "the columns in the first `schema-records` records of the log; or set the columns that you want with .schema(…)"
     )
 
 
@@ -82,8 +82,8 @@ def test_a_definition_that_was_not_known_ends_the_read_where_it_changes_a_type(t
     with pytest.raises(SchemaError) as caught:
         list(reading(records.slice(0, 2)).read([records]))
     assert str(caught.value) == (
-        "app.orders.qty becomes bigint at app:0:2, which this read has not known from its start. Start again: schema changes "
-        "are taken from the log then, from the first `schema-records` of it"
+        "app.orders.qty becomes bigint at app:0:2, but the columns of this read are fixed. Start the read again: it then finds "
+        "the schema changes in the first `schema-records` records of the log"
     )
     [rows] = reading(records).read([records.slice(3)])
     assert rows.schema.field("qty").type == pa.int64()

@@ -23,7 +23,7 @@ from changefeed.errors import ConfigError, ProtocolError, SchemaError, Unsupport
 from changefeed.wire import avro, confluent
 from changefeed.wire.schema_ids import GetSchema, RegisterSchema, SchemaIds
 
-NO_REGISTRY = 'option "schema-registry" is not set, and the record is Avro'
+NO_REGISTRY = 'the record is Avro: set option "schema-registry" to read its schema'
 _SCHEMAS = 1024
 
 

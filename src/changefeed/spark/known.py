@@ -60,8 +60,7 @@ class Known:
             return self.table
         if not self.tables:
             raise ConfigError(
-                f"{name}: the records that were looked at have no table. Give the columns as a schema, or wait until there are "
-                "rows"
+                f"{name}: the scanned records contain no table. Set the columns with a schema, or wait until there are rows"
             )
         raise unknown_name("table", name, self.tables)
 

@@ -159,9 +159,9 @@ def _check_types(table: Table, before: Table | None, after: Table | None, event:
         pinned = table.column(column.name)
         if pinned is not None and (old is None or old.type != column.type) and not _holds(pinned.type, column.type):
             raise SchemaError(
-                f"{table.database}.{table.name}.{column.name} becomes {column.type} at {event.place}, which this read has not "
-                "known from its start. Start again: schema changes are taken from the log then, from the first "
-                "`schema-records` of it"
+                f"{table.database}.{table.name}.{column.name} becomes {column.type} at {event.place}, but the columns of this "
+                "read are fixed. Start the read again: it then finds the schema changes in the first `schema-records` records "
+                "of the log"
             )
 
 

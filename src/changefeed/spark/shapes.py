@@ -171,9 +171,9 @@ class OneTable:
         for column in batch.shape.columns if self.strict else ():
             if self.table.column(column.name) is None:
                 raise SchemaError(
-                    f"{named(self.table, column.name)} is not in the schema of this read, and the row at "
-                    f"{place(batch.rows, 0)} has it. Start again: the columns are taken from the log then, from the first "
-                    "`schema-records` of it; or give those that you want with .schema(…)"
+                    f"{named(self.table, column.name)} is not in the schema of this read, but the row at "
+                    f"{place(batch.rows, 0)} has it. Start the read again: it then finds the columns in the first "
+                    "`schema-records` records of the log; or set the columns that you want with .schema(…)"
                 )
 
     def _rows(self, batch: TableBatch, side: str) -> pa.RecordBatch:

@@ -142,7 +142,7 @@ def test_fields_are_derived_as_specified(connect: str, avro: str) -> None:
 
 def test_avro_without_a_registry_is_dead_and_names_the_option() -> None:
     assert errors(decode(record(None, b"\0\0\0\0\7\2"))) == [
-        'debezium-mysql: option "schema-registry" is not set, and the record is Avro (srv1.inv.t:0:41)'
+        'debezium-mysql: the record is Avro: set option "schema-registry" to read its schema (srv1.inv.t:0:41)'
     ]
 
 

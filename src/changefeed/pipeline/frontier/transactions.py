@@ -327,21 +327,21 @@ def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
         return False
     if item.rows and item.first < state.barrier and item.first not in state.snapshots:
         raise UnsupportedError(
-            f"a snapshot at {_place(item.first)} lies before what has been applied, {_place(state.barrier)}: the upstream has "
-            "begun another binlog (a failover, RESET MASTER), and its rows have no order with the changes before. Start a new "
+            f"a snapshot at {_place(item.first)} is before what has been applied, {_place(state.barrier)}: the upstream has "
+            "begun another binlog (a failover, RESET MASTER), whose rows have no order relative to earlier changes. Start a new "
             "pipeline from a snapshot"
         )
     if item.name is not None and state.reached and (number is None or item.name.number > number):
         raise UnsupportedError(
-            f"transaction {item.name.text} lies before what has been applied by its place in the "
-            "binlog, and after it by its name: the upstream has begun another binlog (a failover, RESET MASTER), and its "
-            "changes have no order with those before. Start a new pipeline from a snapshot"
+            f"transaction {item.name.text} is before what has been applied by its position in the "
+            "binlog, but after it by its name: the upstream has begun another binlog (a failover, RESET MASTER), whose "
+            "changes have no order relative to earlier ones. Start a new pipeline from a snapshot"
         )
     if item.rows is None and item.time is not None and state.time and item.time > state.time:
         raise UnsupportedError(
-            f"transaction {item.name.text if item.name else f'at {_place(item.first)}'} lies before what has been applied by its "
-            "place in the binlog, and was committed after it: the upstream has begun another binlog (RESET MASTER), and its "
-            "changes have no order with those before. Start a new pipeline from a snapshot"
+            f"transaction {item.name.text if item.name else f'at {_place(item.first)}'} is before what has been applied by its "
+            "position in the binlog, but was committed after it: the upstream has begun another binlog (RESET MASTER), whose "
+            "changes have no order relative to earlier ones. Start a new pipeline from a snapshot"
         )
     return True
 
