@@ -1,12 +1,15 @@
-"""Chunks as a Parquet file of each task, written by the worker that made them.
+"""Files of chunks: each task that decodes writes its chunks to one Parquet file.
 
-    worker   folder/_<random>.parquet     and a row: name, size, MD5, and the index: chunks with the payloads that planning reads
-    driver   folder/part-00000.parquet    renamed when all tasks have ended
+    worker   writes folder/_<random>.parquet, and returns a row: the file's name, size and MD5, and its index
+    driver   renames it to folder/part-00000.parquet when all tasks have ended
 
-Rule 1. A task that is repeated writes another file. Only those that a row names are renamed; Spark reads no others.
-Rule 2. Every task writes a file, without chunks too.
-Rule 3. A row group has some megabytes of payloads, and is written at once.
-Rule 4. Where no cuts are made, planning needs few of the lines of `transactions` chunks: the index has no others.
+The index has all chunks of the file, with the payloads that planning reads.
+
+Rule 1. A task that is repeated writes another file. The driver renames only the files that tasks have returned, and Spark does
+        not read the others.
+Rule 2. Every task writes a file, even if it has no chunks.
+Rule 3. A row group has some megabytes of payloads.
+Rule 4. If no cuts are made, planning needs the lines of snapshots alone: the index has no other lines of transactions.
 """
 
 from __future__ import annotations
@@ -30,10 +33,10 @@ _PLAIN = [name for name in CHUNKS.names if name != "payload"]
 
 
 def write_files(folder: str, *, cuts: bool) -> Work:
-    """The function that writes chunks to a file in `folder`, in Spark's Python workers; its rows have the columns of `FILES_DDL`.
+    """Returns the function that workers run: it writes chunks to a file, and yields one row with the columns of `FILES_DDL`.
 
     Args:
-        folder: a local path; it exists.
+        folder: the local path of an existing folder.
         cuts: whether cuts are made from the lines of `transactions` chunks.
     """
 
@@ -61,10 +64,10 @@ def write_files(folder: str, *, cuts: bool) -> Work:
 
 
 def rename(folder: str, names: Sequence[str]) -> list[str]:
-    """Gives the files the names under which they are read; returns these.
+    """Renames the files of a folder to the names under which they are read, and returns these.
 
     Raises:
-        FileNotFoundError: a file is not there.
+        FileNotFoundError: a file does not exist.
     """
     parts = [f"part-{number:05d}.parquet" for number in range(len(names))]
     for name, part in zip(names, parts, strict=True):
@@ -73,13 +76,13 @@ def rename(folder: str, names: Sequence[str]) -> list[str]:
 
 
 def unpacked(index: bytes) -> list[dict[str, Any]]:
-    """The chunks in the index of a file."""
+    """Returns the chunks in the index of a file."""
     with pa.ipc.open_stream(pa.py_buffer(index)) as reader:
         return list(reader.read_all().to_pylist())
 
 
 class _Hashed:
-    """A file that is written from its start to its end, with its size and MD5."""
+    """A file that is written sequentially; counts its bytes and computes their MD5."""
 
     closed = False
 

@@ -1,7 +1,7 @@
-"""Rows that a function makes of other rows in Spark's Python workers, and that nobody has asked for yet.
+"""A DataFrame with a Python function that was not applied yet.
 
-As a DataFrame, they would be sent to the JVM by the worker that makes them, and back to the worker of the next function. Until
-then a further function can be added to the first (`then`), and both run in one worker, batch by batch.
+`DataFrame.mapInArrow` sends the function's result to the JVM, and the next `mapInArrow` sends it to another worker. Functions
+that are added with `then` run one after the other in the same worker instead, batch by batch.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A DataFrame, and the function that makes other rows of it.
+    """A DataFrame, and a function that workers will apply to it.
 
     Attributes:
-        rows: what the function reads.
-        function: batches of `rows` -> batches of the new rows; it is pickled for the workers.
+        rows: the input of the function.
+        function: converts Arrow batches of `rows` to batches of the result; it is pickled for the workers.
     """
 
     rows: DataFrame
     function: Work
 
     def then(self, function: Work) -> Mapped:
-        """The rows that a function makes of these, in the same worker."""
+        """Adds a function that converts the result further, in the same worker."""
         first = self.function
 
         def both(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -40,10 +40,10 @@ class Mapped:
         return Mapped(self.rows, both)
 
     def frame(self, schema: str) -> DataFrame:
-        """The new rows as a DataFrame; `schema` is their DDL."""
+        """Returns the result as a DataFrame; `schema` is its DDL."""
         return self.rows.mapInArrow(self.function, schema)
 
 
 def as_frame(rows: DataFrame | Mapped, schema: str) -> DataFrame:
-    """The rows as a DataFrame; `schema` is the DDL of those that a function makes."""
+    """Returns the rows as a DataFrame; `schema` is the DDL of the result of a `Mapped`."""
     return rows.frame(schema) if isinstance(rows, Mapped) else rows

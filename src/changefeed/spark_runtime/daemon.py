@@ -59,7 +59,7 @@ def without_trace(worker: Worker) -> Worker:
 
 
 def with_modules_frozen(worker: Worker) -> Worker:
-    """Wraps a worker so that what there is now, and what its first task has imported, is no longer searched for garbage."""
+    """Wraps a worker so that existing objects, and those that its first task leaves, are not searched for garbage any more."""
     is_first = True
     gc.collect()
     gc.freeze()

@@ -1,6 +1,6 @@
-"""Kafka topics as a source: Spark's own connector, with the topics' ids beside its offsets (`source_offset.py`).
+"""Kafka topics as a source. Spark's own connector plans the batches, and `reader.py` reads them if it can; otherwise the connector.
 
-The connector plans the batches. Where it can, `reader.py` reads them.
+The source offset has the connector's offsets and the ids of the topics (`source_offset.py`).
 
 Rule 1. A run continues at the source offset. Partitions and topics that it does not have are read from their first record.
 Rule 2. Before a stream begins, and with every batch, the brokers are asked for the topics (`compare.py`). A topic that was
@@ -38,9 +38,10 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timest
 
 @dataclass(slots=True)
 class KafkaTopics:
-    """Topics of one cluster. `options` are Spark's, `kafka.*` properties included.
+    """Topics of one cluster.
 
     Attributes:
+        options: the options of Spark's connector, with the `kafka.*` properties.
         names: names of topics; empty if `pattern` is set.
         pattern: a Java regular expression for whole names of topics.
         removed: what to do if a topic no longer exists: `stop` or `continue`.
@@ -58,7 +59,7 @@ class KafkaTopics:
     whole = True  # Spark's connector gives a partition to one task
 
     def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
-        """The records from `source_offset`; the connector finds the end by itself.
+        """Returns the records from `source_offset` on; the connector finds the end by itself.
 
         Raises:
             ConfigError: a server has no port, or the pattern is not one.
@@ -93,7 +94,7 @@ class KafkaTopics:
         )
 
     def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
-        """The batch's offsets with the topics' ids; partitions that the batch does not have begin at their first record."""
+        """Adds the topics' ids to the batch's offsets; partitions that the batch does not have begin at their first record."""
         known, offsets = SourceOffset({}) if before is None else read(before), read(logged).offsets
         there = self._ask(spark).topics()
         topics = self._ask(spark).described(sorted(self._wanted(there) & there.keys()))
@@ -105,15 +106,15 @@ class KafkaTopics:
         return SourceOffset(offsets, ids).extended({name: topic.partitions for name, topic in topics.items()}).text()
 
     def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
-        """None: Spark's available-now trigger asks the brokers."""
+        """Returns None: Spark's available-now trigger asks the brokers."""
         return None
 
     def missing(self) -> None:
-        """None: the brokers name a topic that does not exist."""
+        """Returns None: the brokers report a topic that does not exist."""
         return None
 
     def caught_up(self, before: str | None, after: str) -> bool:
-        """Whether the batch is below its limit. Spark rounds each partition's share down, by less than a record."""
+        """Returns whether the batch is below its limit. Spark rounds each partition's share down, by less than a record."""
         if before is None:
             return False
         begun, ended = read(before).offsets, read(after).offsets
@@ -122,12 +123,12 @@ class KafkaTopics:
         return not unread and sum(taken) + len(taken) < int(self.options["maxOffsetsPerTrigger"])
 
     def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
-        """The partitions that end at the source offset, or have no records at all, according to the brokers."""
+        """Returns the partitions that end at the source offset, or have no records at all, according to the brokers."""
         left = self._left(spark, read(source_offset))
         return {place for place, (start, end) in left.items() if start >= end}
 
     def leading(self, spark: SparkSession, source_offset: str | None) -> Leading | None:
-        """The partitions with the fewest records left to read, as many as one batch takes; see `Stream`."""
+        """Returns the partitions with the fewest records left to read, as many as fit into one batch; see `Stream`."""
         first = self.options["startingOffsets"]
         if source_offset is None and first == "latest":
             return None
@@ -156,7 +157,7 @@ class KafkaTopics:
         return Leading(records, after, frozenset(short))
 
     def unread(self, spark: SparkSession, before: str | None, after: str) -> Mapped | None:
-        """The ranges of offsets of a batch; None if Spark's connector has to read them."""
+        """Returns the records of a batch, to be read by librdkafka; None if Spark's connector must read them."""
         if before is None and self.options["startingOffsets"] != "earliest":
             return None  # where the batch begins, the connector alone has seen
         known, end = SourceOffset({}) if before is None else read(before), read(after)
@@ -167,7 +168,7 @@ class KafkaTopics:
         return self._direct(spark, {place: (starts[place], stop) for place, stop in stops.items()})
 
     def _direct(self, spark: SparkSession, ranges: Mapping[tuple[str, int], tuple[int, int]]) -> Mapped | None:
-        """The records of these ranges, (topic, partition) -> (start, stop); None if librdkafka does not read this cluster."""
+        """Returns the records of ranges, (topic, partition) -> (start, stop); None if Spark's connector must read them."""
         plain = reader.properties(self.options)
         if plain is None:
             return None
@@ -176,18 +177,18 @@ class KafkaTopics:
         return Mapped(spark.range(0, len(shares), 1, max(1, len(shares))), reader.read_shares(plain, shares))
 
     def _left(self, spark: SparkSession, known: SourceOffset) -> dict[tuple[str, int], tuple[int, int]]:
-        """(topic, partition) -> offset of the next record to read, and offset after the last one."""
+        """Returns (topic, partition) -> offset of the next record to read, and offset after the last record."""
         ends = self._ask(spark).ends(known.partitions())
         return {(topic, p): (max(low, known.offsets[topic][str(p)]), high) for (topic, p), (low, high) in ends.items()}
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """The first records of the topics, `limit` in total."""
+        """Yields the first records of the topics, `limit` in total."""
         from changefeed.sources.kafka.sample import first_records
 
         return first_records(self.options, self.names, self.pattern, limit)
 
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:
-        """Every partition of the source offset."""
+        """Returns every partition of the source offset."""
         return read(source_offset).partitions()
 
     def close(self) -> None:
@@ -204,7 +205,7 @@ class KafkaTopics:
         return self._brokers
 
     def _found(self, spark: SparkSession) -> dict[str, Topic]:
-        """The topics to read.
+        """Returns the topics to read.
 
         Raises:
             SourceError: a topic does not exist, or no topic matches.
@@ -221,14 +222,14 @@ class KafkaTopics:
         return self._ask(spark).described(sorted(wanted & there.keys()))
 
     def _wanted(self, there: dict[str, Topic]) -> set[str]:
-        """The names of the topics in the definition."""
+        """Returns the names of the topics in the definition."""
         if self.pattern is None:
             return set(self.names)
         assert self._brokers is not None
         return self._brokers.matches(self.pattern, there)
 
     def _subscription(self) -> tuple[str, str]:
-        """Spark's option for the topics. Topics by name fail as long as one of them does not exist."""
+        """Returns Spark's option for the topics. A subscription by name fails as long as one of the topics does not exist."""
         if self.pattern is not None:
             return "subscribePattern", whole(self.pattern)
         if self.removed == "continue":
@@ -252,7 +253,7 @@ def _reach(servers: str) -> None:
 
 
 def open_source(definition: Any) -> KafkaTopics:
-    """The source of a `type: kafka` section."""
+    """Opens the source of a `type: kafka` section."""
     return KafkaTopics(
         {
             **definition.properties,

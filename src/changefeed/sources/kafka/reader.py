@@ -1,16 +1,16 @@
-"""Reads records of Kafka in the Python workers that decode them, with librdkafka.
+"""Reads Kafka records with librdkafka, in the Python workers that decode them.
 
-Through Spark's connector a record becomes a row of the JVM, then of an Arrow batch, and is sent to a worker: 12 µs of CPU. A
-worker that reads it itself needs 3. Spark plans the batches all the same; a batch is a list of ranges of offsets:
+Spark's connector makes each record a row of the JVM, then of an Arrow batch that is sent to a worker: 12 µs of CPU per record.
+A worker that reads Kafka itself needs 3 µs. Spark still plans the batches; a batch is a list of ranges of offsets:
 
     topic  partition  start   stop
     shop   0          118204  243204
 
-Rule 1. A range is complete when its last offset was read, or a later one, or the partition ended behind it: compacted and
-        transactional topics have gaps.
-Rule 2. The records of a range are in order, and all in one task.
+Rule 1. A range is complete when its last offset or a later one was read, or when the partition ends at or after `stop`.
+        Compacted and transactional topics have gaps in their offsets.
+Rule 2. One task reads a whole range, and yields its records in order.
 Rule 3. A worker keeps its consumer for the next batch. It commits no offsets.
-Rule 4. Only clusters that librdkafka reaches as Java does are read like this; see `properties`.
+Rule 4. Only clusters that librdkafka reads exactly as the Java client does are read here; see `properties`.
 """
 
 from __future__ import annotations
@@ -61,9 +61,11 @@ class Range:
 
 
 def properties(options: Mapping[str, str]) -> dict[str, str] | None:
-    """The properties with which librdkafka reads as Spark's connector does with `options`; None if it may not.
+    """Translates the options of Spark's connector to properties of librdkafka.
 
-    Java and librdkafka trust different certificates unless they are named, and the package of librdkafka has no Kerberos.
+    Returns:
+        The properties; None if librdkafka might read the cluster differently. Without a truststore, Java and librdkafka trust
+        different certificates, and the Python package of librdkafka has no Kerberos.
     """
     if find_spec("confluent_kafka") is None:
         return None
@@ -93,7 +95,7 @@ def shared(ranges: Iterable[Range], tasks: int) -> list[list[Range]]:
 
 
 def read_shares(properties: Mapping[str, str], shares: Sequence[Sequence[Range]]) -> Work:
-    """The function that reads the shares with the numbers in its input; it runs in Python workers."""
+    """Returns the function that workers run: it reads the shares whose numbers are its input."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in (number for batch in batches for number in batch.column(0).to_pylist()):
@@ -103,10 +105,10 @@ def read_shares(properties: Mapping[str, str], shares: Sequence[Sequence[Range]]
 
 
 def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.RecordBatch]:
-    """Reads the ranges; a batch has records of one of them, in order.
+    """Yields the records of the ranges; each batch has records of one range, in order.
 
     Raises:
-        SourceError: the brokers do not answer, or no longer have the records.
+        SourceError: the brokers do not answer, or have deleted records of a range.
     """
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
@@ -149,7 +151,7 @@ def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.
 
 @dataclass(slots=True)
 class _Rows:
-    """The records of a range that were read and not yet taken."""
+    """Records of a range that were read and not yet yielded."""
 
     range: Range
     keys: list[bytes | None] = field(default_factory=list)

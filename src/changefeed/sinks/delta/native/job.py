@@ -242,7 +242,7 @@ def worker(items: Sequence[Item]) -> Work:
 
 
 def _reading_worker(paths: Sequence[str], writes: Sequence[Write], slot_of: Sequence[int]) -> Work:
-    """The function that runs in Spark's Python workers: numbers of slots in, what was written for their items out."""
+    """Returns the function that workers run: numbers of slots in, the results of the slots' items out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for slot in (slot for batch in batches for slot in batch.column(0).to_pylist()):
