@@ -1,6 +1,7 @@
-"""Kafka topics as a source. Spark's own connector plans the batches, and `reader.py` reads them if it can; otherwise the connector.
+"""Kafka topics as a source.
 
-The source offset has the connector's offsets and the ids of the topics (`source_offset.py`).
+Spark's own connector plans the batches. `reader.py` reads them where it can, otherwise the connector does. The source offset
+has the connector's offsets and the ids of the topics (`source_offset.py`).
 
 Rule 1. A run continues at the source offset. Partitions and topics that it does not have are read from their first record.
 Rule 2. Before a stream begins, and with every batch, the brokers are asked for the topics (`compare.py`). A topic that was
