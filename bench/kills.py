@@ -49,7 +49,7 @@ from tests.pipeline.running import definition
 KINDS = ("driver", "jvm", "worker", "all", "zombie")
 PATIENCE = 300.0  # seconds for a run to come to its end by itself
 LIMIT = 8  # records in a batch
-JAVA = "-XX:TieredStopAtLevel=1 -Xshare:auto"
+JAVA = "-XX:TieredStopAtLevel=1"
 
 
 @dataclass
