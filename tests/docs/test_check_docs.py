@@ -26,7 +26,11 @@ def test_every_command_and_protocol_has_its_page() -> None:
 
 def test_the_schema_for_editors_takes_a_protocol_by_its_name() -> None:
     schema = json.loads((check_docs.REFERENCE / "pipeline.schema.json").read_text())
-    assert schema["properties"].keys() == {"source", "sink", "pipeline", "spark"} == Definition.model_fields.keys()
+    assert (
+        schema["properties"].keys()
+        == {"source", "sink", "ledger", "pipeline", "spark"}
+        == Definition.model_fields.keys()
+    )
     for source in ("FilesSource", "KafkaSource"):
         assert {"type": "string"} in schema["$defs"][source]["properties"]["protocol"]["anyOf"]
 

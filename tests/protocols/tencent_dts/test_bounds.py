@@ -45,7 +45,7 @@ VALUES = sized(
         (envelope(VALUES), "RowChange has more than 4096 newColumns"),
         (NESTED, "envelope has version 0, expected 1"),
         (envelope(b"", 2**32 - 1, 2**32 - 2), "envelope 4294967295 of 4294967295 has no data"),
-        (envelope(data_of(inserted("int", number(3, "9" * MIB)))), f"a number of {MIB} characters"),
+        (envelope(data_of(inserted("int", number(3, "9" * MIB)))), f"a number has {MIB} characters"),
         (envelope(data_of(inserted("decimal(65,30)", number(12, "1e999999999")))), None),
         (envelope(data_of(inserted("double", number(10, "0." + "0" * 1000 + "1e999999999")))), None),
         (envelope(data_of(inserted("enum(" + "'" * MIB, string(b"x")))), None),
