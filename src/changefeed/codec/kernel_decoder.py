@@ -8,7 +8,8 @@
 Rule 1. The result equals that of the reference: same events, same shapes, one batch per shape, in order.
 Rule 2. The kernel decodes a record completely or not at all. It never rejects a record and never reports an error.
 Rule 3. Only the reference makes shapes, and they are registered in that order: a row that matches several shapes joins the
-        first, in the kernel as in the reference. So unmatched records go to the reference in order, few at first. The
+        first, in the kernel as in the reference. So unmatched records go to the reference in order, few at first, and few
+        again where their neighbours have the new shapes. Those behind them are tried again in windows. The
         registration of a table ends with the first shape that the kernel does not support, because a later one would get
         rows that match both. The reference keeps the same shapes with and without the kernel: see `columnar.families`.
 """
@@ -38,6 +39,7 @@ from changefeed.model.table import TableShape
 from changefeed.protocols.base import Decoder, KernelTwin
 
 _FIRST_TO_REFERENCE = 2
+_FIRST_WINDOW = 64  # unmatched records that are tried again after each new shape
 
 
 class Kernel(Interface):
@@ -82,18 +84,26 @@ class KernelDecoder(GuardedDecoder):
         tables: list[TableBatch] = []
         control: list[Control] = []
         dead: list[DeadLetter] = []
-        unmatched = self._run_kernel(records, None, tables)
-        count = _FIRST_TO_REFERENCE
-        while len(unmatched):
-            first, unmatched = unmatched[:count], unmatched[count:]
-            self.unmatched += len(first)
-            answer = placed(self._reference.decode(records.take(first)), first)
-            tables += answer.tables
-            control += answer.control
-            dead += answer.dead
-            if self._register(answer.tables) and len(unmatched):
+        left = self._run_kernel(records, None, tables)
+        count, window, is_new = _FIRST_TO_REFERENCE, _FIRST_WINDOW, False
+        while len(left):
+            unmatched, left = left[:window], left[window:]
+            window *= 2
+            if is_new:  # a shape, since the kernel has seen these records
                 unmatched = self._run_kernel(records, unmatched, tables)
-            count *= 2
+            while len(unmatched):
+                first, unmatched = unmatched[:count], unmatched[count:]
+                self.unmatched += len(first)
+                answer = placed(self._reference.decode(records.take(first)), first)
+                tables += answer.tables
+                control += answer.control
+                dead += answer.dead
+                count *= 2
+                if self._register(answer.tables):
+                    is_new, tried = True, len(unmatched)
+                    unmatched = self._run_kernel(records, unmatched, tables) if tried else unmatched
+                    if tried - len(unmatched) >= len(first):  # neighbours have the new shapes
+                        count, window = _FIRST_TO_REFERENCE, _FIRST_WINDOW
         return Decoded(joined(tables), control, dead)
 
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
