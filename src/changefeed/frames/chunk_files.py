@@ -23,7 +23,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from changefeed.frames.chunks import CHUNKS, snapshot_lines
+from changefeed.frames.chunks import CHUNKS, snapshot_lines, stream
 from changefeed.frames.slices import Work
 
 FILES_DDL = "name string, size bigint, md5 string, index binary"
@@ -56,7 +56,7 @@ def write_files(folder: str, *, cuts: bool) -> Work:
                 "name": [name],
                 "size": pa.array([hashed.size], pa.int64()),
                 "md5": [hashed.md5.hexdigest()],
-                "index": pa.array([_packed(index)], pa.binary()),
+                "index": pa.array([stream(index, CHUNKS)], pa.binary()),
             }
         )
 
@@ -129,11 +129,3 @@ def _indexed(group: pa.Table, *, cuts: bool) -> pa.Table:
         for kind, payload in zip(group.column("kind").to_pylist(), group.column("payload"), strict=True)
     ]  # fmt: skip
     return group.set_column(group.column_names.index("payload"), "payload", pa.array(payloads, pa.binary()))
-
-
-def _packed(batches: list[pa.RecordBatch]) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, CHUNKS) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return bytes(sink.getvalue())

@@ -244,9 +244,15 @@ def snapshot_lines(payload: bytes) -> bytes:
     positions = pc.unique(lines.filter(of_rows).column("commit_ts"))
     columns = {name: pa.nulls(len(positions), TRANSACTIONS.field(name).type) for name in TRANSACTIONS.names}
     columns |= {"commit_ts": positions, "snapshot": pa.repeat(pa.scalar("true"), len(positions))}
+    return stream([pa.RecordBatch.from_pydict(columns, schema=TRANSACTIONS)], TRANSACTIONS)
+
+
+def stream(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    """Returns the batches as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, TRANSACTIONS) as writer:
-        writer.write_batch(pa.RecordBatch.from_pydict(columns, schema=TRANSACTIONS))
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
     return bytes(sink.getvalue())
 
 

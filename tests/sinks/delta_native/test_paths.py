@@ -11,7 +11,7 @@ import pytest
 from changefeed.sinks.base import Job, Load, Upsert, WriteId
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.snapshot import table_snapshot
-from changefeed.sinks.delta.native.step import NativeWrites, is_local
+from changefeed.sinks.delta.native.step import NativeWrites, is_read_by_delta_rs
 from tests.sinks.contract import Given, table
 from tests.sinks.delta_native.applying import read
 
@@ -39,5 +39,5 @@ def test_a_table_is_at_its_path(name: str, merges_on_read: bool, tmp_path: Path)
 
 @pytest.mark.parametrize("root", ["s3a://lake/shop", "file:/tmp/lake", "file:///tmp/lake", "/tmp/a\\b"])
 def test_other_file_systems_are_left_to_spark(root: str) -> None:
-    assert not is_local(root)
-    assert is_local("/tmp/lake")
+    assert not is_read_by_delta_rs(root)
+    assert is_read_by_delta_rs("/tmp/lake")

@@ -50,10 +50,9 @@ from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
-from changefeed.sinks.delta.native.step import NativeWrites, is_local
+from changefeed.sinks.delta.native.step import NativeWrites, is_read_by_delta_rs
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewrite_sql
-from changefeed.spark_runtime.files import file_system
-from changefeed.spark_runtime.files import is_local as is_local_path
+from changefeed.spark_runtime.files import file_system, is_local
 from changefeed.spark_runtime.session import another, compiled
 
 if TYPE_CHECKING:
@@ -92,7 +91,7 @@ class DeltaTables:
     _native: NativeWrites | None = None
 
     def __post_init__(self) -> None:
-        if self.native and self._native is None and is_local(self.root):
+        if self.native and self._native is None and is_read_by_delta_rs(self.root):
             root = os.path.abspath(self.root)
             self._native = NativeWrites(root, self.metadata_columns, self.merges_on_read, self.compaction, self.limits)
         if self.session is not None and self.session not in self._idle:
@@ -194,7 +193,7 @@ class DeltaTables:
     def has_files(self, path: str) -> bool:
         """See `TableSink`; a local folder needs no session."""
         location = self.location(path)
-        if is_local_path(location):
+        if is_local(location):
             place = Path(location)
             return place.is_file() or (place.is_dir() and any(place.iterdir()))
         folder, files = file_system(self.spark, location)

@@ -379,7 +379,7 @@ class NativeWrites:
         return Item(target, reading, files, way, marks, changes.partial, last, limits=self.limits)
 
 
-def is_local(root: str) -> bool:
+def is_read_by_delta_rs(root: str) -> bool:
     """Whether a sink's folder is a local path that delta-rs reads correctly: it takes a backslash for a slash.
 
     On other file systems Spark may have options that delta-rs does not support.
