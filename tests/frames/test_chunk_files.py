@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from changefeed.frames import chunk_files
-from changefeed.frames.chunk_files import rename, unpacked, write_files
+from changefeed.frames.chunk_files import read_chunks, rename, unpacked, write_files
 from changefeed.frames.chunks import CHUNKS, TRANSACTIONS, snapshot_lines, unpack_records
 
 
@@ -37,6 +39,7 @@ def written(folder: Path, *batches: pa.RecordBatch, cuts: bool = True) -> dict[s
 
 READ = {"kind": "read", "topic": "t", "partition": 0, "rows": 3, "first_offset": 0, "last_offset": 2}
 ROWS = {"kind": "rows", "database": "d", "table": "t", "shape": "é", "rows": 2, "payload": b"\x00" * 9}
+SIZES = {"small": 20, "larger": 3000, "tiny": 1, "large": 700}  # bytes of a payload of each table
 SCHEMA = {"kind": "schema", "payload": b"{}", "min_commit_ts": 2**63 - 1}
 
 
@@ -55,11 +58,43 @@ def test_a_task_without_chunks_writes_a_file(tmp_path: Path) -> None:
 
 
 def test_row_groups_have_some_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_files, "_GROUP", 2500)
+    monkeypatch.setattr(chunk_files, "_TOGETHER", 2500)
     batch = chunks(ROWS | {"payload": b"x" * 1000})
     file = written(tmp_path, *[batch] * 7)
     footer = pq.ParquetFile(tmp_path / file["name"]).metadata
     assert [footer.row_group(n).num_rows for n in range(footer.num_row_groups)] == [3, 3, 1]
+
+
+def test_large_tables_have_row_groups_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_files, "_GROUP", 2000)
+    rows = [
+        ROWS | {"table": table, "rows": n, "payload": b"x" * size} for n in range(3) for table, size in SIZES.items()
+    ]
+    file = written(tmp_path, chunks(READ, *rows), chunks(SCHEMA))
+    parquet = pq.ParquetFile(tmp_path / file["name"])
+    groups = [parquet.read_row_group(n).to_pylist() for n in range(parquet.num_row_groups)]
+    tables = [sorted({row["table"] for row in group if row["kind"] == "rows"}) for group in groups]
+    assert tables == [["large"], ["larger"], ["small", "tiny"]]
+    assert [row["rows"] for row in groups[1]] == [0, 1, 2]  # the order within a table stays
+    by_text = [sorted(map(repr, of)) for of in (chain(*groups), chunks(READ, *rows, SCHEMA).to_pylist())]
+    assert by_text[0] == by_text[1]
+
+
+def test_chunks_that_are_wanted_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_files, "_GROUP", 2000)
+    rows = [
+        ROWS | {"table": table, "rows": n, "payload": b"x" * size} for n in range(3) for table, size in SIZES.items()
+    ]
+    file = written(tmp_path, chunks(READ, *rows))
+    asked = list[str]()
+
+    def second(plain: pa.Table) -> Any:
+        asked.extend(plain.column("table").to_pylist())
+        return pc.and_(pc.equal(plain.column("table"), "small"), pc.equal(plain.column("rows"), 1))
+
+    [chunk_table] = read_chunks(str(tmp_path / file["name"]), ["table", "rows"], second)
+    assert chunk_table.to_pylist() == [{"table": "small", "rows": 1, "payload": b"x" * 20}]
+    assert len(asked) == 1 + len(rows)
 
 
 def test_only_files_of_tasks_that_ended_are_renamed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ The index has all chunks of the file, with the payloads that planning reads.
 Rule 1. A task that is repeated writes another file. The driver renames only the files that tasks have returned, and Spark does
         not read the others.
 Rule 2. Every task writes a file, even if it has no chunks.
-Rule 3. A row group has some megabytes of payloads.
+Rule 3. A row group has chunks of one table, if these have a megabyte of payloads: a task that writes a table reads few others.
 Rule 4. If no cuts are made, planning needs the lines of snapshots alone: the index has no other lines of transactions.
 """
 
@@ -17,10 +17,12 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import IO, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changefeed.frames.chunks import CHUNKS, snapshot_lines, stream
@@ -28,7 +30,7 @@ from changefeed.frames.slices import Work
 
 FILES_DDL = "name string, size bigint, md5 string, index binary"
 NOT_PLANNED_BY = ("rows", "dead", "waiting")  # kinds of chunks whose payloads planning does not read
-_GROUP = 16 * 2**20  # bytes
+_TOGETHER, _GROUP = 32 * 2**20, 2**20  # bytes of the chunks that are sorted by table, and of a row group
 _PLAIN = [name for name in CHUNKS.names if name != "payload"]
 
 
@@ -45,12 +47,13 @@ def write_files(folder: str, *, cuts: bool) -> Work:
         with open(f"{folder}/{name}", "xb") as file:
             hashed = _Hashed(file)
             with pq.ParquetWriter(
-                pa.PythonFile(hashed, mode="w"), CHUNKS, compression="zstd", use_dictionary=_PLAIN, write_statistics=_PLAIN,
+                pa.PythonFile(hashed, mode="w"), CHUNKS, compression="lz4", use_dictionary=_PLAIN, write_statistics=_PLAIN,
                 write_page_checksum=True, store_schema=False,
             ) as writer:  # fmt: skip
-                for group in _groups(batches):
-                    writer.write_table(group)
-                    index.extend(_indexed(group, cuts=cuts).to_batches())
+                for chunks in _together(batches):
+                    index.extend(_indexed(chunks, cuts=cuts).to_batches())
+                    for group in _groups(chunks):
+                        writer.write_table(group)
         yield pa.RecordBatch.from_pydict(
             {
                 "name": [name],
@@ -73,6 +76,26 @@ def rename(folder: str, names: Sequence[str]) -> list[str]:
     for name, part in zip(names, parts, strict=True):
         os.rename(f"{folder}/{name}", f"{folder}/{part}")
     return parts
+
+
+def read_chunks(file: str, columns: Sequence[str], wanted: Callable[[pa.Table], Any]) -> Iterator[pa.Table]:
+    """Reads chunks from a file of this module or of Spark, one row group after the other.
+
+    Args:
+        file: local path of a Parquet file with the columns of `frames.chunks`.
+        columns: the plain columns to read; the result also has `payload`.
+        wanted: returns a mask of the chunks to read. Payloads of row groups without such chunks are not read.
+
+    Raises:
+        OSError, pyarrow.ArrowException: the file cannot be read, or is damaged.
+    """
+    with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+        for number in range(parquet.num_row_groups):
+            plain = parquet.read_row_group(number, columns=list(columns), use_threads=False)
+            mask = wanted(plain)
+            if pc.any(mask).as_py():
+                payload = parquet.read_row_group(number, columns=["payload"], use_threads=False)
+                yield plain.append_column("payload", payload.column(0)).filter(mask)
 
 
 def unpacked(index: bytes) -> list[dict[str, Any]]:
@@ -109,16 +132,33 @@ class _Hashed:
         """Leaves the file to its owner."""
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     kept, size = list[pa.RecordBatch](), 0
     for batch in batches:
         kept.append(batch)
         size += batch.nbytes
-        if size >= _GROUP:
+        if size >= _TOGETHER:
             yield pa.Table.from_batches(kept, CHUNKS)
             kept, size = [], 0
     if kept:
         yield pa.Table.from_batches(kept, CHUNKS)
+
+
+def _groups(chunks: pa.Table) -> Iterator[pa.Table]:
+    """Divides chunks into row groups: sorted by table, and each with at least `_GROUP` bytes of payloads, except the last."""
+    named = [chunks.column(name).to_pylist() for name in ("kind", "database", "table")]
+    names = [(kind, database or "", table or "") for kind, database, table in zip(*named, strict=True)]
+    sizes = pc.fill_null(pc.binary_length(chunks.column("payload")), 0).to_pylist()
+    group, size = list[int](), 0
+    for _, rows in groupby(sorted(range(len(names)), key=names.__getitem__), names.__getitem__):
+        for row in rows:
+            group.append(row)
+            size += sizes[row]
+        if size >= _GROUP:
+            yield chunks.take(group)
+            group, size = [], 0
+    if group:
+        yield chunks.take(group)
 
 
 def _indexed(group: pa.Table, *, cuts: bool) -> pa.Table:

@@ -60,7 +60,7 @@ def apply(
     at, marks = opened(path), options.get("marks", False)
     written = write_item(item(at, table, way, **options), payloads(chunks))
     write_id, note = WriteId(1, step, 1), f'{{"step":{step}}}'
-    assert commit(at, [written], write_id, note, merges_on_read=marks) == at.table.version()
+    assert commit(at, [written], write_id, note, merges_on_read=marks) == opened(path).version
     return written
 
 

@@ -21,7 +21,7 @@ from changefeed.sinks.delta.native.commit import _fenced, _landed
 from changefeed.sinks.delta.native.compaction import Rules
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.opened import open_table
-from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
+from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites
 from changefeed.sinks.memory import MemorySink, Row, Version
 from tests.sinks.delta_native.applying import read
@@ -75,7 +75,7 @@ class DiskSink(MemorySink):
         return None if snapshot is None else snapshot.write_id is not None
 
     def snapshot(self, path: str) -> TableSnapshot | None:
-        return table_snapshot(self._at(path), self.owner)
+        return self.native.snapshot(path, self.owner)
 
     def is_newest(self, path: str, version: int) -> bool:
         snapshot = self.snapshot(path)
@@ -120,7 +120,8 @@ class DiskSink(MemorySink):
         properties = CommitProperties(
             max_commit_retries=0, app_transactions=[Transaction(self.owner, log.pack(write_id))]
         )
-        target: Any = opened.table if opened is not None else self._at(write.path)
+        at = self._at(write.path)
+        target: Any = DeltaTable(at, opened.version) if opened is not None else at
         mode: Any = "overwrite" if opened is not None else "error"
         schema: Any = {"schema_mode": "overwrite"} if opened is not None else {}
         error: Exception | None = None
@@ -129,7 +130,6 @@ class DiskSink(MemorySink):
         except (DeltaError, OSError) as failed:
             error = failed
         if opened is not None:
-            opened.table = DeltaTable(self._at(write.path), opened.version)
             _landed(opened, write_id, error)
         elif error is not None:
             raise SinkError(f"{write.path}: {error}", transient=True) from error

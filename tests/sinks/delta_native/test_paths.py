@@ -10,8 +10,7 @@ import pytest
 
 from changefeed.sinks.base import Job, Load, Upsert, WriteId
 from changefeed.sinks.delta.native.files import Limits
-from changefeed.sinks.delta.native.snapshot import table_snapshot
-from changefeed.sinks.delta.native.step import NativeWrites, is_read_by_delta_rs
+from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from tests.sinks.contract import Given, table
 from tests.sinks.delta_native.applying import read
 
@@ -28,7 +27,7 @@ def test_a_table_is_at_its_path(name: str, merges_on_read: bool, tmp_path: Path)
     first, then = Load(path="shop/orders", number=1, table=ORDERS), Upsert(path="shop/orders", number=1, table=ORDERS)
     assert writes.apply(_NO_SPARK, "test", Job(first, Given(ORDERS, (ONE, OLD)), WriteId(1, 1, 1), "{}"))
     assert writes.apply(_NO_SPARK, "test", Job(then, Given(ORDERS, (TWO,)), WriteId(1, 2, 1), "{}"))
-    there = table_snapshot(f"{root}/shop/orders", "test")
+    there = writes.snapshot("shop/orders", "test")
     assert there is not None
     assert there.write_id == WriteId(1, 2, 1)
     assert len([*(root / "shop" / "orders").glob("deletion_vector_*.bin")]) == merges_on_read
@@ -39,5 +38,5 @@ def test_a_table_is_at_its_path(name: str, merges_on_read: bool, tmp_path: Path)
 
 @pytest.mark.parametrize("root", ["s3a://lake/shop", "file:/tmp/lake", "file:///tmp/lake", "/tmp/a\\b"])
 def test_other_file_systems_are_left_to_spark(root: str) -> None:
-    assert not is_read_by_delta_rs(root)
-    assert is_read_by_delta_rs("/tmp/lake")
+    assert not is_native(root)
+    assert is_native("/tmp/lake")

@@ -87,9 +87,9 @@ def test_runs_that_end_anywhere(
     print(made)
     assert {"Load", "Upsert", "Touch"} <= set(made), made
     log = "".join(file.read_text() for file in tmp_path.rglob("_delta_log/*.json"))
-    assert [word for word in ('"deletionVector"', '"OPTIMIZE"') if word in log] == (
-        ['"deletionVector"', '"OPTIMIZE"'] if merges_on_read else []
-    )
+    assert ('"deletionVector"' in log) == merges_on_read
+    assert merges_on_read or '"OPTIMIZE"' not in log
+    assert not merges_on_read or '"OPTIMIZE"' in log or HISTORIES < 10  # a few histories may need no compaction
 
 
 def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,22 +1,27 @@
 """Counts rows of the pending store in windows of commit_ts, to account for every row that was read.
 
 Chunks that are wholly inside or outside a window are counted by their plain columns. Chunks that span a bound are counted row
-by row, all of them in one Spark job.
+by row: by the driver if they are few, otherwise in one Spark job.
 """
 
 from __future__ import annotations
 
+import operator
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.errors import SinkError
+from changefeed.frames.chunk_files import read_chunks
 from changefeed.frames.chunks import unpack
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Counts
-from changefeed.stages.changes import Window, inside
+from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
     from changefeed.pipeline.contracts import Pending
@@ -92,21 +97,47 @@ def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, boo
     return all_in, (after is not None and high <= after) or (upto is not None and low > upto)
 
 
+def across_here(files: Iterable[str], wanted: Across) -> Counter[str]:
+    """Counts rows of chunks that span a bound, in this process.
+
+    Args:
+        files: local paths of the files in the folders of `wanted`.
+        wanted: the windows to count in.
+
+    Raises:
+        SinkError: a file cannot be read.
+    """
+    bounds = _bounds(wanted)
+
+    def crosses(chunks: pa.Table) -> Any:
+        low, high = chunks.column("min_commit_ts"), chunks.column("max_commit_ts")
+        spans = [pc.and_(pc.less_equal(low, bound), pc.greater(high, bound)) for bound in bounds]
+        return pc.and_(pc.equal(chunks.column("kind"), "rows"), pc.fill_null(reduce(pc.or_, spans), False))
+
+    counts = Counter[str]()
+    try:
+        for file in files:
+            folder = os.path.basename(os.path.dirname(file))
+            for chunks in read_chunks(file, _PLAIN, crosses):
+                for row in chunks.to_pylist():
+                    counts.update(_counted({"folder": folder, **row}, wanted))
+    except (OSError, pa.ArrowException) as error:
+        raise SinkError(f"pending changes cannot be read: {error}") from error
+    return counts
+
+
 def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
     """Counts rows of chunks that span a bound, in one Spark job."""
     from pyspark.sql import functions as F
 
-    bounds = {b for windows in wanted.values() for _, w in windows for b in (w.after, w.upto) if b is not None}
-    crosses = F.lit(False)
-    for bound in sorted(bounds):
-        crosses = crosses | ((F.col("min_commit_ts") <= bound) & (F.col("max_commit_ts") > bound))
+    low, high = F.col("min_commit_ts"), F.col("max_commit_ts")
+    crosses = reduce(operator.or_, [(low <= bound) & (high > bound) for bound in _bounds(wanted)])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             counts = Counter[str]()
             for row in batch.to_pylist():
-                for name, rows in count_across(row, wanted.get(tuple(row[c] for c in _ROWS), ())):
-                    counts[name] += rows
+                counts.update(_counted(row, wanted))
             yield pa.RecordBatch.from_pydict({"name": list(counts), "rows": list(counts.values())}, _COUNTED)
 
     folder = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2).alias("folder")
@@ -116,13 +147,26 @@ def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
     return Counter({row[0]: int(row[1]) for row in counted})
 
 
-_ROWS = ("folder", "database", "table", "shape")
-_COUNTED = pa.schema([("name", pa.string()), ("rows", pa.int64())])
-
-
 def count_across(row: Mapping[str, Any], windows: Iterable[tuple[str, Window]]) -> Iterator[tuple[str, int]]:
     """Number of rows of a chunk in those windows of which it spans a bound."""
     crossed = [(n, w) for n, w in windows if _place(row["min_commit_ts"], row["max_commit_ts"], w) == (False, False)]
     if crossed:
-        table = unpack(row["payload"])
-        yield from ((name, len(inside(table, window))) for name, window in crossed)
+        ts = unpack(row["payload"]).rows.column("commit_ts")
+        yield from ((name, pc.sum(window.mask(ts)).as_py() or 0) for name, window in crossed)
+
+
+def _counted(row: Mapping[str, Any], wanted: Across) -> Counter[str]:
+    counts = Counter[str]()
+    for name, rows in count_across(row, wanted.get(tuple(row[column] for column in _ROWS), ())):
+        counts[name] += rows
+    return counts
+
+
+def _bounds(wanted: Across) -> list[int]:
+    """The bounds of all windows; there is one at least, because only a window with a bound is spanned."""
+    return sorted({b for windows in wanted.values() for _, w in windows for b in (w.after, w.upto) if b is not None})
+
+
+_ROWS = ("folder", "database", "table", "shape")
+_PLAIN = ("kind", *_ROWS[1:], "min_commit_ts", "max_commit_ts")
+_COUNTED = pa.schema([("name", pa.string()), ("rows", pa.int64())])

@@ -18,6 +18,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import SinkError
@@ -27,7 +28,7 @@ from changefeed.frames.mapped import Mapped, as_frame
 from changefeed.model.definition import Table
 from changefeed.pipeline.pending.changes import RowOptions, SparkChanges
 from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
-from changefeed.pipeline.pending.counting import Across, across_in_spark
+from changefeed.pipeline.pending.counting import Across, across_here, across_in_spark
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import FolderSum
 from changefeed.spark_runtime.files import file_system, is_local
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 # Payloads are large and all different: to look for equal ones costs as much as to write them.
 _PARQUET = {"compression": "zstd", "parquet.enable.dictionary#payload": "false"}
+_HERE_BYTES = 64 * 2**20  # of files that the driver reads rather than a Spark job
 _PLAIN = (
     "kind", "database", "table", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition", "first_offset",
     "last_offset",
@@ -186,6 +188,11 @@ class PendingStore:
 
     def across(self, wanted: Across) -> Counter[str]:
         """Counts rows of chunks that span a bound, see `counting.py`."""
+        if is_local(self.path):
+            folders = {of[0] for of in wanted}
+            files = [file for folder in folders for file in sorted(Path(self.path, folder).glob("part-*"))]
+            if sum(file.stat().st_size for file in files) <= _HERE_BYTES:
+                return across_here(map(str, files), wanted)
         return across_in_spark(self, wanted)
 
     def waiting(self, folder: str) -> DataFrame:

@@ -49,8 +49,8 @@ from changefeed.sinks.delta.native.compaction import Rules
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
-from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
-from changefeed.sinks.delta.native.step import NativeWrites, is_read_by_delta_rs
+from changefeed.sinks.delta.native.snapshot import damaged_files
+from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewrite_sql
 from changefeed.spark_runtime.files import file_system, is_local
 from changefeed.spark_runtime.session import another, compiled
@@ -91,7 +91,7 @@ class DeltaTables:
     _native: NativeWrites | None = None
 
     def __post_init__(self) -> None:
-        if self.native and self._native is None and is_read_by_delta_rs(self.root):
+        if self.native and self._native is None and is_native(self.root):
             root = os.path.abspath(self.root)
             self._native = NativeWrites(root, self.metadata_columns, self.merges_on_read, self.compaction, self.limits)
         if self.session is not None and self.session not in self._idle:
@@ -166,7 +166,7 @@ class DeltaTables:
         """See `TableSink`."""
         if self._native is not None:
             with suppress(SinkError):  # Delta's own reader reports what is wrong with a log
-                return table_snapshot(f"{self._native.root}/{path}", self.owner)
+                return self._native.snapshot(path, self.owner)
         snapshot = log.snapshot(self.spark, self.location(path), self.owner)
         if snapshot is None:
             return None

@@ -11,18 +11,17 @@ texts of `_irregular` change.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changefeed.model.table import Column
 from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Expression, Null, Rewrite, WriteId
 from changefeed.sinks.delta.native.commit import change_columns
 from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileWriter, Limits, TableFolder
-from changefeed.sinks.delta.native.opened import Opened
+from changefeed.sinks.delta.native.log_file import NTZ_TYPE
+from changefeed.sinks.delta.native.opened import Opened, delta_fields
 from changefeed.sinks.delta.native.statistics import INDEXED
 from changefeed.sinks.sql import SparkTypes
 
@@ -55,15 +54,12 @@ def changed(
         FencedError: a newer run writes this table.
         SinkError: a data file cannot be read or written, or the commit cannot be made (transient).
     """
-    from deltalake import Schema
-
-    fields = json.loads(Schema.from_arrow(columns).to_json())["fields"]
-    has_ntz = any(field["type"] == "timestamp_ntz" for field in fields)
-    if "://" in opened.folder.path or (has_ntz and not opened.takes_ntz()):
+    fields: Sequence[_Field] = delta_fields(columns)
+    if _has_ntz(fields) and not opened.takes_ntz():
         return False
     added: list[Added] | None = None
     if isinstance(write, AddColumns):
-        fields = with_missing(json.loads(opened.state.metadata["schemaString"])["fields"], fields)
+        fields = with_missing(opened.state.fields, fields)
     elif isinstance(write, Rewrite):
         values = _values(write, opened.schema(), columns)
         if values is None:
@@ -80,10 +76,8 @@ def replaced(opened: Opened, source: Opened, limits: Limits, write_id: WriteId, 
 
     Arguments and errors are those of `changed`.
     """
-    from deltalake import Schema
-
-    fields = json.loads(Schema.from_arrow(source.schema()).to_json())["fields"]
-    if any(field["type"] == "timestamp_ntz" for field in fields) and not opened.takes_ntz():
+    fields = delta_fields(source.schema())
+    if _has_ntz(fields) and not opened.takes_ntz():
         return False
     change_columns(opened, fields, copied(source, opened.folder, limits), write_id, note)
     return True
@@ -97,6 +91,10 @@ def copied(source: Opened, folder: TableFolder, limits: Limits) -> list[Added]:
     """
     columns = source.schema()
     return _written(source, folder, columns, [_column(name) for name in columns.names], limits)
+
+
+def _has_ntz(fields: Iterable[_Field]) -> bool:
+    return any(field["type"] == NTZ_TYPE for field in fields)
 
 
 def with_missing(has: Iterable[_Field], wanted: Iterable[_Field]) -> list[_Field]:
@@ -148,9 +146,8 @@ def _written(
 ) -> list[Added]:
     """Writes all rows of the table with other columns to new files, in its folder or that of another table."""
     schema, values = opened.schema(), list(values)
-    out = DataFileWriter(
-        folder, columns, limits, int(opened.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
-    )
+    indexed = int(opened.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
+    out = DataFileWriter(folder, columns, limits, indexed)
     try:
         for file in opened.files().to_pylist():
             reader = DataFileReader(opened.folder, file["path"], schema, file.get("vector"))
@@ -168,4 +165,4 @@ def _written(
 
 def size(opened: Opened) -> int:
     """Returns the total size of the table's data files, in bytes."""
-    return pc.sum(opened.files().column("size")).as_py() or 0
+    return sum(file["size"] for file in opened.state.files.values())

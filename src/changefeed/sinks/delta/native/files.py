@@ -68,21 +68,13 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class TableFolder:
-    """The folder of a table's data files, as a local path or the URI of an object store."""
+    """The local folder of a table's data files."""
 
     path: str
-    options: tuple[tuple[str, str], ...] = ()
 
     def files(self) -> tuple[Any, str]:
         """Returns the file system, and the folder's path in it."""
-        if "://" not in self.path:
-            return pyarrow.fs.LocalFileSystem(), self.path
-        if self.path.startswith("file://"):
-            files, path = pyarrow.fs.FileSystem.from_uri(self.path)
-            return files, str(path)
-        from deltalake.fs import DeltaStorageHandler  # the client with which commits are written
-
-        return pyarrow.fs.PyFileSystem(DeltaStorageHandler(self.path, dict(self.options))), ""
+        return pyarrow.fs.LocalFileSystem(), self.path
 
 
 class DataFileReader:

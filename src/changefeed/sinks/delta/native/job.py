@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
+from changefeed.frames.chunk_files import read_chunks
 from changefeed.frames.chunks import CHUNKS
 from changefeed.frames.slices import Work
 from changefeed.sinks.delta.native.item import Item, TaskResult, left, write_item
@@ -112,9 +112,9 @@ def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[TaskResult
 
 def _write_each(files: Iterable[str], writes: Sequence[Write]) -> Iterator[TaskResult]:
     """Yields the result of each of the writes; their chunks are read before the first one, and are in memory together."""
-    wanted = {write.source for write in writes}
+    wanted = _named({write.source for write in writes})
     try:
-        groups = [group for file in files for group in _row_groups(file, wanted)]
+        groups = [group for file in files for group in read_chunks(file, _READ[:-1], wanted)]
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"pending changes cannot be read: {error}") from error
     rows_by_source = defaultdict[tuple[str, str], list[int]](list)
@@ -128,17 +128,15 @@ def _write_each(files: Iterable[str], writes: Sequence[Write]) -> Iterator[TaskR
         yield write_item(write.item, (payloads[row].as_py() for row in rows))
 
 
-def _row_groups(file: str, wanted: set[tuple[str, str]]) -> Iterator[pa.Table]:
-    """Yields the chunks of the wanted databases and tables; payloads are read of row groups that have some."""
+def _named(wanted: set[tuple[str, str]]) -> Callable[[pa.Table], Any]:
+    """Returns the function that marks `rows` chunks of some databases and tables."""
     databases, tables = (pa.array(sorted({of[i] for of in wanted}), pa.string()) for i in (0, 1))
-    with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-        for number in range(parquet.num_row_groups):
-            plain = parquet.read_row_group(number, columns=_READ[:-1], use_threads=False)
-            named = pc.and_(pc.is_in(plain.column("database"), databases), pc.is_in(plain.column("table"), tables))
-            mine = pc.and_(pc.equal(plain.column("kind"), "rows"), named)
-            if pc.any(mine).as_py():
-                payload = parquet.read_row_group(number, columns=_READ[-1:], use_threads=False)
-                yield plain.append_column("payload", payload.column(0)).filter(mine)
+
+    def mask(chunks: pa.Table) -> Any:
+        named = pc.and_(pc.is_in(chunks.column("database"), databases), pc.is_in(chunks.column("table"), tables))
+        return pc.and_(pc.equal(chunks.column("kind"), "rows"), named)
+
+    return mask
 
 
 def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[TaskResult]:

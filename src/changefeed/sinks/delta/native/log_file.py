@@ -1,4 +1,4 @@
-"""Writes commits as files of a table's log: for deletion vectors and changes of columns, which delta-rs does not support.
+"""Writes commits as files of a table's log.
 
     ┌ 00000000000000000007.json ──────────────────────────────────────────────────────────────────────────┐
     │ {"commitInfo": …}                                                                                   │
@@ -10,7 +10,7 @@
     └─────────────────────────────────────────────────────────────────────────────────────────────────────┘
 
 The file is written under a temporary name and gets its final name by a hard link, which fails if the name is taken, so a
-version is committed only once. delta-rs does the same on local disks. Used for local folders only.
+version is committed only once. delta-rs does the same on local disks. For local folders only.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from changefeed.sinks.delta.native.merge import Marked
 from changefeed.sinks.delta.native.replay import Action
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
-NTZ = "timestampNtz"
+NTZ, NTZ_TYPE = "timestampNtz", "timestamp_ntz"
 _LEGACY = {"appendOnly", "invariants"}  # what writer version 2 comes to in table features
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
@@ -48,7 +48,8 @@ def put(path: str, version: int, actions: Iterable[Action]) -> None:
         OSError: the file cannot be written.
     """
     log = Path(path) / "_delta_log"
-    log.mkdir(parents=True, exist_ok=True)
+    if not version:
+        log.mkdir(parents=True, exist_ok=True)
     temporary = log / f".{version:020d}.{uuid.uuid4()}.tmp"
     try:
         temporary.write_bytes(b"".join(_JSON.encode(action) + b"\n" for action in actions))
@@ -79,10 +80,11 @@ def transaction(application: str, version: int) -> Action:
     return {"txn": {"appId": application, "version": version, "lastUpdated": _now()}}
 
 
-def added(file: Added, *, changes_rows: bool = True) -> Action:
-    """Returns the action that adds a new data file."""
+def added(file: Added, *, changes_rows: bool = True, has_vectors: bool) -> Action:
+    """Returns the action that adds a new data file; `has_vectors`: to a table with the feature for deletion vectors."""
     fields = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": file.modification_time}
-    return {"add": fields | {"dataChange": changes_rows, "stats": _stats(file.stats, file.rows, tight=True)}}
+    stats = _stats(file.stats, file.rows, tight=True) if has_vectors else file.stats
+    return {"add": fields | {"dataChange": changes_rows, "stats": stats}}
 
 
 def removed(file: Action, *, changes_rows: bool = True) -> Action:
@@ -114,20 +116,28 @@ def marked(path: TableFolder, files: Mapping[str, Action], marks: Sequence[Marke
     return actions
 
 
-def new_table(schema: str, *, has_ntz: bool) -> list[Action]:
-    """Returns the actions for protocol and metadata of a new table with deletion vectors, as Spark writes them."""
-    features = [FEATURE, *([NTZ] if has_ntz else [])]
-    protocol: Action = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+def new_table(schema: str, *, has_vectors: bool) -> list[Action]:
+    """Returns the actions for protocol and metadata of a new table, as Spark writes them.
+
+    Args:
+        schema: the columns, as a Delta schema in JSON.
+        has_vectors: whether the table gets the feature for deletion vectors.
+    """
+    has_ntz = any(field["type"] == NTZ_TYPE for field in json.loads(schema)["fields"])
+    features = [*([FEATURE] if has_vectors else []), *([NTZ] if has_ntz else [])]
+    protocol: Action = {"minReaderVersion": 1, "minWriterVersion": 2}
+    if features:
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
+        protocol["writerFeatures"] = [*features, *sorted(_LEGACY, reverse=True)]
     metadata: Action = {
         "id": str(uuid.uuid4()),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": schema,
+        "partitionColumns": [],
+        "configuration": {PROPERTY: "true"} if has_vectors else {},
+        "createdTime": _now(),
     }
-    metadata |= {"partitionColumns": [], "configuration": {PROPERTY: "true"}, "createdTime": _now()}
-    return [
-        {"protocol": protocol | {"writerFeatures": [*features, *sorted(_LEGACY, reverse=True)]}},
-        {"metaData": metadata},
-    ]
+    return [{"protocol": protocol}, {"metaData": metadata}]
 
 
 def upgrade(protocol: Action, metadata: Action) -> list[Action]:
@@ -141,7 +151,7 @@ def upgrade(protocol: Action, metadata: Action) -> list[Action]:
 
 def new_columns(protocol: Action, metadata: Action, fields: Sequence[Mapping[str, Any]]) -> list[Action]:
     """Returns the actions that change a table's columns."""
-    has_ntz = any(field["type"] == "timestamp_ntz" for field in fields)
+    has_ntz = any(field["type"] == NTZ_TYPE for field in fields)
     schema = {**json.loads(metadata["schemaString"]), "fields": list(fields)}
     actions = _with_feature(protocol, NTZ) if has_ntz else []
     return [*actions, {"metaData": {**metadata, "schemaString": json.dumps(schema)}}]
@@ -161,8 +171,8 @@ def _in_a_file(folder: TableFolder, marks: Sequence[Marked]) -> list[dict[str, A
     if not marks:
         return []
     name, content, descriptors = vectors.in_a_file([(mark.vector, mark.deleted) for mark in marks])
-    files, root = folder.files()
     try:
+        files, root = folder.files()
         with files.open_output_stream(f"{root}/{name}") as out:
             out.write(content)
     except (OSError, pa.ArrowException) as error:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import unpack
 from changefeed.sinks.delta.native import log_file, replay, vectors
 from changefeed.sinks.delta.native.files import TableFolder
-from changefeed.sinks.delta.native.statistics import INDEXED
+from changefeed.sinks.delta.native.statistics import INDEXED, bounds_of
 from changefeed.sinks.delta.native.target import Target
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
 
 _READER = {log_file.NTZ, log_file.FEATURE}
 _WRITER = {log_file.NTZ, "appendOnly", "invariants", log_file.FEATURE}
@@ -40,56 +36,55 @@ _PRIMITIVES = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 WAY_OUT = f"set {log_file.PROPERTY} = true, and let the pipeline go on from there: changefeed repair --accept"
-_PLAIN_PATH = r"^[A-Za-z0-9._=-][A-Za-z0-9._=/-]*$"
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9._=-][A-Za-z0-9._=/-]*")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Opened:
     """A table at one version.
 
     Attributes:
-        write_id: write id of the application's last write; None if there is none.
+        application: the pipeline's owner text, which is Delta's application id.
+        log: the table's log, to read it again.
+        state: the table at the version.
     """
 
     folder: TableFolder
     application: str
-    table: DeltaTable
-    version: int
-    write_id: WriteId | None
-    _state: replay.LogState | None = None
+    log: replay.TableLog
+    state: replay.LogState
+
+    @property
+    def version(self) -> int:
+        """The version at which the table was opened."""
+        return self.state.version
+
+    @property
+    def write_id(self) -> WriteId | None:
+        """Write id of the application's last write; None if there is none."""
+        number = self.state.transactions.get(self.application)
+        return None if number is None else unpack(number)
 
     @property
     def has_vectors(self) -> bool:
         """Whether the table has the feature for deletion vectors."""
-        return log_file.FEATURE in (self.table.protocol().writer_features or ())
+        return log_file.FEATURE in (self.state.protocol.get("writerFeatures") or ())
 
     @property
-    def state(self) -> replay.LogState:
-        """The actions of the log, for a table in a local folder.
-
-        Raises:
-            SinkError: the log cannot be read.
-        """
-        if self._state is None:
-            self._state = replay.state(self.folder.path, self.version)
-        return self._state
-
-    @property
-    def properties(self) -> Mapping[str, str]:
-        """The table's properties."""
-        return self.table.metadata().configuration
+    def _writer_version(self) -> int:
+        version: int = self.state.protocol["minWriterVersion"]
+        return version
 
     def refused(self) -> str | None:
         """Why this table is not written natively; None if it is."""
-        protocol, properties = self.table.protocol(), self.properties
-        features = {*(protocol.reader_features or ())} - _READER | {*(protocol.writer_features or ())} - _WRITER
+        protocol, properties = self.state.protocol, self.state.properties
+        readers, writers = ({*(protocol.get(of) or ())} for of in ("readerFeatures", "writerFeatures"))
+        features = readers - _READER | writers - _WRITER
         if features:
             return f"table features {', '.join(sorted(features))}"
         if self.has_vectors and not vectors.is_installed():
             return "deletion vectors, and pyroaring is not installed"
-        if self.has_vectors and "://" in self.folder.path:
-            return "deletion vectors outside of a local folder"
-        if self.table.metadata().partition_columns:
+        if self.state.metadata.get("partitionColumns"):
             return "partitions"
         if properties.get("delta.columnMapping.mode", "none") != "none":
             return "column mapping"
@@ -101,41 +96,35 @@ class Opened:
             return "constraints"
         if "delta.dataSkippingStatsColumns" in properties:
             return "delta.dataSkippingStatsColumns"
-        fields = json.loads(self.table.schema().to_json())["fields"]
-        if unknown := next((f["name"] for f in fields if any(k.startswith("delta.") for k in f["metadata"])), None):
+        fields = self.state.fields
+        if unknown := next(
+            (f["name"] for f in fields if any(k.startswith("delta.") for k in f.get("metadata") or ())), None
+        ):
             return f"generated, identity or checked column {unknown}"
         if unknown := next((f["name"] for f in fields if _arrow(f["type"]) is None), None):
             return f"the type of column {unknown}"
-        paths = pa.table(self.table.get_add_actions()).column("path")
-        if not pc.all(pc.match_substring_regex(paths, _PLAIN_PATH)).as_py() and len(paths):
+        if not all(map(_PLAIN_PATH.fullmatch, self.state.files)):
             return "data files outside of its folder, or with names that a log does not hold as they are"
         return None
 
     def not_upgraded(self) -> str | None:
         """Why deletion vectors cannot be enabled for this table; None if they can be, or are enabled."""
-        version = self.table.protocol().min_writer_version
+        version = self._writer_version
         if self.has_vectors or version == 7 or version <= 2:
             return None
         return f"writer version {version} of the Delta protocol: {WAY_OUT}"
 
     def takes_ntz(self) -> bool:
         """Whether the table has the feature for timestamp_ntz columns, or can get it."""
-        version = self.table.protocol().min_writer_version
-        return version == 7 or version <= 2
+        return self._writer_version == 7 or self._writer_version <= 2
 
     def schema(self) -> pa.Schema:
         """The table's columns."""
-        return _schema(self.table.schema())
+        return _schema(self.state.fields)
 
     def has_columns(self, columns: pa.Schema) -> bool:
         """Whether the table has exactly these columns with these types, in any order."""
-        from deltalake import Schema
-
-        wanted, has = (
-            {f["name"]: (f["type"], f["nullable"]) for f in json.loads(schema.to_json())["fields"]}
-            for schema in (Schema.from_arrow(columns), self.table.schema())
-        )
-        return wanted == has
+        return _types(delta_fields(columns)) == _types(self.state.fields)
 
     def target(self, names: Sequence[str], keys: Sequence[str]) -> Target:
         """Returns the table for items, with these upstream columns and this key.
@@ -149,7 +138,7 @@ class Opened:
                 f"{self.folder.path}: its columns are not those that this pipeline gave it: {missing[0]!r} is missing. "
                 "Restore it, or build all tables again from the source: changefeed repair --rebuild --all"
             )
-        indexed = int(self.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
+        indexed = int(self.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
         return Target(self.folder, schema, tuple(names), tuple(keys), indexed)
 
     def files(self, keys: Sequence[str] = ()) -> pa.Table:
@@ -157,63 +146,73 @@ class Opened:
 
         For a table with deletion vectors also `vector`, the descriptor as JSON.
         """
-        actions = pa.table(self.table.get_add_actions())
-        columns = {"path": actions.column("path").cast(pa.string()), "size": actions.column("size_bytes")}
-        types = self.schema()
+        files = list(self.state.files.values())
+        columns: dict[str, Any] = {
+            "path": pa.array([file["path"] for file in files], pa.string()),
+            "size": pa.array([file["size"] for file in files], pa.int64()),
+        }
+        stats, types = [file.get("stats") for file in files], self.schema()
         for i, key in enumerate(keys):
-            kind = types.field(key).type
-            if pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_binary(kind):
-                continue
-            for name, end in (("low", "min"), ("high", "max")):
-                with contextlib.suppress(KeyError):  # no file has statistics, or none of this column
-                    columns[f"{name}_{i}"] = pa.chunked_array(
-                        [c.field(key).cast(kind) for c in actions.column(end).chunks], kind
-                    )
+            if (bounds := bounds_of(stats, key, types.field(key).type)) is not None:
+                columns[f"low_{i}"], columns[f"high_{i}"] = bounds
         if self.has_vectors:
-            vectors_of = [self.state.files[path].get("deletionVector") for path in columns["path"].to_pylist()]
-            columns["vector"] = pa.array([json.dumps(one) if one else None for one in vectors_of], pa.string())
+            descriptors = [file.get("deletionVector") for file in files]
+            columns["vector"] = pa.array([json.dumps(one) if one else None for one in descriptors], pa.string())
         return pa.table(columns)
 
 
-def open_table(folder: TableFolder, application: str, version: int | None = None) -> Opened | None:
-    """Opens the table at a version, by default the newest; None if there is no table.
+def open_table(folder: TableFolder, application: str, log: replay.TableLog | None = None) -> Opened | None:
+    """Opens the newest version of a table; None if there is no table.
+
+    Args:
+        folder: the table's folder.
+        application: the pipeline's owner text.
+        log: the table's log, if it has been read before.
 
     Raises:
-        MissingExtraError: deltalake is not installed.
         SinkError: the table's log cannot be read.
     """
-    os.environ.setdefault("RUST_LOG", "off")  # or the cloud SDKs in it write to stderr whatever they try
-    try:
-        from deltalake import DeltaTable
-        from deltalake.exceptions import DeltaError, TableNotFoundError
-        from deltalake.transaction import RemoveAction  # noqa: F401  # from 1.6.6 on: older ones cannot commit a rewrite
-    except ImportError as error:
-        raise MissingExtraError("Writing Delta tables without Spark", "spark") from error
-    try:
-        table = DeltaTable(folder.path, version, storage_options=dict(folder.options) or None)
-        return opened_at(folder, application, table)
-    except TableNotFoundError:
-        return None
-    except (DeltaError, OSError) as error:
-        raise SinkError(f"{folder.path}: the table's log cannot be read: {error}", transient=True) from error
+    log = log or replay.TableLog(folder.path)
+    state = log.read()
+    return None if state is None else Opened(folder, application, log, state)
 
 
 def arrow_schema(columns: pa.Schema) -> pa.Schema:
     """Converts columns to the Arrow schema of a Delta table's files."""
-    from deltalake import Schema
-
-    return _schema(Schema.from_arrow(columns))
+    return _schema(delta_fields(columns))
 
 
-def _schema(schema: Any) -> pa.Schema:
-    fields = json.loads(schema.to_json())["fields"]
-    return pa.schema([pa.field(f["name"], _arrow(f["type"]), f["nullable"]) for f in fields])
+def delta_fields(columns: pa.Schema) -> list[dict[str, Any]]:
+    """Converts columns to the fields of a Delta schema.
+
+    Raises:
+        MissingExtraError: deltalake is not installed.
+    """
+    fields: list[dict[str, Any]] = json.loads(delta_schema(columns))["fields"]
+    return fields
 
 
-def opened_at(folder: TableFolder, application: str, table: DeltaTable) -> Opened:
-    """Opens the table at the version that delta-rs has loaded."""
-    number = table.transaction_version(application)
-    return Opened(folder, application, table, table.version(), None if number is None else unpack(number))
+@lru_cache(maxsize=4096)
+def delta_schema(columns: pa.Schema) -> str:
+    """Converts columns to a Delta schema in JSON.
+
+    Raises:
+        MissingExtraError: deltalake is not installed.
+    """
+    try:
+        from deltalake import Schema
+    except ImportError as error:
+        raise MissingExtraError("Writing Delta tables without Spark", "spark") from error
+    text: str = Schema.from_arrow(columns).to_json()
+    return text
+
+
+def _types(fields: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, bool]]:
+    return {f["name"]: (f["type"], f.get("nullable", True)) for f in fields}
+
+
+def _schema(fields: Sequence[Mapping[str, Any]]) -> pa.Schema:
+    return pa.schema([pa.field(f["name"], _arrow(f["type"]), f.get("nullable", True)) for f in fields])
 
 
 def _arrow(kind: Any) -> pa.DataType | None:
@@ -224,7 +223,7 @@ def _arrow(kind: Any) -> pa.DataType | None:
         return _PRIMITIVES.get(kind)
     match kind:
         case {"type": "struct", "fields": fields}:
-            types = [(f["name"], _arrow(f["type"]), f["nullable"]) for f in fields]
+            types = [(f["name"], _arrow(f["type"]), f.get("nullable", True)) for f in fields]
             return None if any(t is None for _, t, _ in types) else pa.struct([pa.field(*t) for t in types])
         case {"type": "array", "elementType": element, "containsNull": nullable}:
             inner = _arrow(element)

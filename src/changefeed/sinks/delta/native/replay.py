@@ -1,56 +1,129 @@
-"""Reads the log of a table in a local folder as actions of the Delta protocol: newest checkpoint, and later commits.
+"""Reads the log of a table in a local folder: its newest checkpoint, and the commits after it.
 
-delta-rs reads the log too, which is enough for plain tables. It does not return what a commit of deletion vectors needs: the
-complete entries of data files with descriptors and statistics, and verbatim metadata and protocol.
+    00000000000000000010.checkpoint.parquet ──▶ state at version 10
+    00000000000000000011.json               ──▶ state at version 11
+    00000000000000000012.json               ──▶ state at version 12, the newest
+
+`TableLog` keeps the state that it has read, and then reads later commits alone. The state is read from the start again if the
+file of its newest commit is no longer the same file: the table was made again, or an older copy was restored.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
 
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+_NAME = re.compile(r"(\d{20})(?:\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet|(\.json))")
 _MAPS = ("partitionValues", "tags", "configuration", "options")  # pyarrow returns them as pairs
+_KINDS = ("add", "protocol", "metaData", "txn")  # of the actions in a checkpoint
 
 Action = dict[str, Any]
+_File = tuple[int, int, int]  # inode, time of the last change in nanoseconds, size
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class LogState:
     """A table at one version.
 
     Attributes:
         files: path in the log -> the `add` action of the data file.
         protocol, metadata: the newest action of each kind.
+        transactions: application -> its last transaction version.
     """
 
-    version: int
-    files: dict[str, Action] = field(default_factory=dict)
+    version: int = -1
+    files: Mapping[str, Action] = field(default_factory=dict)
     protocol: Action = field(default_factory=dict)
     metadata: Action = field(default_factory=dict)
+    transactions: Mapping[str, int] = field(default_factory=dict)
 
-    def apply(self, action: Action) -> None:
-        """Applies the next action of the log."""
-        match action:
-            case {"add": dict(file)}:
-                self.files[file["path"]] = file
-            case {"remove": dict(file)}:
-                there = self.files.get(file["path"])
-                if there is not None and vector(there) == vector(file):
-                    del self.files[file["path"]]
-            case {"protocol": dict(protocol)}:
-                self.protocol = protocol
-            case {"metaData": dict(metadata)}:
-                self.metadata = metadata
+    @cached_property
+    def fields(self) -> list[Action]:
+        """The columns, as fields of a Delta schema."""
+        fields: list[Action] = json.loads(self.metadata["schemaString"])["fields"]
+        return fields
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties."""
+        return self.metadata.get("configuration") or {}
+
+    def after(self, version: int, actions: Iterable[Action]) -> LogState:
+        """Returns the state at a later version, after the actions of the commits in between."""
+        files, transactions = {**self.files}, {**self.transactions}
+        protocol, metadata = self.protocol, self.metadata
+        for action in actions:
+            match action:
+                case {"add": dict(file)}:
+                    files[file["path"]] = file
+                case {"remove": dict(file)}:
+                    there = files.get(file["path"])
+                    if there is not None and vector(there) == vector(file):
+                        del files[file["path"]]
+                case {"protocol": dict(changed)}:
+                    protocol = changed
+                case {"metaData": dict(changed)}:
+                    metadata = changed
+                case {"txn": dict(transaction)}:
+                    transactions[transaction["appId"]] = transaction["version"]
+        return LogState(version, files, protocol, metadata, transactions)
+
+
+class TableLog:
+    """The log of a table in a local folder."""
+
+    def __init__(self, path: str | Path) -> None:
+        """`path`: the table's folder, which need not exist."""
+        self.path = str(path)
+        self._read: tuple[LogState, _File | None] | None = None  # the file is that of the newest commit
+
+    def read(self) -> LogState | None:
+        """Reads the newest state; None if there is no table.
+
+        Raises:
+            SinkError: the log cannot be read.
+        """
+        log = Path(self.path) / "_delta_log"
+        with _readable(self.path):
+            if (known := self._known(log)) is None:
+                self._read = _state(log, None)
+            else:
+                self._read = _later(log, *known)
+        return None if self._read is None else self._read[0]
+
+    def _known(self, log: Path) -> tuple[LogState, _File] | None:
+        """Returns what was read, if the file of its newest commit exists and is unchanged."""
+        if self._read is None:
+            return None
+        state, file = self._read
+        return (state, file) if file is not None and _file(log / _name(state.version)) == file else None
+
+
+def state(path: str | Path, version: int | None = None) -> LogState:
+    """Reads the state of the table in a local folder at a version, by default the newest.
+
+    Raises:
+        SinkError: there is no table, or its log cannot be read.
+    """
+    with _readable(path):
+        read = _state(Path(path) / "_delta_log", version)
+    if read is None:
+        raise SinkError(f"{path}: there is no table")
+    return read[0]
 
 
 def vector(file: Action) -> tuple[Any, ...]:
@@ -59,50 +132,80 @@ def vector(file: Action) -> tuple[Any, ...]:
     return descriptor.get("storageType"), descriptor.get("pathOrInlineDv"), descriptor.get("offset")
 
 
-def state(path: str | Path, version: int) -> LogState:
-    """Reads the state of the table in a local folder at a version.
+def _state(log: Path, version: int | None) -> tuple[LogState, _File | None] | None:
+    """Reads the state at a version, and the file of that version's commit; None if the log is empty or does not exist."""
+    commits, checkpoints = _names(log, version)
+    begin, parts = max(checkpoints.items(), default=(-1, []))
+    last = max(begin, *commits, -1) if version is None else version
+    if last < 0:
+        return None
+    later, newest = [], None
+    for number in range(begin + 1, last + 1):
+        actions, newest = _commit(log / _name(number))
+        later.append(actions)
+    checkpoint = chain.from_iterable(map(_of_checkpoint, parts))
+    state = LogState().after(last, chain(checkpoint, *later))
+    if not (state.protocol and state.metadata):
+        raise ValueError(f"version {last} has no metadata")
+    return state, newest if later else _file(log / _name(last))
 
-    Raises:
-        SinkError: the table's log cannot be read.
-    """
-    table = LogState(version)
-    for action in actions(path, version, ("add", "protocol", "metaData")):
-        table.apply(action)
-    return table
+
+def _later(log: Path, state: LogState, newest: _File) -> tuple[LogState, _File]:
+    """Applies the commits after a state."""
+    while True:
+        try:
+            actions, file = _commit(log / _name(state.version + 1))
+        except FileNotFoundError:
+            return state, newest
+        state, newest = state.after(state.version + 1, actions), file
 
 
-def actions(path: str | Path, version: int, columns: Sequence[str]) -> Iterator[Action]:
-    """Yields the actions up to a version: from the newest checkpoint only these kinds, from later commits all.
-
-    Within a commit removes come first: the entry of a file that gets a deletion vector is removed and added again.
-
-    Raises:
-        SinkError: the log cannot be read.
-    """
-    log = Path(path) / "_delta_log"
+def _names(log: Path, version: int | None) -> tuple[list[int], dict[int, list[Path]]]:
+    """Lists the versions of the commits up to a version, and the files of its complete checkpoints, by version."""
+    commits, parts = list[int](), dict[tuple[int, int], list[Path]]()
     try:
-        begin, files = _newest_checkpoint(log, version)
-        for file in files:
-            yield from _of_checkpoint(file, columns)
-        for number in range(begin + 1, version + 1):
-            lines = (log / f"{number:020d}.json").read_bytes().split(b"\n")  # texts may hold other ends of lines
-            yield from sorted((json.loads(line) for line in lines if line.strip()), key=lambda a: "remove" not in a)
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise SinkError(f"{path}: the table's log cannot be read: {error}", transient=True) from error
+        names = sorted(os.listdir(log))
+    except (FileNotFoundError, NotADirectoryError):
+        return [], {}
+    for name in names:
+        named = _NAME.fullmatch(name)
+        if named is None or (version is not None and int(named[1]) > version):
+            continue
+        if named[4]:
+            commits.append(int(named[1]))
+        else:
+            parts.setdefault((int(named[1]), int(named[3] or 1)), []).append(log / name)
+    return commits, {of: files for (of, count), files in parts.items() if len(files) == count}
 
 
-def _newest_checkpoint(log: Path, version: int) -> tuple[int, list[Path]]:
-    """Returns version and files of the newest complete checkpoint up to a version; -1 if there is none."""
-    checkpoints: dict[tuple[int, int], list[Path]] = {}
-    for file in sorted(log.glob("*.checkpoint*.parquet")):
-        if (named := _CHECKPOINT.fullmatch(file.name)) and int(named[1]) <= version:
-            checkpoints.setdefault((int(named[1]), int(named[3] or 1)), []).append(file)
-    return max(((of, files) for (of, parts), files in checkpoints.items() if len(files) == parts), default=(-1, []))
+def _name(version: int) -> str:
+    return f"{version:020d}.json"
 
 
-def _of_checkpoint(file: Path, columns: Sequence[str]) -> Iterator[Action]:
+def _file(path: Path) -> _File | None:
+    """Identifies a file; None if there is none."""
+    try:
+        return _identity(path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _identity(stat: os.stat_result) -> _File:
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _commit(path: Path) -> tuple[list[Action], _File]:
+    """Reads the actions of a commit, removes first: a file that gets a deletion vector is removed and added again."""
+    with path.open("rb") as file:
+        identity, text = _identity(os.fstat(file.fileno())), file.read()
+    lines = text.split(b"\n")  # texts may hold other ends of lines
+    actions = [msgspec.json.decode(line, type=dict) for line in lines if line.strip()]
+    return sorted(actions, key=lambda action: "remove" not in action), identity
+
+
+def _of_checkpoint(file: Path) -> Iterator[Action]:
     with pq.ParquetFile(file) as parquet:
-        wanted = [name for name in columns if name in parquet.schema_arrow.names]
+        wanted = [name for name in _KINDS if name in parquet.schema_arrow.names]
         leaves = [path for path in _paths(parquet) if path.split(".")[0] in wanted and "_parsed" not in path]
         for batch in parquet.iter_batches(columns=leaves):
             for name in batch.schema.names:
@@ -110,7 +213,7 @@ def _of_checkpoint(file: Path, columns: Sequence[str]) -> Iterator[Action]:
                     yield {name: _plain(value)}
 
 
-def _paths(parquet: Any) -> list[str]:
+def _paths(parquet: Any) -> Sequence[str]:
     return [parquet.schema.column(i).path for i in range(len(parquet.schema))]
 
 
@@ -126,3 +229,12 @@ def _plain(value: Action) -> Action:
             one = _plain(one)
         fields[name] = one
     return fields
+
+
+@contextmanager
+def _readable(path: str | Path) -> Iterator[None]:
+    """Converts the errors of reading a log."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError, pa.ArrowException) as error:
+        raise SinkError(f"{path}: the table's log cannot be read: {error}", transient=True) from error

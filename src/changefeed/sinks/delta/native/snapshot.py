@@ -1,33 +1,20 @@
-"""Reads the newest state of a table in a local folder without Spark: version, columns, and write ids of its writers.
-
-delta-rs returns the last transaction number of one application; those of others are read from the log (`replay.py`).
-"""
+"""Reads the state of a table in a local folder without Spark: version, columns, write ids of its writers, damaged files."""
 
 from __future__ import annotations
 
-import json
 import os
 from urllib.parse import unquote
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import TableSnapshot
 from changefeed.sinks.delta.native import replay, vectors
-from changefeed.sinks.delta.native.files import TableFolder
-from changefeed.sinks.delta.native.opened import open_table
+from changefeed.sinks.delta.native.opened import Opened
 
 
-def table_snapshot(path: str, application: str) -> TableSnapshot | None:
-    """Returns the newest state of the table in a local folder; None if there is no table.
-
-    Raises:
-        SinkError: the table's log cannot be read.
-    """
-    opened = open_table(TableFolder(path), application)
-    if opened is None:
-        return None
-    columns = tuple(field.name for field in opened.table.schema().fields)
-    owners = frozenset(a["txn"]["appId"] for a in replay.actions(path, opened.version, ("txn",)) if "txn" in a)
-    return TableSnapshot(opened.version, columns, opened.write_id, owners)
+def table_snapshot(opened: Opened) -> TableSnapshot:
+    """Returns the state of an open table."""
+    columns = tuple(field["name"] for field in opened.state.fields)
+    return TableSnapshot(opened.version, columns, opened.write_id, frozenset(opened.state.transactions))
 
 
 def damaged_files(path: str, version: int) -> list[str]:
@@ -36,18 +23,15 @@ def damaged_files(path: str, version: int) -> list[str]:
     Raises:
         SinkError: the log or the folder cannot be read.
     """
-    opened = open_table(TableFolder(path), "", version)
-    if opened is None:
-        raise SinkError(f"{path}: there is no table")
+    files = replay.state(path, version).files.values()
     try:
         there = {entry.name: entry.stat().st_size for entry in os.scandir(path)}
     except OSError as error:
         raise SinkError(f"{path}: the folder cannot be read: {error}", transient=True) from error
-    files = opened.files()
-    wanted = zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
-    damaged = {unquote(name) for name, size in wanted if "/" not in name and there.get(unquote(name)) != size}
-    for one in files.column("vector").drop_null().to_pylist() if "vector" in files.column_names else ():
-        name = vectors.path_of(json.loads(one))
+    wanted = {unquote(file["path"]): file["size"] for file in files if "/" not in file["path"]}
+    damaged = {name for name, size in wanted.items() if there.get(name) != size}
+    for file in files:
+        name = vectors.path_of(file["deletionVector"]) if file.get("deletionVector") else None
         if name is not None and "/" not in name and name not in there:
             damaged.add(name)
     return sorted(damaged)

@@ -1,4 +1,4 @@
-"""Computes the statistics of a Parquet file for Delta's log: rows, NULLs, and the bounds by which readers skip files.
+"""Computes and reads the statistics of a data file in Delta's log: rows, NULLs, and the bounds by which readers skip files.
 
 Most come from the file's footer. A bound that might hide a row is left out:
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import msgspec
@@ -27,6 +27,10 @@ _MOST = "\U0010ffff"
 _DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31
 _MILLISECONDS = (_DAYS[0] * 86_400_000, (_DAYS[1] + 1) * 86_400_000 - 1)
 _JSON = msgspec.json.Encoder(decimal_format="number")  # with all their digits
+_DIGITS = 15  # of a decimal that floating-point numbers keep
+_ROUNDING = Decimal(2) ** -50  # a multiple of the relative error of a floating-point number
+_EXACT = Context(prec=100)
+_READ = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
 
 
 @dataclass(slots=True)
@@ -85,9 +89,58 @@ def statistics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], ind
     return _JSON.encode(fields).decode()
 
 
+def bounds_of(stats: Sequence[str | None], column: str, kind: pa.DataType) -> tuple[pa.Array, pa.Array] | None:
+    """Reads the lower and the upper bounds of a column from the statistics of files; NULL where a file has none.
+
+    delta-rs writes bounds of decimals as floating-point numbers, or as integers of 64 bits at most. So bounds of long decimals
+    are widened, and left out where they may be such an integer.
+
+    Args:
+        stats: the JSON of each file's statistics.
+        column: name of a column.
+        kind: its type.
+
+    Returns:
+        Two arrays of type `kind`; None if no file has bounds, or they are not of the type.
+    """
+    if _bound_of(kind) is None:
+        return None
+    ends = []
+    for name, sign in (("minValues", -1), ("maxValues", 1)):
+        try:
+            values = [((_READ.decode(one) or {}).get(name) or {}).get(column) if one else None for one in stats]
+            if all(value is None for value in values):
+                return None
+            ends.append(_read_bounds(values, kind, sign))
+        except (msgspec.MsgspecError, pa.ArrowException, AttributeError, TypeError, ValueError):
+            return None
+    return ends[0], ends[1]
+
+
 def footer_columns(schema: pa.Schema) -> list[str]:
     """Returns the columns whose bounds can be taken from a Parquet file's footer."""
     return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
+
+
+def _read_bounds(values: Sequence[Any], kind: pa.DataType, sign: int) -> pa.Array:
+    """Converts lower (`sign` -1) or upper bounds (1) from JSON to the type of their column."""
+    if pa.types.is_decimal(kind):
+        return pa.array(
+            [None if value is None else _read_decimal(Decimal(value), kind, sign) for value in values], kind
+        )
+    return pa.array(values, pa.int64() if pa.types.is_integer(kind) else pa.string()).cast(kind)
+
+
+def _read_decimal(bound: Decimal, kind: pa.DataType, sign: int) -> Decimal | None:
+    if kind.precision <= _DIGITS:
+        return bound
+    wide = bound + sign * abs(bound) * _ROUNDING
+    fits = abs(bound) < 2**63 - 1 and wide.adjusted() < kind.precision - kind.scale
+    return (
+        wide.quantize(Decimal(1).scaleb(-kind.scale), ROUND_CEILING if sign > 0 else ROUND_FLOOR, _EXACT)
+        if fits
+        else None
+    )
 
 
 def _leaves(kind: pa.DataType) -> int:

@@ -37,6 +37,7 @@ from changefeed.sinks.base import (
     Job,
     Load,
     Rewrite,
+    TableSnapshot,
     Touch,
     Upsert,
     WriteId,
@@ -47,7 +48,9 @@ from changefeed.sinks.delta.native.compaction import Rules, groups
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
 from changefeed.sinks.delta.native.job import ChunkFiles, Write, compact_all, write_all, write_here
-from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table, opened_at
+from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table
+from changefeed.sinks.delta.native.replay import TableLog
+from changefeed.sinks.delta.native.snapshot import table_snapshot
 from changefeed.sinks.delta.native.target import Target
 
 if TYPE_CHECKING:
@@ -82,10 +85,10 @@ class _Prepared:
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """The content of a path: a table, nothing, or a log that delta-rs cannot read.
+    """The content of a path: a table, nothing, or a log that cannot be read.
 
     Attributes:
-        unreadable: why delta-rs cannot read the log; None if it can.
+        unreadable: why the log cannot be read; None if it can.
     """
 
     opened: Opened | None
@@ -138,6 +141,7 @@ class NativeWrites:
     limits: Limits = field(default_factory=Limits)
     _prepared: dict[str, _Prepared] = field(default_factory=dict)
     _defaults: list[bool] = field(default_factory=list)
+    _logs: dict[str, TableLog] = field(default_factory=dict)  # path -> the log, with the state that was read last
 
     def prepare(self, spark: SparkSession, owner: str, jobs: Sequence[Job]) -> None:
         """Writes the data files of all jobs that are native.
@@ -218,7 +222,7 @@ class NativeWrites:
     def _commit(self, prepared: _Prepared, owner: str, job: Job) -> None:
         if prepared.opened is None:
             create(
-                self._folder(job.write.path), owner, prepared.schema, [prepared.written], job.write_id, job.note,
+                self._log(job.write.path), owner, prepared.schema, [prepared.written], job.write_id, job.note,
                 merges_on_read=self._has_vectors(job.write.table, None),
             )  # fmt: skip
             return
@@ -228,9 +232,9 @@ class NativeWrites:
 
     def _compact(self, spark: SparkSession, owner: str, written: Opened, rules: Rules) -> None:
         """Compacts the table that was just committed, if its version is due and compaction is worth it."""
-        if written.table.version() % rules.every:
+        opened = open_table(written.folder, owner, written.log)
+        if opened is None or opened.version % rules.every:
             return
-        opened = opened_at(written.folder, owner, written.table)
         target, files = opened.target((), ()), opened.files()
         items = [
             Item(target, _Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
@@ -243,18 +247,15 @@ class NativeWrites:
         else:
             done = compact_all(spark, items, spark.sparkContext.defaultParallelism)
         compact(opened, done)
-        opened.table.update_incremental()
         _checkpoint(opened)
 
     def _create(self, spark: SparkSession, owner: str, job: Job) -> bool:
         """Makes a table without rows where there is none."""
         if self._has_defaults(spark):
             return False
-        folder = self._folder(job.write.path)
-        os.makedirs(folder.path, exist_ok=True)
         schema = arrow_schema(self._columns(job.write.table))
         merges_on_read = self._has_vectors(job.write.table, None)
-        create(folder, owner, schema, [], job.write_id, job.note, merges_on_read=merges_on_read)
+        create(self._log(job.write.path), owner, schema, [], job.write_id, job.note, merges_on_read=merges_on_read)
         return True
 
     def _change_columns(self, owner: str, job: Job) -> bool:
@@ -279,7 +280,7 @@ class NativeWrites:
     def _copy(self, spark: SparkSession, owner: str, job: Job, write: Copy) -> bool:
         """Replaces a table's columns and rows by those of another, if the rows are few."""
         source, folder = self._there(write.source, owner).opened, self._folder(write.path)
-        if source is None or source.refused() or "://" in folder.path or size(source) > _HERE_BYTES:
+        if source is None or source.refused() or size(source) > _HERE_BYTES:
             return False
         for is_last in (False, True):
             there = self._there(write.path, owner)
@@ -289,9 +290,10 @@ class NativeWrites:
                         return False
                     os.makedirs(folder.path, exist_ok=True)
                     written = TaskResult(tuple(copied(source, folder, self.limits)), (), 0)
-                    merges_on_read = self._has_vectors(write.table, None)
-                    schema = source.schema()
-                    create(folder, owner, schema, [written], job.write_id, job.note, merges_on_read=merges_on_read)
+                    create(
+                        self._log(write.path), owner, source.schema(), [written], job.write_id, job.note,
+                        merges_on_read=self._has_vectors(write.table, None),
+                    )  # fmt: skip
                     return True
                 opened = there.natively(job)
                 if opened is None or not replaced(opened, source, self.limits, job.write_id, job.note):
@@ -312,14 +314,29 @@ class NativeWrites:
         return True
 
     def _there(self, path: str, owner: str) -> _There:
-        """Opens the table at a path. If delta-rs cannot read its log, Spark writes the table or reports the error."""
+        """Opens the table at a path. If its log cannot be read, Spark writes the table or reports the error."""
         try:
-            return _There(open_table(self._folder(path), owner))
+            return _There(self._open(path, owner))
         except SinkError as error:
             return _There(None, str(error))
 
+    def _open(self, path: str, owner: str) -> Opened | None:
+        return open_table(self._folder(path), owner, self._log(path))
+
+    def _log(self, path: str) -> TableLog:
+        return self._logs.setdefault(path, TableLog(self._folder(path).path))
+
     def _folder(self, path: str) -> TableFolder:
         return TableFolder(f"{self.root}/{path}")
+
+    def snapshot(self, path: str, owner: str) -> TableSnapshot | None:
+        """Returns the newest state of the table at a path; None if there is no table.
+
+        Raises:
+            SinkError: the table's log cannot be read.
+        """
+        opened = self._open(path, owner)
+        return None if opened is None else table_snapshot(opened)
 
     def refused(self, path: str, owner: str) -> str | None:
         """Returns why Spark writes the rows of the table at a path; None if they are native, or there is no table."""
@@ -379,10 +396,10 @@ class NativeWrites:
         return Item(target, reading, files, way, marks, changes.partial, last, limits=self.limits)
 
 
-def is_read_by_delta_rs(root: str) -> bool:
-    """Whether a sink's folder is a local path that delta-rs reads correctly: it takes a backslash for a slash.
+def is_native(root: str) -> bool:
+    """Whether tables below a sink's folder are written natively: it is a local path.
 
-    On other file systems Spark may have options that delta-rs does not support.
+    It must have no backslash, which delta-rs takes for a slash when it writes checkpoints.
     """
     return "://" not in root and not root.startswith("file:") and "\\" not in root
 
