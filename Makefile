@@ -25,6 +25,7 @@ help:
 	@echo "make clean       remove what the others made, .venv included"
 
 install: $(DONE)/editable java $(DONE)/jars $(DONE)/kernel $(DONE)/classes
+	@$(BIN)/python -m compileall -q src
 	@echo "ready: $(BIN)/changefeed"
 
 demo: install

@@ -1,7 +1,7 @@
 """Topics as the brokers describe them, read through the Java client of Spark's connector.
 
-Each method is one call to the brokers, and returns one text through the gateway to the JVM: a gateway call for every topic and
-partition would take longer than the request itself.
+Topics and partitions pass the gateway to the JVM as one JSON text in each direction: a gateway call for each of them would
+take longer than the request to the brokers.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Brokers:
         fields = jackson.annotation.PropertyAccessor.FIELD
         visible = getattr(jackson.annotation, "JsonAutoDetect$Visibility").ANY
         self._mapper = jackson.databind.ObjectMapper().setVisibility(fields, visible)
+        self._mapper.configure(jackson.databind.MapperFeature.REQUIRE_HANDLERS_FOR_JAVA8_OPTIONALS, False)
 
     def topics(self) -> dict[str, Topic]:
         """Every visible topic of the cluster except internal ones; without their partitions."""
@@ -48,10 +49,7 @@ class Brokers:
 
     def described(self, names: Iterable[str]) -> dict[str, Topic]:
         """The topics with these names, which must exist."""
-        wanted = self._jvm.java.util.ArrayList()
-        for name in names:
-            wanted.add(name)
-        answer = self._json(self._admin.describeTopics(wanted).allTopicNames().get())
+        answer = self._json(self._admin.describeTopics(self._list(names)).allTopicNames().get())
         return {
             name: Topic(_id(described), frozenset(p["partition"] for p in described["partitions"]))
             for name, described in answer.items()
@@ -59,21 +57,19 @@ class Brokers:
 
     def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """(topic, partition) -> offset of its first record, and offset after the last one that `isolation.level` lets be read."""
+        clients, guava = self._jvm.org.apache.kafka.clients.admin, self._jvm.com.google.common
         level = self._jvm.org.apache.kafka.common.IsolationLevel
-        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(
-            level.READ_COMMITTED if self._committed else level.READ_UNCOMMITTED
+        options = clients.ListOffsetsOptions(level.READ_COMMITTED if self._committed else level.READ_UNCOMMITTED)
+        offsets = dict[str, dict[int, int]]()  # of no meaning: the connector has a method that reads such a text
+        for topic, partition in partitions:
+            offsets.setdefault(topic, {})[partition] = 0
+        by_partition = self._jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets(json.dumps(offsets))
+        asked = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(by_partition).keySet()
+        earliest, latest = (
+            self._json(self._admin.listOffsets(guava.collect.Maps.toMap(asked, spec), options).all().get())
+            for spec in map(guava.base.Functions.constant, (clients.OffsetSpec.earliest(), clients.OffsetSpec.latest()))
         )
-        places = [(place, self._jvm.org.apache.kafka.common.TopicPartition(*place)) for place in partitions]
-        ends = []
-        for spec in ("earliest", "latest"):
-            asked = self._jvm.java.util.HashMap()
-            at = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, spec)()
-            for _, partition in places:
-                asked.put(partition, at)
-            offsets = self._admin.listOffsets(asked, options).all().get()
-            ends.append([int(offsets.get(partition).offset()) for _, partition in places])
-        earliest, latest = ends
-        return {place: (low, high) for (place, _), low, high in zip(places, earliest, latest, strict=True)}
+        return {_place(name): (int(low["offset"]), int(latest[name]["offset"])) for name, low in earliest.items()}
 
     def matches(self, pattern: str, names: Iterable[str]) -> set[str]:
         """The names that match a Java regular expression as a whole.
@@ -88,7 +84,7 @@ class Brokers:
         except IllegalArgumentException as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(f"topics-pattern {pattern!r} is not a regular expression: {reason}") from error
-        return {name for name in names if regex.matcher(name).matches()}
+        return set(self._json(self._list(names).stream().filter(regex.asMatchPredicate()).toList()))
 
     def close(self) -> None:
         """Closes the connection; the JVM may have ended already."""
@@ -101,9 +97,17 @@ class Brokers:
             properties.put(name, value)
         return properties
 
-    def _json(self, value: Any) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(self._mapper.writeValueAsString(value))
-        return document
+    def _list(self, names: Iterable[str]) -> Any:
+        return self._mapper.readValue(json.dumps(list(names)), self._jvm.java.util.ArrayList._java_lang_class)
+
+    def _json(self, value: Any) -> Any:
+        return json.loads(self._mapper.writeValueAsString(value))
+
+
+def _place(partition: str) -> tuple[str, int]:
+    """The topic and the number of a partition that Java has formatted as `topic-number`."""
+    topic, _, number = partition.rpartition("-")
+    return topic, int(number)
 
 
 def _id(description: dict[str, Any]) -> str | None:
