@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,13 @@ from changefeed.errors import ChangefeedError
 from changefeed.model.batch import record_batch
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.run import run
+from changefeed.pipeline.state import State
+from changefeed.pipeline.store.reading import FileReader, folder_at
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows
-from tests.pipeline.running import definition, published
+from tests.pipeline.running import Published, definition, published
 from tests.pipeline.tables import rows
 from tests.pipeline.turns import Killed
 
@@ -54,6 +58,16 @@ class Prepared:
     def pipeline(self, lake: Path, limit: int = 1000) -> Definition:
         """The pipeline over a copy."""
         return definition(self.log, lake, limit=limit, parallelism=1, **{"dead-letters": "continue"})
+
+    def undamaged(self, sum: str) -> State:
+        """The state in the entry with this checksum, as the undamaged ledgers have it."""
+        for name in MOMENTS:
+            reader = FileReader(folder_at(ledger_folder(self.pipeline(self.folder / name))), "test")
+            head = reader.head()
+            for entry, own in reader.live(head) if head else []:
+                if own == sum:
+                    return reader.state(entry)
+        raise AssertionError("an entry that was written after the damage names definitions that cannot be read")
 
 
 def prepare(spark: SparkSession, folder: Path) -> Prepared:
@@ -262,36 +276,68 @@ def _log_reaches(table: Path, version: int | None) -> bool:
     return all((log / f"{at:020}.json").exists() for at in range(first, (version or 0) + 1))
 
 
+def _read_cuts(prepared: Prepared, pipeline: Definition) -> tuple[list[Published], dict[int, str]]:
+    """Reads the cuts with their states, and returns step -> error of those whose states are refused.
+
+    The log has all that a cut is made of, but not the definitions of its tables. An obsolete file of definitions is not
+    read by a run, so it may be damaged: the cut is compared all the same, with the definitions of the undamaged sink.
+    """
+    reader = FileReader(folder_at(ledger_folder(pipeline)), pipeline.pipeline.name)
+    head = reader.steady(reader.head)
+    entries = reader.steady(lambda: reader.live(head)) if head else []
+    cuts, refused = list[Published](), dict[int, str]()
+    for entry, sum in entries:
+        if entry.status == "done":
+            try:
+                state = reader.steady(partial(reader.state, entry))
+            except ChangefeedError as error:
+                refused[entry.step] = f"{error}"
+                state = prepared.undamaged(sum)
+            cuts.append(Published(entry.epoch, entry.step, state))
+    return cuts, refused
+
+
 def _wrong(prepared: Prepared, pipeline: Definition, *, finished: bool, reported: str = "") -> str:
     """Describes the first fault of the cuts that can be read; after a run that `finished`, the newest one must be readable.
 
     A table whose path the run's error (`reported`) names may be wrong.
     """
     try:
-        cuts = published(pipeline)
+        cuts, refused = _read_cuts(prepared, pipeline)
     except ChangefeedError as error:
         return f"the ledger cannot be read: {error}" if finished else ""
     if not finished and not cuts:
         return ""
-    state = cuts[-1].state
+    if finished and cuts[-1].step in refused:
+        return f"the newest cut cannot be read: {refused[cuts[-1].step]}"
+    for step, message in refused.items():
+        if pipeline.sink.path not in message or not _WAY_OUT.search(message):
+            return f"step {step} is refused without a path or a way out: {message}"
     for cut in cuts:
-        wanted = prepared.history.at(cut.state.barrier) if cut.state.barrier is not None else {}
-        for current in cut.state.tables.values():
-            newest = finished and cut is cuts[-1]
-            table = Path(pipeline.sink.path, current.path)
-            if str(table) in reported or not (newest or _log_reaches(table, current.version)):
-                continue
-            try:
-                actual = rows(table, current.version, current.table)
-            except Exception as error:  # of any type that a reader raises
-                if newest:
-                    return f"{current.path} cannot be read: {' '.join(str(error).split())[:120]}"
-                continue
-            if difference := same_rows(actual, wanted[current.table.name]):
-                return f"{current.path} at step {cut.step} of {cuts[-1].step}: {difference}"
+        if difference := _difference(prepared, pipeline, cut, newest=finished and cut is cuts[-1], reported=reported):
+            return f"step {cut.step} of {cuts[-1].step}: {difference}"
+    state = cuts[-1].state
     counts = state.counts
     if finished and (state.barrier, counts.records) != (prepared.mark, prepared.records):
         return f"barrier {state.barrier} for {prepared.mark}, {counts.records} records for {prepared.records}"
     if finished and counts.rows != counts.applied + counts.repeated:
         return f"the counts do not add up: {counts}"
+    return ""
+
+
+def _difference(prepared: Prepared, pipeline: Definition, cut: Published, *, newest: bool, reported: str) -> str:
+    """Describes the first difference between a cut's tables and the history; only the `newest` cut must be readable."""
+    wanted = prepared.history.at(cut.state.barrier) if cut.state.barrier is not None else {}
+    for current in cut.state.tables.values():
+        table = Path(pipeline.sink.path, current.path)
+        if str(table) in reported or not (newest or _log_reaches(table, current.version)):
+            continue
+        try:
+            actual = rows(table, current.version, current.table)
+        except Exception as error:  # of any type that a reader raises
+            if newest:
+                return f"{current.path} cannot be read: {' '.join(str(error).split())[:120]}"
+            continue
+        if difference := same_rows(actual, wanted[current.table.name]):
+            return f"{current.path}: {difference}"
     return ""

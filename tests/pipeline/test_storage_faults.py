@@ -2,7 +2,9 @@
 
 Every kind of file that a pipeline writes is damaged, between two steps and in a begun one; then the history goes on.
 Right means: every cut that can be read is the history's state at its commit_ts, and the newest one can be read. A stop is
-a `ChangefeedError` that names the path and a way out. No fault is silent, and no error is Spark's or Python's own.
+a `ChangefeedError` that names the path and a way out. No fault is silent, and no error is Spark's or Python's own. A file
+that no run reads any more may be damaged without a stop: obsolete definitions in the ledger. A read of them is refused in the
+same way, and the tables of their cuts are right.
 
 `-m nightly` tries every case; otherwise a few are drawn. `CHANGEFEED_SEED` repeats what was drawn.
 """
@@ -78,6 +80,11 @@ def test_damage_stops_the_run_or_does_no_harm(
 def test_damage_drawn(number: int, spark: SparkSession, prepared: Prepared, tmp_path: Path) -> None:
     seed = _seed() + number
     _judge(spark, prepared, random.Random(seed).choice(CASES), seed, tmp_path)
+
+
+def test_definitions_that_no_run_reads_may_be_damaged(spark: SparkSession, prepared: Prepared, tmp_path: Path) -> None:
+    name = "between: ledger: definitions (oldest) truncated, no checksum"
+    _judge(spark, prepared, next(case for case in CASES if case.name == name), 1, tmp_path)
 
 
 @pytest.mark.nightly
