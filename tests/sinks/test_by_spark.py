@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import SinkError
-from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.ledger import occupied, read_ledger, strangers
 from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.state import State
@@ -78,3 +79,21 @@ def test_the_ledger_is_read_through_the_session(viewed: tuple[SparkSession, str]
         assert status(pipeline).to_dict() == status(beside).to_dict()
         assert [one.path for one in gone(f"{url}/_changefeed")] == ["app/t"]
     assert status(beside).to_dict()["epoch"] == 1
+
+
+@pytest.mark.parametrize("by", ["viewfs", "file URL", "path"])
+def test_a_folder_of_others_is_found_on_every_file_system(
+    by: str, viewed: tuple[SparkSession, str], tmp_path: Path
+) -> None:
+    (tmp_path / "app" / "files").mkdir(parents=True)
+    (tmp_path / "app" / "files" / "report.csv").write_text("a,b\n")
+    (tmp_path / "app" / "one").write_text("a file")
+    (tmp_path / "app" / "empty").mkdir()
+    read.append(f"{tmp_path}/app/table", [_letter(1)])
+    root = {"viewfs": viewed[1], "file URL": tmp_path.as_uri(), "path": str(tmp_path)}[by]
+    pipeline = definition(tmp_path / "x.jsonl", tmp_path)
+    pipeline = pipeline.model_copy(update={"sink": pipeline.sink.model_copy(update={"path": root})})
+    tables = {f"app.{name}": f"app/{name}" for name in ("files", "one", "empty", "table", "new")}
+    with read_by(viewed[0]) if by == "viewfs" else nullcontext():
+        assert occupied(pipeline, tables) == [f"{root}/app/files", f"{root}/app/one"]
+        assert strangers(pipeline, tables) == [f"{root}/app/table"]

@@ -7,7 +7,6 @@ module that a definition's section `ledger` names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changefeed.modules import module_of
@@ -19,7 +18,6 @@ from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.pipeline.store.reading import FileReader
 from changefeed.sinks import sink
-from changefeed.spark_runtime.files import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,18 +70,16 @@ def owner(definition: Definition) -> str | None:
 
 
 def occupied(definition: Definition, tables: Mapping[str, str]) -> list[str]:
-    """The places of new tables that hold files and no Delta table; none if the sink's folder is not local.
+    """The places of new tables that hold files and no Delta table.
 
     The arguments, and what is raised, are those of `strangers`.
     """
-    if not is_local(definition.sink.path):
-        return []
     latest, there = read_ledger(definition).latest(), sink(definition.sink)
     known = latest.state.known() if latest else {}
-    places = [
-        there.location(below) for below in sorted(tables.values()) if below not in known and there.has_files(below)
+    new = [below for below in sorted(tables.values()) if below not in known]
+    return [
+        there.location(below) for below in new if there.has_files(below) and not there.has_files(f"{below}/_delta_log")
     ]
-    return [place for place in places if not (Path(place) / "_delta_log").exists()]
 
 
 def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -10,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_SCHEME = re.compile(r"[^/:]+:")  # a colon behind a slash belongs to a name
 _READER: ContextVar[SparkSession | None] = ContextVar("reader", default=None)
 
 
 def is_local(path: str) -> bool:
-    """Whether a path is one of this machine for Python and for Spark: it has no scheme."""
-    return "://" not in path and ":" not in path[:6]
+    """Whether a path is one of this machine for Python and for Spark: it has no scheme, as Hadoop reads paths."""
+    return _SCHEME.match(path) is None
 
 
 def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
@@ -23,6 +25,12 @@ def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
     jvm: Any = spark._jvm
     java_path = jvm.org.apache.hadoop.fs.Path(path)
     return java_path, java_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+
+
+def has_files(spark: SparkSession, path: str) -> bool:
+    """Whether a folder contains anything, or the path is a file."""
+    folder, files = file_system(spark, path)
+    return bool(files.exists(folder)) and len(files.listStatus(folder)) > 0
 
 
 def read_text(spark: SparkSession, path: str) -> str | None:

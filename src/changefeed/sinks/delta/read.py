@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.delta import by_spark
-from changefeed.spark_runtime.files import reader
+from changefeed.spark_runtime import files
+from changefeed.spark_runtime.files import is_local, reader
 
 _T = TypeVar("_T")
 _OWN = re.compile(r"\n\s*0: |: ParsedLogPath|Attempted:")
@@ -26,6 +28,29 @@ def wrote(path: str, application: str) -> bool | None:
     if (spark := reader()) is not None:
         return by_spark.wrote(spark, path, application)
     return _read(path, lambda table: table.transaction_version(application) is not None)
+
+
+def has_files(path: str) -> bool:
+    """Whether a folder contains anything, or the path is a file.
+
+    Raises:
+        SinkError: the file system cannot be reached.
+    """
+    if is_local(path):
+        place = Path(path)
+        return place.is_file() or (place.is_dir() and any(place.iterdir()))
+    if (spark := reader()) is not None:
+        return files.has_files(spark, path)
+    from pyarrow import ArrowException
+    from pyarrow.fs import FileSelector, FileSystem, FileType
+
+    try:
+        system, root = FileSystem.from_uri(re.sub(r"^s3[an]:", "s3:", path))
+        if system.get_file_info(root).type == FileType.File:
+            return True
+        return len(system.get_file_info(FileSelector(root, allow_not_found=True))) > 0
+    except (ArrowException, OSError, ValueError) as error:
+        raise SinkError(f"{path} cannot be reached: {_in_a_line(error)}", transient=True) from error
 
 
 def properties(path: str) -> dict[str, str] | None:

@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import FencedError, SinkError
@@ -52,7 +51,7 @@ from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewrite_sql
-from changefeed.spark_runtime.files import file_system, is_local
+from changefeed.spark_runtime.files import file_system, has_files, is_local
 from changefeed.spark_runtime.session import another, compiled
 
 if TYPE_CHECKING:
@@ -191,13 +190,11 @@ class DeltaTables:
         return log.missing_files(self.spark, self.location(path), version)
 
     def has_files(self, path: str) -> bool:
-        """See `TableSink`; a local folder needs no session."""
+        """See `TableSink`."""
         location = self.location(path)
-        if is_local(location):
-            place = Path(location)
-            return place.is_file() or (place.is_dir() and any(place.iterdir()))
-        folder, files = file_system(self.spark, location)
-        return bool(files.exists(folder)) and len(files.listStatus(folder)) > 0
+        if self.session is None or is_local(location):
+            return read.has_files(location)
+        return has_files(self.session, location)
 
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""
