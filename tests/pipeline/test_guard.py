@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +14,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from changefeed import record_log
 from changefeed.errors import ConfigError, FencedError, SinkError
+from changefeed.model.batch import record_batch
+from changefeed.model.definition import Table
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.guard import WAY_OUT
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.operations.repair import check_rebuild, repair, start_over
 from changefeed.pipeline.run import run
-from changefeed.pipeline.state import Hold, State
+from changefeed.pipeline.state import Hold, State, TableState
+from changefeed.sinks.memory import Lake, MemorySink, Version
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import check_cuts, definition, published
@@ -136,6 +142,14 @@ def test_a_table_that_is_not_the_ledgers_stops_the_run_until_it_is_rebuilt(
     _is_right(pipeline, log[0])
 
 
+NOTES = TableState(Table("app", "notes", ()), "app/notes", True)
+THERE = MemorySink(Lake({"app/notes": [Version({}, ())]}))
+ADOPTED = (
+    "app.notes was adopted (sink.adopt): a rebuild would lose the rows that it had before this pipeline, so restore it "
+    "(changefeed repair --restore), or move memory:app/notes away to rebuild it without them"
+)
+
+
 @pytest.mark.parametrize(
     "state, adopt, message",
     [
@@ -149,12 +163,13 @@ def test_a_table_that_is_not_the_ledgers_stops_the_run_until_it_is_rebuilt(
             "is quarantined (changefeed dlq replay)",
         ),
         (
-            State(barrier=5), ["app.*"],
-            "app.notes is in sink.adopt: a rebuild would lose the rows that it had before this pipeline, so restore it, or "
-            "take it out of sink.adopt to rebuild it without them",
+            State(barrier=5, tables={"app.notes": NOTES}), ["app.*"], ADOPTED,
+        ),
+        (
+            State(barrier=5, tables={"app.notes": replace(NOTES, adopted=True)}), [], ADOPTED,
         ),
     ],
-    ids=["key", "held", "adopted"],
+    ids=["key", "held", "in sink.adopt", "adopted before"],
 )  # fmt: skip
 def test_a_table_that_the_source_may_not_have_is_not_rebuilt(
     state: State, adopt: list[str], message: str, tmp_path: Path
@@ -162,8 +177,28 @@ def test_a_table_that_the_source_may_not_have_is_not_rebuilt(
     pipe = definition(tmp_path / "app.jsonl", tmp_path / "lake")
     pipe = pipe.model_copy(update={"sink": pipe.sink.model_copy(update={"adopt": adopt})})
     with pytest.raises(ConfigError) as error:
-        check_rebuild(pipe, state, ["app.notes"])
+        check_rebuild(pipe, state, ["app.notes"], THERE)
     assert str(error.value) == message
+
+
+def test_a_table_is_rebuilt_while_another_one_is_quarantined(
+    spark: SparkSession, log: tuple[Path, list[int]], tmp_path: Path
+) -> None:
+    """It may be quarantined at another point when the source is read again: here the batches are larger."""
+    records = [row for batch in record_log.read(log[0]) for row in batch.to_pylist()]
+    damaged = [i for i, record in enumerate(records) if record["key"] and b'"tbl":"orders","t":1' in record["key"]][-1]
+    records[damaged]["value"] = records[damaged]["value"][:-5]
+    record_log.write(tmp_path / "app.jsonl", [record_batch(records)])
+    pipeline = definition(tmp_path / "app.jsonl", tmp_path / "lake", limit=10, dead_letters="quarantine")
+    run(pipeline, spark, once=True)
+    before = published(pipeline)[-1].state
+    assert "app.orders" in before.quarantined()
+    current = before.tables["app.notes"]
+    wanted = rows(_notes(pipeline), current.version, current.table)
+    _foreign_row(pipeline)
+    larger = definition(tmp_path / "app.jsonl", tmp_path / "lake", dead_letters="quarantine")
+    repair(larger, spark, ["app.notes"], "rebuild")
+    assert not same_rows(rows(_notes(pipeline), None, current.table), wanted)
 
 
 def test_the_folder_of_a_killed_repair_is_deleted_by_the_next_run(pipeline: Definition, spark: SparkSession) -> None:
@@ -357,6 +392,13 @@ def test_an_adopted_table_keeps_its_rows(
     current = published(pipeline)[-1].state.tables["app.notes"]
     texts = [row["note"] for row in rows(str(_notes(pipeline)), current.version, current.table)]
     assert sorted(texts) == sorted(["theirs", *(f"order {i}" for i in range(6))])
+    # the source does not have its first rows, whatever sink.adopt has by then
+    without = definition(log[0], lake_of_others)
+    for again in (partial(repair, without, spark, ["app.notes"], "rebuild"), partial(start_over, without, spark)):
+        with pytest.raises(ConfigError) as error:
+            again()
+        assert str(error.value) == ADOPTED.replace("memory:app/notes", str(_notes(pipeline)))
+    assert len(rows(str(_notes(pipeline)), None, current.table)) == 7
 
 
 def test_a_table_with_other_columns_is_not_adopted(

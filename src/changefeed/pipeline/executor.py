@@ -110,6 +110,8 @@ class Executor:
         paths = _paths(plan.actions)
         guard.check_around(paths)
         self.before = {path: guard.check(path, made) for path, made in paths.items()}
+        adopted = {path for path, before in self.before.items() if before.foreign}
+        adopted |= {a.path for a in plan.actions if isinstance(a.write, Copy) and a.write.source in adopted}
         if self.ledger.begun_by:  # `begin` has checked the other tables
             self._fence(paths)
             self.before = {path: guard.check(path, made) for path, made in paths.items()}
@@ -121,7 +123,10 @@ class Executor:
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
         written = {path: guard.check_after(path, self.before[path], done[path]) for path in changed}
         known = self.ledger.state.known() | written
-        tables = {name: replace(before, written=known.get(before.path)) for name, before in plan.state.tables.items()}
+        tables = {
+            name: replace(before, written=known.get(before.path), adopted=before.adopted or before.path in adopted)
+            for name, before in plan.state.tables.items()
+        }
         used = {before.path for before in tables.values()}
         return replace(plan.state, tables=tables, left={p: w for p, w in known.items() if p not in used})
 

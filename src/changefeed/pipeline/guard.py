@@ -38,11 +38,13 @@ class PathState:
     Attributes:
         version: version of the table at the path; -1 if there is none.
         adopted: the table was made by another program, and the step's first write adopts it.
+        foreign: the table was made by another program, and the step adopts it or has adopted it.
         done: number of the step's last write to it by an older run that began the step; 0 for none.
     """
 
     version: int
     adopted: bool = False
+    foreign: bool = False
     done: int = 0
 
 
@@ -87,12 +89,15 @@ class Guard:
             return PathState(-1)
         if snapshot.write_id is not None:
             return self._check_ours(path, snapshot, snapshot.write_id, table)
-        if path in self.left and self.left[path].epoch == 0:  # `changefeed repair` has assigned it to this ledger
+        adopts = table is not None and self.adopts(table.full_name)
+        if (
+            path in self.left and self.left[path].epoch == 0 and not adopts
+        ):  # `changefeed repair` has assigned it to this ledger
             return PathState(snapshot.version)
         if path in self.tables:
             raise SinkError(f"{at}: this is not the table that the pipeline wrote. {WAY_OUT}")
         self._check_foreign(path, snapshot, table)
-        return PathState(snapshot.version, adopted=True)
+        return PathState(snapshot.version, adopted=True, foreign=True)
 
     def check_around(self, paths: Iterable[str]) -> None:
         """Checks that paths which are not in the ledger do not lie inside a Delta table.
@@ -154,7 +159,7 @@ class Guard:
         if known is None:  # the step has created it, or has begun to adopt it
             if before >= 0 and not (table and self.adopts(table.full_name)):
                 self._check_commits(path, before - 1, before, self.epochs)
-            return PathState(version, adopted=before >= 0 and not done, done=done)
+            return PathState(version, adopted=before >= 0 and not done, foreign=before >= 0, done=done)
         if version < known.version:
             raise self._missing(path)
         self._check_commits(path, self._repaired(path, known, before) or known.version, version, self.epochs)

@@ -32,12 +32,14 @@ class TableState:
         path: path below the sink's path.
         declared: the columns come from DDL; otherwise they are inferred from rows and may widen.
         written: the last write; None if there is no table yet. Its version belongs to the barrier's cut.
+        adopted: it has rows from before the pipeline, which the source does not have.
     """
 
     table: Table
     path: str
     declared: bool
     written: WrittenVersion | None = None
+    adopted: bool = False
 
     @property
     def version(self) -> int | None:

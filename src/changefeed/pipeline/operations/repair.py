@@ -6,9 +6,9 @@ from the source up to the barrier (`rebuild`). The repair's commit has a write i
 is as in the ledger again. A begun step is finished afterwards, as usual.
 Rule 3. All tables: the ledger's state becomes that of a pipeline that has read nothing, which may replace whatever it wrote
 before. The next run reads the source from its beginning.
-Rule 4. A table is not rebuilt from a source that has lost records: it must have as many row changes as the ledger has counted.
-Nor is one that is quarantined, because it may be held at another point when it is read again, or that was adopted, because the
-source has no record of its first rows.
+Rule 4. A table is not rebuilt from a source that has lost records: up to the barrier, the source must have as many row changes as
+the pipeline has read. Those of held tables count too, because another table may be held at another point when it is read again. A
+table that is held itself is not rebuilt. Nor is one that was adopted, because the source has no record of its first rows.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.guard import REPAIRED
 from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.pending.counting import rows_within
 from changefeed.pipeline.rebuilds import delete_rebuilds, rebuild_folder
 from changefeed.pipeline.run import open_flow, run
 from changefeed.pipeline.state import State, TableState, WrittenVersion
-from changefeed.sinks.base import Import, Restore, Touch, Write, WriteId
+from changefeed.sinks.base import Import, Restore, TableSink, Touch, Write, WriteId
+from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,7 +69,7 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
             if name not in known:
                 raise unknown_name("table", name, known)
         if how == "rebuild":
-            check_rebuild(definition, flow.ledger.state, tables)
+            check_rebuild(definition, flow.ledger.state, tables, flow.executor.sink)
             _rebuild(flow, spark, tables)
         for name in tables if how != "rebuild" else ():
             (_restore if how == "restore" else _accept)(flow, known[name])
@@ -77,7 +80,7 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
     """Resets the pipeline: the next run reads the source from its start, and may replace every table of the pipeline.
 
     Raises:
-        ConfigError: the ledger belongs to another pipeline.
+        ConfigError: the ledger belongs to another pipeline, or a table would lose rows from before the pipeline.
         SinkError: the ledger is damaged; its folder must be deleted first.
     """
     with as_ours():
@@ -85,6 +88,8 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
         flow.ledger.claim()
         flow.executor.take_name()
         before = flow.ledger.state
+        for name in before.tables:
+            _check_first_rows(definition, before, name, flow.executor.sink)
         paths = {*before.known(), *_written_by(flow)}
         flow.ledger.finish(State(left={path: WrittenVersion(-1, 0, 0, 0) for path in sorted(paths)}))
         flow.pending.delete_all_but((), flow.ledger.epoch)
@@ -118,7 +123,7 @@ def _accept(flow: Flow, table: TableState) -> None:
     _apply(flow, Touch(path=table.path, number=REPAIRED, table=table.table))
 
 
-def check_rebuild(definition: Definition, state: State, tables: Sequence[str]) -> None:
+def check_rebuild(definition: Definition, state: State, tables: Sequence[str], sink: TableSink) -> None:
     """Checks that the source has all rows of these tables up to the barrier: see Rule 4.
 
     Raises:
@@ -134,11 +139,17 @@ def check_rebuild(definition: Definition, state: State, tables: Sequence[str]) -
                 f"{name} is held, so a rebuild would not end where the table does: restore it, and replay its dead letters if it "
                 "is quarantined (changefeed dlq replay)"
             )
-        if definition.sink.adopts(name):
-            raise ConfigError(
-                f"{name} is in sink.adopt: a rebuild would lose the rows that it had before this pipeline, so restore it, or "
-                "take it out of sink.adopt to rebuild it without them"
-            )
+        _check_first_rows(definition, state, name, sink)
+
+
+def _check_first_rows(definition: Definition, state: State, name: str, sink: TableSink) -> None:
+    """Checks that a table has no rows from before the pipeline; a ledger of an earlier version does not tell."""
+    table = state.tables[name]
+    if (table.adopted or definition.sink.adopts(name)) and sink.snapshot(table.path) is not None:
+        raise ConfigError(
+            f"{name} was adopted (sink.adopt): a rebuild would lose the rows that it had before this pipeline, so restore it "
+            f"(changefeed repair --restore), or move {sink.location(table.path)} away to rebuild it without them"
+        )
 
 
 def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
@@ -150,18 +161,33 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
     try:
         delete_rebuilds(spark, own, epoch)
         built = run(beside, spark, once=True, until=state.barrier).state
-        counts = built.counts
-        if built.barrier != state.barrier or counts.applied + counts.repeated < state.counts.applied:
+        wanted, there = _rows_read(flow, state), _rows_read(open_flow(beside, spark), built)
+        if built.barrier != state.barrier or there + built.counts.repeated < wanted:
             raise SourceError(
-                f"the source no longer has all records: it has {counts.applied:,} row changes up to {built.barrier}, but "
-                f"{state.counts.applied:,} were applied up to {state.barrier}. Take a new snapshot upstream, and rebuild "
-                "all tables from it"
+                f"the source no longer has all records: it has {there:,} row changes up to {built.barrier}, but "
+                f"{wanted:,} were read up to {state.barrier}. Take a new snapshot upstream, and rebuild all tables from it"
+            )
+        if held := [name for name in tables if name in built.held]:
+            raise ConfigError(
+                f"{held[0]} has dead letters in the source that have been replayed: a rebuild would stop at the first of them. "
+                "Restore the table (changefeed repair --restore), or rebuild all tables, and replay the dead letters again"
             )
         for name in tables:
             source, target = f"{folder}/{built.tables[name].path}", state.tables[name]
             _apply(flow, Import(path=target.path, number=REPAIRED, table=target.table, source=source))
     finally:
         delete_rebuilds(spark, own, epoch)
+
+
+def _rows_read(flow: Flow, state: State) -> int:
+    """Number of row changes up to the barrier that were read: the applied ones, and those of held tables."""
+
+    def held(chunk: ChunkInfo) -> list[Window]:
+        hold = state.held.get(chunk.name)
+        return [Window(hold.after, state.barrier)] if hold else []
+
+    chunks = flow.pending.index(state.pending, state.sums)
+    return state.counts.applied + rows_within(flow.pending, chunks, held=held)["held"]
 
 
 def _written_by(flow: Flow) -> list[str]:

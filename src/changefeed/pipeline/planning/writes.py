@@ -232,7 +232,7 @@ class Writes:
             return
         moved = replace(old.table, database=database, name=table)
         path = table_path(database, table)
-        self.tables[new] = TableState(moved, path, old.declared)
+        self.tables[new] = TableState(moved, path, old.declared, adopted=old.adopted)
         self.made.pop(new, None)
         if name in self.made:
             self.made[new] = self.made.pop(name)

@@ -195,6 +195,7 @@ class _PackedTable(msgspec.Struct, frozen=True, array_like=True):
     path: str
     declared: bool
     written: _Written | None
+    adopted: bool = False
 
 
 class PackedState(msgspec.Struct, frozen=True):
@@ -212,7 +213,8 @@ class _PackedPlan(msgspec.Struct, frozen=True):
 def pack_state(state: State, place: Callable[[Table], int]) -> PackedState:
     """Converts a state to the form that an entry stores."""
     tables = {
-        name: _PackedTable(place(t.table), t.path, t.declared, _packed(t.written)) for name, t in state.tables.items()
+        name: _PackedTable(place(t.table), t.path, t.declared, _packed(t.written), t.adopted)
+        for name, t in state.tables.items()
     }
     return PackedState(dataclasses.replace(state, tables={}), tables)
 
@@ -236,7 +238,8 @@ def unpack_state(packed: PackedState, tables: list[Table]) -> State:
         IndexError: the state refers to a definition that the file lacks.
     """
     unpacked = [
-        TableState(tables[t.definition], t.path, t.declared, _unpacked(t.written)) for t in packed.tables.values()
+        TableState(tables[t.definition], t.path, t.declared, _unpacked(t.written), t.adopted)
+        for t in packed.tables.values()
     ]
     # an earlier version wrote names with dots another way, see `model.names`
     return dataclasses.replace(packed.state, tables={table.table.full_name: table for table in unpacked})
