@@ -138,7 +138,7 @@ class Lake:
         self._arrived = []
         with noted(self.notes):
             if arrived:
-                self.flow.take(Batch(lambda latest, fragments: arrived, "token", partitions, idle, ended))
+                self.flow.take(Batch(lambda dated, fragments: arrived, "token", partitions, idle, ended))
             if idle or not arrived:
                 self.flow.step(self.state, partitions, idle=idle)
         return self.flow.ledger.step != before

@@ -158,7 +158,7 @@ def as_declared(row: Row, table: Table, current: TableState) -> Row:
 
 
 def _given(chunks: list[pa.RecordBatch]) -> Any:
-    return lambda latest, fragments: chunks
+    return lambda dated, fragments: chunks
 
 
 def _text(row: Row) -> str:

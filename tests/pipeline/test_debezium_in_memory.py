@@ -58,7 +58,7 @@ def test_dead_letters_hold_nothing_back(history: Recorded, at_once: bool) -> Non
     storage, definition = Storage(), memory_definition(keyless="inserts", **{"dead-letters": "continue"})
     flow, partitions = begun(storage, definition), {(record["topic"], record["partition"]) for record in records}
     if at_once:
-        flow.take(Batch(lambda latest, fragments: chunks(records), "", partitions, caught_up=True))
+        flow.take(Batch(lambda dated, fragments: chunks(records), "", partitions, caught_up=True))
     else:
         follow(flow, records, partitions, chance)
     flow.step(flow.ledger.state, partitions, idle=True)
@@ -83,7 +83,7 @@ def run(history: Recorded, consistency: str, chance: random.Random | None) -> St
     records = sent(history, random.Random(0) if chance is None else chance)
     partitions = {(record["topic"], record["partition"]) for record in records}
     if chance is None:
-        flow.take(Batch(lambda latest, fragments: chunks(records), "", partitions, caught_up=True))
+        flow.take(Batch(lambda dated, fragments: chunks(records), "", partitions, caught_up=True))
     else:
         follow(flow, records, partitions, chance)
     flow.step(flow.ledger.state, partitions, idle=True)
@@ -112,7 +112,7 @@ def follow(flow: Flow, records: list[Record], partitions: set[Partition], chance
         produced = end_of(records, produced + chance.choice([0, 0, largest]))
         ended = {at for at, logged in logs(records[:produced], partitions).items() if len(logged) == read[at]}
         if batch:
-            flow.take(Batch(lambda latest, fragments: chunks(batch), "", partitions, caught_up, ended))  # noqa: B023
+            flow.take(Batch(lambda dated, fragments: chunks(batch), "", partitions, caught_up, ended))  # noqa: B023
         elif caught_up:
             flow.step(flow.ledger.state, partitions, idle=True)
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from changefeed.frames.chunks import Dated, pack_dated
 from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
+from changefeed.pipeline.pending.chunk_info import chunk_info
 from changefeed.stages.missing_ts import TimestampEstimator
 
 SHAPE = TableShape("app", "t", (Column("id", ColumnType("int"), False, True),))
@@ -32,24 +35,25 @@ def decoded(*events: tuple[str, int | None], first: int = 0, partition: int = 0)
     return Decoded(builder.build(), control, [])
 
 
-def dates(changes: Decoded) -> list[int | None]:
-    return [ts for table in changes.tables for ts in table.rows.column("commit_ts").to_pylist()]
+def dates(changes: Decoded, table: str = "") -> list[int | None]:
+    tables = [batch for batch in changes.tables if not table or batch.shape.table == table]
+    return [ts for batch in tables for ts in batch.rows.column("commit_ts").to_pylist()]
 
 
 GONE = ("row", None)
 
 
 @pytest.mark.parametrize(
-    "events, marks, wanted",
+    "events, before, wanted",
     [
         ([("row", 5), GONE, ("row", 9)], {}, [5, 6, 9]),
         ([("mark", 5), GONE, ("row", 9)], {}, [6, 9]),
         ([("row", 3), ("mark", 5), GONE, GONE, ("mark", 9)], {}, [3, 6, 6]),
         ([("ddl", 5), GONE], {}, [6]),
         ([GONE, ("row", 9)], {}, [0, 9]),
-        ([GONE, ("row", 9)], {"t": {0: 7}}, [8, 9]),
-        ([GONE], {"t": {0: 7}}, [8]),
-        ([GONE], {"t": {1: 7}}, [None]),
+        ([GONE, ("row", 9)], {"t": {0: {"": (-1, 7)}}}, [8, 9]),
+        ([GONE], {"t": {0: {"": (-1, 7)}}}, [8]),
+        ([GONE], {"t": {1: {"": (-1, 7)}}}, [None]),
         ([("mark", 20), GONE, ("row", 9)], {}, [9, 9]),
         ([("mark", 20), ("row", 8), GONE, ("row", 9)], {}, [8, 9, 9]),
         ([("row", 5), GONE, ("mark", 5)], {}, [5, 5]),
@@ -61,9 +65,9 @@ GONE = ("row", None)
     ],
 )  # fmt: skip
 def test_a_row_is_dated_by_those_around_it(
-    events: list[tuple[str, int | None]], marks: dict[str, dict[int, int]], wanted: list[int | None]
+    events: list[tuple[str, int | None]], before: Dated, wanted: list[int | None]
 ) -> None:
-    assert dates(TimestampEstimator(marks).fill(decoded(*events))) == wanted
+    assert dates(TimestampEstimator(before).fill(decoded(*events))) == wanted
 
 
 @pytest.mark.parametrize(
@@ -85,12 +89,56 @@ def test_rows_of_another_table_date_it_only_where_the_producer_sends_again(
     events: list[tuple[str, int | None]], wanted: list[int]
 ) -> None:
     filled = TimestampEstimator({}).fill(decoded(*events))
-    own = [table for table in filled.tables if table.shape.table == "t"]
-    assert [ts for table in own for ts in table.rows.column("commit_ts").to_pylist()] == wanted
+    assert dates(filled, table="t") == wanted
 
 
-def test_the_last_commit_ts_is_kept_from_batch_to_batch() -> None:
-    estimator = TimestampEstimator({"t": {0: 1, 1: 2}})
-    assert dates(estimator.fill(decoded(("row", 5), ("mark", 6)))) == [5]
-    assert dates(estimator.fill(decoded(GONE, first=2))) == [7]
-    assert dates(estimator.fill(decoded(GONE, partition=1))) == [3]
+PARTS = {
+    "an older row of another table between": [("row", 10), ("other", 5), None, GONE, ("mark", 20)],
+    "a newer row of another table between": [("row", 10), ("other", 15), None, GONE, ("mark", 20)],
+    "deletes of one transaction": [("mark", 20), None, GONE, None, GONE, None, GONE, None, ("row", 22), ("mark", 30)],
+    "sent again": [("row", 10), ("row", 12), ("mark", 12), ("row", 10), None, GONE, None, ("row", 12), ("mark", 14)],
+    "another table is sent again": [("mark", 20), ("other", 12), None, GONE, ("other", 12)],
+    "a mark goes back": [("row", 20), ("mark", 21), ("mark", 15), None, GONE, ("row", 17)],
+    "the row is before two batches": [("row", 10), None, ("other", 5), None, ("other", 7), None, GONE, ("row", 30)],
+}
+
+
+@pytest.mark.parametrize("records", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("state", [False, True], ids=["one task", "the ledger between"])
+def test_the_records_before_count_however_they_are_divided(
+    records: list[tuple[str, int | None] | None], state: bool
+) -> None:
+    whole = [record for record in records if record is not None]
+    wanted = dates(TimestampEstimator({}).fill(decoded(*whole)), table="t")
+    estimator, actual, first, kept = TimestampEstimator({}), list[int | None](), 0, dict[int, Any]()
+    for part in _divided(records):
+        actual += dates(estimator.fill(decoded(*part, first=first)), table="t")
+        first += len(part)
+        if state:
+            kept |= _kept(estimator.dated())
+            estimator = TimestampEstimator({"t": kept})
+    assert actual == wanted
+
+
+def _divided(records: list[tuple[str, int | None] | None]) -> list[list[tuple[str, int | None]]]:
+    parts: list[list[tuple[str, int | None]]] = [[]]
+    for record in records:
+        if record is None:
+            parts.append([])
+        else:
+            parts[-1].append(record)
+    return parts
+
+
+def _kept(dated: Dated) -> dict[int, Any]:
+    """The records of each partition, as the chunks of the batch carry them."""
+    chunks = [chunk_info("", row) for row in pack_dated(dated).to_pylist()]
+    return {chunk.partition: chunk.dated for chunk in chunks}
+
+
+def test_a_task_keeps_nothing_of_partitions_that_it_does_not_read() -> None:
+    estimator = TimestampEstimator({"t": {0: {"": (0, 1)}, 1: {"": (0, 2)}}})
+    estimator.fill(decoded(("row", 5), partition=1, first=3))
+    assert estimator.dated() == {"t": {1: {"": (0, 2), "app.t": (3, 5)}}}
+    estimator.fill(decoded(("mark", 6), partition=1, first=4))
+    assert estimator.dated() == {"t": {1: {"": (4, 6)}}}

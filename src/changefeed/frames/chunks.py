@@ -10,6 +10,7 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     dead            JSON, one dead letter        ┘
     transactions    Arrow IPC stream of `TRANSACTIONS`: which row belongs to which transaction
     waiting         Arrow IPC stream of records whose remainder has not come yet
+    dated           JSON, the records that bound the commit_ts of this partition's later rows: see `stages.missing_ts`
     read            none: how many records of this partition were read, and from where to where
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
@@ -22,7 +23,7 @@ as read and end here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -80,6 +81,8 @@ RECORDS_DDL = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>"
 )
+# topic -> partition -> `database.table`, or `` for marks and schema changes -> offset and commit_ts of the last record with one
+Dated = Mapping[str, Mapping[int, Mapping[str, tuple[int, int]]]]
 # Topic, partition, and rows or records of it.
 _Part = tuple[str, int, pa.RecordBatch]
 # Of a table batch, beside the topic and partition that all rows of a chunk share.
@@ -263,6 +266,18 @@ def pack_waiting(records: pa.RecordBatch) -> pa.RecordBatch:
         low, high = _ends(rows.column("offset"))
         chunks.append(_at(topic, partition, low, high) | {"kind": "waiting", "rows": rows.num_rows, "payload": rows})
     return _batch(chunks)
+
+
+def pack_dated(dated: Dated) -> pa.RecordBatch:
+    """The chunks that keep a partition's last records with a commit_ts until the next batch."""
+    return _batch(
+        [
+            _at(topic, partition, 0, 0)
+            | {"kind": "dated", "rows": len(records), "payload": canonical(dict(records)).encode()}
+            for topic, partitions in dated.items()
+            for partition, records in partitions.items()
+        ]
+    )
 
 
 def _event(

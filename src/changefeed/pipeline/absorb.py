@@ -40,6 +40,10 @@ def absorbed(
     dated = ("rows", "schema", "resolved")
     latest = highest(state.latest, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in dated))
     positions = highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
+    dated_records = {topic: dict(partitions) for topic, partitions in state.dated.items()}
+    for chunk in fresh:
+        if chunk.dated is not None:
+            dated_records.setdefault(chunk.topic, {})[chunk.partition] = dict(chunk.dated)
     kinds = ("rows", "schema", "transactions", "waiting")
     keeps = any(c.kind in kinds or c.mark for c in fresh)
     waiting = folder if any(c.kind == "waiting" for c in fresh) else None
@@ -53,6 +57,7 @@ def absorbed(
         counts=counts,
         resolved=resolved,
         latest=latest,
+        dated=dated_records,
         positions=positions,
         source=source_offset,
         waiting=waiting,
@@ -75,6 +80,7 @@ def without(state: State, topics: Collection[str], source_offset: str) -> State:
         state,
         resolved=left(state.resolved),
         latest=left(state.latest),
+        dated={topic: records for topic, records in state.dated.items() if topic not in topics},
         marks=left(state.marks),
         ends=left(state.ends),
         positions=left(state.positions),

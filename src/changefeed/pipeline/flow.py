@@ -32,7 +32,7 @@ from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SKIPPED
-from changefeed.pipeline.state import Positions, State, counted
+from changefeed.pipeline.state import DatedRecords, State, counted
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
 
@@ -44,7 +44,7 @@ class Batch:
     """The result of reading a source once.
 
     Attributes:
-        chunks: the highest commit_ts of each partition before, and the fragments that the batch before left (in the pending
+        chunks: the last records with a commit_ts before, and the fragments that the batch before left (in the pending
             store's form; None for none) -> the batch's chunks, in the form that the pending store takes.
         offset: where the source continues.
         partitions: the partitions of the source.
@@ -52,7 +52,7 @@ class Batch:
         ended: the partitions of which nothing was left to read after the batch.
     """
 
-    chunks: Callable[[Positions, Any], Any]
+    chunks: Callable[[DatedRecords, Any], Any]
     offset: str
     partitions: set[tuple[str, int]]
     caught_up: bool = False
@@ -158,7 +158,7 @@ class Flow:
         # records -> chunks, on disk before anything else
         failpoint("stage.before")
         fragments = self.pending.waiting(before.waiting) if before.waiting is not None else None
-        folder, total = self.pending.stage(batch.chunks(before.latest, fragments), self.ledger.epoch)
+        folder, total = self.pending.stage(batch.chunks(before.dated, fragments), self.ledger.epoch)
         failpoint("stage.after")
         fresh = self.pending.index([folder], {folder: total})
         # chunks of what could not be decoded -> dead letters, and the policy

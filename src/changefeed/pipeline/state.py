@@ -9,6 +9,8 @@ import msgspec
 from changefeed.model.definition import Table
 
 Positions = dict[str, dict[int, int]]
+# topic -> partition -> `database.table` -> offset and commit_ts: see `stages.missing_ts`
+DatedRecords = dict[str, dict[int, dict[str, tuple[int, int]]]]
 # topic -> partition -> offsets at which the producer began to send again
 Sendings = dict[str, dict[int, tuple[int, ...]]]
 
@@ -120,6 +122,7 @@ class State:
         marks: topic -> partition -> last resolved commit_ts that the producer sent; it goes back when the producer restarts.
         resent: offsets at which the producer began to send again, of partitions with pending rows; see `resent.py`.
         latest: topic -> partition -> highest commit_ts of rows, schema changes and resolved events.
+        dated: the last records with a commit_ts. Only for protocols with rows that have none.
         positions: topic -> partition -> offset of the next record to read.
         source: source offset at which the source continues; None before the first batch.
         tables: `database.table` -> its table in the sink.
@@ -145,6 +148,7 @@ class State:
     marks: Positions = field(default_factory=dict)
     resent: Sendings = field(default_factory=dict)
     latest: Positions = field(default_factory=dict)
+    dated: DatedRecords = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)

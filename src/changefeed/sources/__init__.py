@@ -11,7 +11,7 @@ A module of one's own has `SECTION`, the model of its section (derived from `sou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +24,7 @@ from changefeed.protocols.base import Capabilities
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from changefeed.frames.chunks import Dated
     from changefeed.frames.mapped import Mapped
     from changefeed.sources.section import SourceSection
     from changefeed.stages.changes import Redefinition
@@ -199,14 +200,12 @@ class Source(Stream, Protocol):
         """The batch of `stream` between two source offsets, for `chunks`: `streamed`, or what reads the same changes faster."""
         ...
 
-    def chunks(
-        self, batch: DataFrame | Mapped, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
-    ) -> DataFrame | Mapped:
+    def chunks(self, batch: DataFrame | Mapped, dated: Dated, fragments: DataFrame | None) -> DataFrame | Mapped:
         """The chunks of one batch, with the columns of `frames.chunks`.
 
         Args:
             batch: as `batch` or `leading` returned it.
-            latest: topic -> partition -> highest commit_ts read from it before.
+            dated: the content of the `dated` chunks of earlier batches.
             fragments: the `waiting` chunks of the batch before, if any.
         """
         ...

@@ -17,6 +17,7 @@ from changefeed.stages.decode import RecordReader, decode
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from changefeed.frames.chunks import Dated
     from changefeed.frames.mapped import Mapped
 
 
@@ -53,11 +54,9 @@ class DecodedSource:
         """See `Source`."""
         return self.records.unread(spark, before, after) or streamed
 
-    def chunks(
-        self, batch: DataFrame | Mapped, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
-    ) -> Mapped:
+    def chunks(self, batch: DataFrame | Mapped, dated: Dated, fragments: DataFrame | None) -> Mapped:
         """See `Source`."""
-        return decode(batch, self.protocol, self.options, latest, fragments, whole=self.records.whole)
+        return decode(batch, self.protocol, self.options, dated, fragments, whole=self.records.whole)
 
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
         """See `Source`."""

@@ -7,7 +7,7 @@ the order of their offsets within a task, as Spark's Kafka source returns them:
     none of the two below          tasks as they are                  tasks as they are
     fragments, missing_commit_ts   each partition whole, in order     the same, and between batches the state of each partition
                                                                       in Spark's state store: records that wait for their
-                                                                      remainder, and the last commit_ts
+                                                                      remainder, and the last records with a commit_ts
 
 Schema changes are read from the records once (`known.py`): for a batch from the batch itself, for a stream from `sample`. A
 later schema change that gives values another meaning ends the query. Start it again with a sample that contains the schema
@@ -16,6 +16,7 @@ change: it continues from its checkpoint.
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,6 @@ import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError
 from changefeed.frames.chunks import by_partition
-from changefeed.model.batch import Decoded
-from changefeed.model.event import Resolved, SchemaChange
 from changefeed.protocols import protocol as protocol_by_name
 from changefeed.spark.known import Known, Look, split_name
 from changefeed.spark.options import ReadOptions, read_options, split
@@ -225,7 +224,7 @@ def _worker(reading: ReadPlan, *, ends: bool) -> Work:
 def _with_state(records: DataFrame, reading: ReadPlan) -> DataFrame:
     packed = records.mapInArrow(_pack, _PACKED)
     kept = packed.groupBy("topic", "partition").applyInPandasWithState(
-        _stateful(reading), "rows binary", "waiting binary, latest bigint", "append", "NoTimeout"
+        _stateful(reading), "rows binary", "waiting binary, dated string", "append", "NoTimeout"
     )
     return kept.mapInArrow(_unpack, spark_schema(reading.schema))
 
@@ -250,27 +249,18 @@ def _stateful(reading: ReadPlan) -> Any:
     def run(key: tuple[str, int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         import pandas as pd
 
-        waiting, latest = state.get if state.exists else (None, None)
-        rows = Rows(reading, {key[0]: {key[1]: latest}} if latest is not None else {})
+        waiting, dated = state.get if state.exists else (None, None)
+        rows = Rows(reading, {key[0]: {key[1]: json.loads(dated)}} if dated is not None else {})
         came = sorted(pair for frame in frames for pair in zip(frame["first"], frame["records"], strict=True))
         streams = []
         for records in ([waiting] if waiting else []) + [records for _, records in came]:
             for batch in _batches(records):
-                decoded = rows.decode(batch)
-                latest = max((ts for ts in (latest, _latest(decoded)) if ts is not None), default=None)
-                streams += [_stream(one) for one in rows.rows(decoded)]
-        kept = rows.waiting()
-        state.update((_stream(kept) if len(kept) else None, latest))
+                streams += [_stream(one) for one in rows.rows(rows.decode(batch))]
+        kept, last = rows.waiting(), rows.dated().get(key[0], {}).get(key[1])
+        state.update((_stream(kept) if len(kept) else None, json.dumps(last) if last else dated))
         yield pd.DataFrame({"rows": streams})
 
     return run
-
-
-def _latest(decoded: Decoded) -> int | None:
-    """Returns the highest commit_ts of some changes."""
-    ts = [pc.max(table.rows.column("commit_ts")).as_py() for table in decoded.tables]
-    ts += [event.commit_ts for event in decoded.control if isinstance(event, (Resolved, SchemaChange))]
-    return max((one for one in ts if one is not None), default=None)
 
 
 def _stream(batch: pa.RecordBatch) -> bytes:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from changefeed.errors import ConfigError, SchemaError
+from changefeed.frames.chunks import Dated
 from changefeed.frames.reshape import family
 from changefeed.frames.types import widen
 from changefeed.model.batch import Decoded
@@ -106,10 +107,10 @@ def _free(table: Table) -> Table:
 class Rows:
     """Decodes records to rows, batch by batch, in the process that calls it."""
 
-    def __init__(self, reading: ReadPlan, latest: dict[str, dict[int, int]] | None = None) -> None:
+    def __init__(self, reading: ReadPlan, dated: Dated | None = None) -> None:
         language = reading.language
         self._language = language
-        self._read = RecordReader(language.name, language.options, latest or {})
+        self._read = RecordReader(language.name, language.options, dated or {})
         self._definitions = reading.known.definitions(language)
         self._seen = {identity(event) for event in reading.known.changes}
         self._shape = reading.shape
@@ -148,6 +149,10 @@ class Rows:
     def waiting(self) -> pa.RecordBatch:
         """The records of incomplete events."""
         return self._read.waiting()
+
+    def dated(self) -> Dated:
+        """See `RecordReader.dated`."""
+        return self._read.dated()
 
 
 def _check_types(table: Table, before: Table | None, after: Table | None, event: SchemaChange) -> None:

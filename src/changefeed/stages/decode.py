@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 
 from changefeed.codec.decoding import decoder
 from changefeed.frames import slices
-from changefeed.frames.chunks import RECORDS_DDL, pack, pack_waiting, unpack_records
+from changefeed.frames.chunks import RECORDS_DDL, Dated, pack, pack_dated, pack_waiting, unpack_records
 from changefeed.frames.mapped import Mapped
 from changefeed.frames.slices import Work
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _MAX_TS = 2**63 - 2  # one more is an int64, too, see `missing_ts`
 _PLACE = ["topic", "partition", "offset", "index", "record"]
-_NO_LATEST: Mapping[str, Mapping[int, int]] = {}  # pickled for the workers, so not a mapping proxy
+_NO_DATED: Dated = {}  # pickled for the workers, so not a mapping proxy
 _COLUMNS = ("key", "value", "topic", "partition", "offset")
 _WAITING_DDL = (
     "key binary, value binary, topic string, partition int, offset bigint, "
@@ -63,7 +63,7 @@ def decode(
     records: DataFrame | Mapped,
     protocol: str,
     options: Mapping[str, Any],
-    latest: Mapping[str, Mapping[int, int]] = _NO_LATEST,
+    dated: Dated = _NO_DATED,
     waiting: DataFrame | None = None,
     *,
     whole: bool = False,
@@ -74,7 +74,7 @@ def decode(
         records: with the columns of Spark's Kafka source with headers, or slices of record logs, or records that are read in the
             tasks that decode them.
         protocol, options: the protocol of the records, and its options.
-        latest: the highest commit_ts of each partition before these records.
+        dated: the records before these that bound the commit_ts of rows without one, from the `dated` chunks of earlier batches.
         waiting: the `waiting` chunks (incomplete fragments) of the previous batch, if any.
         whole: each task of `records` contains whole partitions, in order.
     """
@@ -82,19 +82,19 @@ def decode(
     in_order = capabilities.fragments or capabilities.missing_commit_ts
     if isinstance(records, Mapped):
         if waiting is None and (whole or not in_order):
-            return records.then(worker(protocol, options, latest))
+            return records.then(worker(protocol, options, dated))
         records = records.frame(RECORDS_DDL)
     of_logs = slices.are_slices(records)
     if of_logs and not in_order:
-        return Mapped(records, slices.read).then(worker(protocol, options, latest))
+        return Mapped(records, slices.read).then(worker(protocol, options, dated))
     if of_logs and waiting is None:
-        return _by_partition(records).then(worker(protocol, options, latest))
+        return _by_partition(records).then(worker(protocol, options, dated))
     if of_logs:
         records = Mapped(records, slices.read).frame(RECORDS_DDL)
     sent = _sent(records, lists=capabilities.headers or in_order)
     if in_order and not (whole and waiting is None):
         sent = _in_order(sent, waiting)
-    return Mapped(sent, worker(protocol, options, latest))
+    return Mapped(sent, worker(protocol, options, dated))
 
 
 def _by_partition(records: DataFrame) -> Mapped:
@@ -132,16 +132,16 @@ def _sent(records: DataFrame, *, lists: bool) -> DataFrame:
 def worker(
     protocol: str,
     options: Mapping[str, Any],
-    latest: Mapping[str, Mapping[int, int]] = _NO_LATEST,
+    dated: Dated = _NO_DATED,
 ) -> Work:
     """Returns the function that runs in Spark's Python workers; only names and options are pickled with it.
 
     Args:
-        protocol, options, latest: as in `decode`.
+        protocol, options, dated: as in `decode`.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read, gathered = RecordReader(protocol, options, latest), Gathered(batches)
+        read, gathered = RecordReader(protocol, options, dated), Gathered(batches)
         for batch in gathered:
             records = arrived(batch)
             fresh = records.filter(pc.invert(batch.column(_RESENT))) if _RESENT in batch.schema.names else None
@@ -149,6 +149,7 @@ def worker(
             gathered.tables = len(decoded.tables)
             yield read.pack(decoded, records, fresh)
         yield pack_waiting(read.waiting())
+        yield pack_dated(read.dated())
 
     return run
 
@@ -221,14 +222,12 @@ class _Header(msgspec.Struct):
 class RecordReader:
     """Decodes records of `protocol` in the calling process; fetches claim checks and schemas as needed."""
 
-    def __init__(
-        self, protocol: str, options: Mapping[str, Any], latest: Mapping[str, Mapping[int, int]] = _NO_LATEST
-    ) -> None:
+    def __init__(self, protocol: str, options: Mapping[str, Any], dated: Dated = _NO_DATED) -> None:
         chosen = protocol_named(protocol).read_options(options)
         capabilities = protocol_named(protocol).capabilities
         self._protocol = protocol
         self._transactions, self._key_only = capabilities.cuts == "transactions", capabilities.key_only
-        self._estimator = TimestampEstimator(latest) if capabilities.missing_commit_ts else None
+        self._estimator = TimestampEstimator(dated) if capabilities.missing_commit_ts else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
@@ -250,6 +249,10 @@ class RecordReader:
     def waiting(self) -> pa.RecordBatch:
         """The incomplete fragments: records of events whose remainder has not been read."""
         return self._decoder.waiting() if isinstance(self._decoder, FragmentDecoder) else record_batch([])
+
+    def dated(self) -> Dated:
+        """The records that bound the commit_ts of later rows without one; empty if the protocol's rows have a commit_ts."""
+        return self._estimator.dated() if self._estimator is not None else {}
 
     def unfinished(self) -> list[DeadLetter]:
         """The dead letters for incomplete fragments, if no more records follow."""

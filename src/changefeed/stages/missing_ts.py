@@ -16,6 +16,12 @@ Rule 3. If no commit_ts is known before it, not even from an earlier batch, it i
 Rule 4. In a partition in which no record has a commit_ts, no row gets one.
 Rule 5. Rows of other tables may be older or newer, and bound it only if they show that the producer sends again: if the
         record before or after it is below the last mark.
+Rule 6. What came before it is the same however the records are divided into batches: of each partition, the last mark or schema
+        change is kept and, for each table, the last row behind it that has a commit_ts (`Dated`). An estimate is not kept, or
+        estimates would run ahead of the producer.
+
+What came after it is known within a batch only. So if a producer sends again, begins with such a delete, and a batch ends
+behind the delete, the delete seems new: it is applied after the mark.
 """
 
 from __future__ import annotations
@@ -27,40 +33,68 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.chunks import by_partition
+from changefeed.frames.chunks import Dated, by_partition
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, Resolved, SchemaChange
 
 _Partition = tuple[str, int]
 _LAST = 2**63 - 1
+_CONTROLS = ""  # the name under which marks and schema changes are kept
+# Records of a partition that have a commit_ts: offsets in ascending order, and the commit_ts of each.
+_Known = tuple[np.ndarray, np.ndarray]
 
 
 class TimestampEstimator:
     """Sets commit_ts of rows without one from their neighbours. Call `fill` with whole partitions, in order.
 
     Args:
-        latest: the highest commit_ts of each partition before the first batch.
+        dated: the result of `dated` of the estimator of the batch before.
     """
 
-    def __init__(self, latest: Mapping[str, Mapping[int, int]]) -> None:
-        self._floors = {(topic, number): ts + 1 for topic, of in latest.items() for number, ts in of.items()}
+    def __init__(self, dated: Dated) -> None:
+        self._last: dict[str, dict[_Partition, _Known]] = {_CONTROLS: {}}
+        self._read: set[_Partition] = set()
+        for topic, partitions in dated.items():
+            for number, records in partitions.items():
+                for name, (offset, ts) in records.items():
+                    self._last.setdefault(name, {})[topic, number] = (np.array([offset]), np.array([ts]))
 
     def fill(self, decoded: Decoded) -> Decoded:
         """Returns the decoded records with a commit_ts in each row for which one can be estimated."""
-        controls = _controls(decoded.control)
-        known = _known(decoded.tables, controls)
-        tables = []
+        fresh = {_CONTROLS: _controls(decoded.control)}
         for table in decoded.tables:
-            mine = [one for one in decoded.tables if one.name == table.name]
-            alone = len(mine) == len(decoded.tables) or not table.rows.column("commit_ts").null_count
-            own = known if alone else _known(mine, controls)
-            tables.append(TableBatch(table.shape, _filled(table.rows, known, own, controls, self._floors)))
-        self._floors |= {partition: int(ts[-1]) + 1 for partition, (_, ts) in known.items()}
+            fresh[table.name] = _joined(fresh.get(table.name, {}), _dated_rows(table))
+        controls = _joined(self._last[_CONTROLS], fresh[_CONTROLS])
+        missing = {table.name for table in decoded.tables if table.rows.column("commit_ts").null_count}
+        known = _joined(*self._last.values(), *fresh.values()) if missing else {}
+        own = {name: _joined(controls, self._last.get(name, {}), fresh[name]) for name in missing}
+        tables = [
+            TableBatch(table.shape, _filled(table.rows, known, own[table.name], controls))
+            if table.name in missing
+            else table
+            for table in decoded.tables
+        ]
+        self._keep(fresh)
         return replace(decoded, tables=tables)
 
+    def dated(self) -> Dated:
+        """The records that bound the commit_ts of later rows, of the partitions where `fill` has met records with one."""
+        dated: dict[str, dict[int, dict[str, tuple[int, int]]]] = {}
+        for name, partitions in self._last.items():
+            for topic, number in self._read.intersection(partitions):
+                offsets, ts = partitions[topic, number]
+                dated.setdefault(topic, {}).setdefault(number, {})[name] = (int(offsets[-1]), int(ts[-1]))
+        return dated
 
-# Records of a partition that have a commit_ts: offsets in ascending order, and the commit_ts of each.
-_Known = tuple[np.ndarray, np.ndarray]
+    def _keep(self, fresh: Mapping[str, Mapping[_Partition, _Known]]) -> None:
+        for name, partitions in fresh.items():
+            self._read.update(partitions)
+            for partition, (offsets, ts) in partitions.items():
+                self._last.setdefault(name, {})[partition] = (offsets[-1:], ts[-1:])
+        for partition, (marked, _) in fresh[_CONTROLS].items():  # rows before a mark bound nothing behind it
+            for name, kept in self._last.items():
+                if name != _CONTROLS and partition in kept and kept[partition][0][-1] < marked[-1]:
+                    del kept[partition]
 
 
 def _controls(events: Iterable[Control]) -> dict[_Partition, _Known]:
@@ -73,14 +107,21 @@ def _controls(events: Iterable[Control]) -> dict[_Partition, _Known]:
     return {partition: _in_order(several) for partition, several in parts.items()}
 
 
-def _known(tables: Iterable[TableBatch], controls: Mapping[_Partition, _Known]) -> dict[_Partition, _Known]:
-    """The rows of the tables with the marks and schema changes."""
-    parts = {partition: [known] for partition, known in controls.items()}
-    for table in tables:
-        for topic, partition, rows in by_partition(_where(table.rows, pc.is_valid(table.rows.column("commit_ts")))):
-            ts = rows.column("commit_ts").cast(pa.int64()).to_numpy()
-            parts.setdefault((topic, partition), []).append((rows.column("offset").to_numpy(), ts))
-    return {partition: _in_order(several) for partition, several in parts.items()}
+def _dated_rows(table: TableBatch) -> dict[_Partition, _Known]:
+    """The rows that have a commit_ts."""
+    known = {}
+    for topic, partition, rows in by_partition(_where(table.rows, pc.is_valid(table.rows.column("commit_ts")))):
+        ts = rows.column("commit_ts").cast(pa.int64()).to_numpy()
+        known[topic, partition] = _in_order([(rows.column("offset").to_numpy(), ts)])
+    return known
+
+
+def _joined(*several: Mapping[_Partition, _Known]) -> dict[_Partition, _Known]:
+    parts: dict[_Partition, list[_Known]] = {}
+    for one in several:
+        for partition, known in one.items():
+            parts.setdefault(partition, []).append(known)
+    return {partition: known[0] if len(known) == 1 else _in_order(known) for partition, known in parts.items()}
 
 
 def _in_order(several: list[_Known]) -> _Known:
@@ -100,33 +141,28 @@ def _filled(
     known: Mapping[_Partition, _Known],
     own: Mapping[_Partition, _Known],
     controls: Mapping[_Partition, _Known],
-    floors: Mapping[_Partition, int],
 ) -> pa.RecordBatch:
     column = rows.column("commit_ts")
-    if not column.null_count:
-        return rows
     filled, missing = np.zeros(len(rows), np.uint64), pc.is_null(column).to_numpy(zero_copy_only=False)
     for topic, partition, some in by_partition(_where(rows, pc.is_null(column))):
         at_partition = (topic, partition)
-        offsets, floor = some.column("offset").to_numpy(), floors.get(at_partition)
-        estimates = _estimates(offsets, known.get(at_partition), floor)
-        if own is not known and at_partition in own:
-            of_table = _estimates(offsets, own[at_partition], floor)
+        if at_partition not in known:
+            continue
+        offsets = some.column("offset").to_numpy()
+        estimates = _estimates(offsets, known[at_partition])
+        if at_partition in own:
             again = _sent_again(offsets, known[at_partition], controls.get(at_partition))
-            estimates = of_table if of_table is None or estimates is None else np.where(again, estimates, of_table)
-        if estimates is not None:
-            numbers = some.column("row").to_numpy()
-            filled[numbers], missing[numbers] = estimates, False
+            estimates = np.where(again, estimates, _estimates(offsets, own[at_partition]))
+        numbers = some.column("row").to_numpy()
+        filled[numbers], missing[numbers] = estimates, False
     at = rows.schema.get_field_index("commit_ts")
     return rows.set_column(at, rows.schema.field(at), pc.coalesce(column, pa.array(filled, mask=missing)))
 
 
-def _estimates(offsets: np.ndarray, known: _Known | None, floor: int | None) -> np.ndarray | None:
-    if known is None:
-        return None if floor is None else np.full(len(offsets), floor)
+def _estimates(offsets: np.ndarray, known: _Known) -> np.ndarray:
     known_offsets, ts = known
     following = np.searchsorted(known_offsets, offsets)
-    before = np.concatenate([[floor or 0], ts + 1])[following]
+    before = np.concatenate([[0], ts + 1])[following]
     after = np.concatenate([ts, [_LAST]])[following]
     estimates: np.ndarray = np.minimum(before, after)
     return estimates

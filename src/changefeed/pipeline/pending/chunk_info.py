@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ class ChunkInfo:
         event: of a schema change.
         transactions: of a `transactions` chunk: its columns are drawn in `frames.chunks`.
         mark: the upstream's own name for the point of a `resolved` chunk.
+        dated: of a `dated` chunk: `database.table` -> offset and commit_ts.
     """
 
     folder: str
@@ -39,6 +41,7 @@ class ChunkInfo:
     event: SchemaChange | None = None
     transactions: pa.RecordBatch | None = None
     mark: str | None = None
+    dated: Mapping[str, tuple[int, int]] | None = None
 
     @property
     def name(self) -> str:
@@ -56,6 +59,9 @@ def chunk_info(folder: str, row: Any) -> ChunkInfo:
             columns["mark"] = json.loads(row["payload"])["name"]
         case "transactions":
             columns["transactions"] = unpack_records(row["payload"])
+        case "dated":
+            records = json.loads(row["payload"])
+            columns["dated"] = {name: (offset, ts) for name, (offset, ts) in records.items()}
     return ChunkInfo(
         folder, row["kind"], row["database"], row["table"], row["shape"], row["rows"], row["min_commit_ts"],
         row["max_commit_ts"], row["topic"], row["partition"], row["first_offset"], row["last_offset"], **columns,
