@@ -359,5 +359,11 @@ def test_a_schema_change_without_commit_ts_is_refused() -> None:
     with pytest.raises(UnsupportedError) as error:
         make(CutFrontier(State(), None), [info], RULES, MemorySink(Tables()), _nothing)
     assert (
-        str(error.value) == "a schema change without commit_ts has no place in the order of rows: TRUNCATE t at log:0:3"
+        str(error.value)
+        == "'TRUNCATE t' at log:0:3: a schema change without commit_ts has no place in the order of rows. Let the "
+        "producer send commit_ts, or set schema.change.behavior to `try_evolve` to go on without it"
     )
+    ignoring = replace(RULES, behavior="ignore")
+    planned = make(CutFrontier(State(), None), [info], ignoring, MemorySink(Tables()), _nothing)
+    note = "not applied (a schema change without commit_ts has no place in the order of rows): TRUNCATE t"
+    assert (planned.actions, planned.notes) == ([], [note])

@@ -19,7 +19,7 @@ before it: they were sent again, and are skipped. Otherwise they are applied lik
 may have begun.
 Rule 6. While a partition sends rows from before a schema change again, the schema change does not take effect: Rule 5 would skip
 the rest of them. It takes effect when the partition has sent it again too, or a resolved event at or above it. A folder with such
-rows stays pending until then.
+rows stays pending until then. Rows without commit_ts show no such order.
 Rule 7. The schema changes of a snapshot wait until it is known whether rows follow: until one of its rows has been read, or
 its last schema change, which is marked if no rows follow, or a schema change after it. Any later row is enough if nothing more
 comes; otherwise it is not: a snapshot that recovers the schema may lie before rows that were read long ago.
@@ -346,8 +346,11 @@ def _is_repeated(event: SchemaChange, state: State, capabilities: Capabilities) 
 def _changed(state: State, events: Iterable[SchemaChange], capabilities: Capabilities) -> Mapping[str, Changed]:
     changed: dict[str, Changed] = {}
     for event in events:
+        ts = event.commit_ts
+        if ts is None:  # it is left out, or every row would count as one before it
+            continue
         for name in concerned(event, capabilities):
-            ts, last = event.commit_ts or 0, changed.get(name, state.changed.get(name))
+            last = changed.get(name, state.changed.get(name))
             if last is None or last.commit_ts < ts:
                 changed[name] = Changed(ts, (event.ddl or "",))
             elif last.commit_ts == ts:
@@ -372,7 +375,7 @@ def _resent(
             continue
         # a chunk may begin before the event: then its lowest commit_ts is that of a row before the event
         lowest = chunk.min_ts if chunk.first > offset else chunk.max_ts
-        if (lowest or 0) <= ts and not names.isdisjoint(_keys(chunk.name, capabilities)):
+        if lowest is not None and lowest <= ts and not names.isdisjoint(_keys(chunk.name, capabilities)):
             again.append(chunk)
     return again
 

@@ -58,15 +58,23 @@ class SchemaChanges:
 
     def _parsed(self, event: SchemaChange) -> list[sql.Statement]:
         if event.commit_ts is None:
-            raise UnsupportedError(
-                f"a schema change without commit_ts has no place in the order of rows: {event.ddl} at {event.place}"
-            )
+            self._without_place(event)
+            return []
         try:
             return ddl.statements_of(event, restored=self.rules.restored_ddl)
         except (SchemaError, UnsupportedError) as error:
             if self._turn(full_name(*_named(event)), event.commit_ts):
                 self._refuse(event, str(error), error)
             return []
+
+    def _without_place(self, event: SchemaChange) -> None:
+        """Leaves out a schema change without commit_ts, or stops: rows before it cannot be distinguished from rows after it."""
+        why = "a schema change without commit_ts has no place in the order of rows"
+        if self.rules.behavior in ("try_evolve", "lenient", "ignore"):
+            self.notes.append(f"not applied ({why}): {event.ddl}")
+        elif not self.rules.excluded(full_name(*_named(event))):
+            fix = "Let the producer send commit_ts, or set schema.change.behavior to `try_evolve` to go on without it"
+            self._stop(event, f"{why}. {fix}", None)
 
     def _hold_together(self, renames: list[tuple[_Name, _Name]], ts: int) -> None:
         """Holds tables that swap names with a quarantined one, from before the first rename: see Rule 1."""
