@@ -163,7 +163,9 @@ ADOPTED = (
             "is quarantined (changefeed dlq replay)",
         ),
         (
-            State(barrier=5, tables={"app.notes": NOTES}), ["app.*"], ADOPTED,
+            State(barrier=5, tables={"app.notes": NOTES}), ["app.*"],
+            "app.notes is in sink.adopt: a rebuild would lose the rows that it may have from before this pipeline, so restore it "
+            "(changefeed repair --restore), or take it out of sink.adopt if it has none",
         ),
         (
             State(barrier=5, tables={"app.notes": replace(NOTES, adopted=True)}), [], ADOPTED,
@@ -398,6 +400,9 @@ def test_an_adopted_table_keeps_its_rows(
         with pytest.raises(ConfigError) as error:
             again()
         assert str(error.value) == ADOPTED.replace("memory:app/notes", str(_notes(pipeline)))
+    shutil.rmtree(lake_of_others / "_changefeed" / "ledger")
+    with pytest.raises(ConfigError, match=r"^app.notes is in sink.adopt: .* take it out of sink.adopt if it has none$"):
+        start_over(pipeline, spark)
     assert len(rows(str(_notes(pipeline)), None, current.table)) == 7
 
 

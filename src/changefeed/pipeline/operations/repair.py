@@ -88,9 +88,12 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
         flow.ledger.claim()
         flow.executor.take_name()
         before = flow.ledger.state
-        for name in before.tables:
-            _check_first_rows(definition, before, name, flow.executor.sink)
-        paths = {*before.known(), *_written_by(flow)}
+        written, sink = _written_by(flow), flow.executor.sink
+        tables = {table.path: (name, table) for name, table in before.tables.items()}
+        for path in written:
+            name, table = tables.get(path, (path.replace("/", "."), None))
+            _check_first_rows(definition, table, name, sink.location(path))
+        paths = {*before.known(), *written}
         flow.ledger.finish(State(left={path: WrittenVersion(-1, 0, 0, 0) for path in sorted(paths)}))
         flow.pending.delete_all_but((), flow.ledger.epoch)
     return Repaired(tuple(sorted(paths)), starts_over=True)
@@ -139,16 +142,22 @@ def check_rebuild(definition: Definition, state: State, tables: Sequence[str], s
                 f"{name} is held, so a rebuild would not end where the table does: restore it, and replay its dead letters if it "
                 "is quarantined (changefeed dlq replay)"
             )
-        _check_first_rows(definition, state, name, sink)
+        table = state.tables[name]
+        if sink.snapshot(table.path) is not None:
+            _check_first_rows(definition, table, name, sink.location(table.path))
 
 
-def _check_first_rows(definition: Definition, state: State, name: str, sink: TableSink) -> None:
-    """Checks that a table has no rows from before the pipeline; a ledger of an earlier version does not tell."""
-    table = state.tables[name]
-    if (table.adopted or definition.sink.adopts(name)) and sink.snapshot(table.path) is not None:
+def _check_first_rows(definition: Definition, table: TableState | None, name: str, at: str) -> None:
+    """Checks that a table has no rows from before the pipeline, as far as the ledger or sink.adopt shows."""
+    if table is not None and table.adopted:
         raise ConfigError(
             f"{name} was adopted (sink.adopt): a rebuild would lose the rows that it had before this pipeline, so restore it "
-            f"(changefeed repair --restore), or move {sink.location(table.path)} away to rebuild it without them"
+            f"(changefeed repair --restore), or move {at} away to rebuild it without them"
+        )
+    if definition.sink.adopts(name):
+        raise ConfigError(
+            f"{name} is in sink.adopt: a rebuild would lose the rows that it may have from before this pipeline, so restore it "
+            "(changefeed repair --restore), or take it out of sink.adopt if it has none"
         )
 
 
