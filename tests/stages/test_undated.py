@@ -57,11 +57,13 @@ GONE = ("row", None)
         ([("mark", 20), GONE, ("row", 9)], {}, [9, 9]),
         ([("mark", 20), ("row", 8), GONE, ("row", 9)], {}, [8, 9, 9]),
         ([("row", 5), GONE, ("mark", 5)], {}, [5, 5]),
+        ([("mark", 5), GONE, ("mark", 5), ("row", 9)], {}, [6, 9]),
+        ([("mark", 5), ("row", 7), GONE, ("mark", 5), ("row", 7)], {}, [7, 8, 7]),
     ],
     ids=[
         "row before", "mark before", "two behind a mark", "schema change before", "nothing before", "a mark before the batch",
         "nothing after", "another partition's mark", "sent again behind a mark", "sent again between rows",
-        "a mark that has passed it",
+        "a mark that has passed it", "a mark again", "a mark again behind a row",
     ],
 )  # fmt: skip
 def test_a_row_is_dated_by_those_around_it(

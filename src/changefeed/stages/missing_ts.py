@@ -11,7 +11,8 @@ Rule 1. It is one higher than that of the record before it. Nothing at or below 
         and within one commit_ts a written row wins over a delete (see `latest`), while the row before may be the one that
         is deleted.
 Rule 2. It is at most that of the record after it. So a delete that is sent again after a mark stays below that mark,
-        together with the rows that are sent again.
+        together with the rows that are sent again. A mark at or below the last one does not bound it: with it the producer
+        begins to send again.
 Rule 3. If no commit_ts is known before it, not even from an earlier batch, it is older than everything.
 Rule 4. In a partition in which no record has a commit_ts, no row gets one.
 Rule 5. Rows of other tables may be older or newer, and bound it only if they show that the producer sends again: if the
@@ -149,33 +150,49 @@ def _filled(
         if at_partition not in known:
             continue
         offsets = some.column("offset").to_numpy()
-        estimates = _estimates(offsets, known[at_partition])
+        estimates = _estimates(offsets, known[at_partition], controls.get(at_partition))
         if at_partition in own:
             again = _sent_again(offsets, known[at_partition], controls.get(at_partition))
-            estimates = np.where(again, estimates, _estimates(offsets, own[at_partition]))
+            estimates = np.where(again, estimates, _estimates(offsets, own[at_partition], controls.get(at_partition)))
         numbers = some.column("row").to_numpy()
         filled[numbers], missing[numbers] = estimates, False
     at = rows.schema.get_field_index("commit_ts")
     return rows.set_column(at, rows.schema.field(at), pc.coalesce(column, pa.array(filled, mask=missing)))
 
 
-def _estimates(offsets: np.ndarray, known: _Known) -> np.ndarray:
+def _estimates(offsets: np.ndarray, known: _Known, controls: _Known | None) -> np.ndarray:
+    known_offsets, ts = known
+    before = np.concatenate([[0], ts + 1])[np.searchsorted(known_offsets, offsets)]
+    estimates: np.ndarray = np.minimum(before, _after(offsets, known, controls))
+    return estimates
+
+
+def _after(offsets: np.ndarray, known: _Known, controls: _Known | None) -> np.ndarray:
+    """The commit_ts of the record after each offset; the highest if there is none, or it begins another sending: see Rule 2."""
     known_offsets, ts = known
     following = np.searchsorted(known_offsets, offsets)
-    before = np.concatenate([[0], ts + 1])[following]
-    after = np.concatenate([ts, [_LAST]])[following]
-    estimates: np.ndarray = np.minimum(before, after)
-    return estimates
+    after: np.ndarray = np.concatenate([ts, [_LAST]])[following]
+    if controls is None:
+        return after
+    control_offsets, _ = controls
+    next_control = np.searchsorted(control_offsets, offsets)
+    is_control = (
+        np.concatenate([known_offsets, [-1]])[following] == np.concatenate([control_offsets, [-2]])[next_control]
+    )
+    return np.where(is_control & (after <= _last_mark(offsets, controls)), _LAST, after)
+
+
+def _last_mark(offsets: np.ndarray, controls: _Known) -> np.ndarray:
+    control_offsets, control_ts = controls
+    marks: np.ndarray = np.concatenate([[-1], control_ts])[np.searchsorted(control_offsets, offsets)]
+    return marks
 
 
 def _sent_again(offsets: np.ndarray, known: _Known, controls: _Known | None) -> np.ndarray:
     """Whether the record before or after each offset is below the last mark or schema change: see Rule 5."""
     if controls is None:
         return np.zeros(len(offsets), np.bool_)
-    control_offsets, control_ts = controls
-    mark = np.concatenate([[-1], control_ts])[np.searchsorted(control_offsets, offsets)]
-    known_offsets, ts = known
-    following = np.searchsorted(known_offsets, offsets)
-    before, after = np.concatenate([[_LAST], ts])[following], np.concatenate([ts, [_LAST]])[following]
-    lower: np.ndarray = (before < mark) | (after <= mark)
+    mark, (known_offsets, ts) = _last_mark(offsets, controls), known
+    before = np.concatenate([[_LAST], ts])[np.searchsorted(known_offsets, offsets)]
+    lower: np.ndarray = (before < mark) | (_after(offsets, known, controls) <= mark)
     return lower
