@@ -24,8 +24,8 @@ from tests.services.debezium import Debezium, Event
 DATA = Path(__file__).parent.parent / "data" / "debezium-snapshots"
 SHOP = "shop"
 SIGNALS = "signals"
-_SETTINGS = {"database.include.list": SHOP, "skipped.operations": "none"}
-_SIGNALLED = _SETTINGS | {
+SETTINGS = {"database.include.list": SHOP, "skipped.operations": "none"}
+_SIGNALLED = SETTINGS | {
     "signal.data.collection": f"{SHOP}.{SIGNALS}",
     "signal.enabled.channels": "source",
     "incremental.snapshot.chunk.size": "3",
@@ -131,7 +131,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
 def initial(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """A snapshot and nothing else."""
     Writes(database, seed).create()
-    with Debezium(database, folder, _SETTINGS) as engine:
+    with Debezium(database, folder, SETTINGS) as engine:
         return engine.wait(_marked("last"), "the end of its snapshot")
 
 
@@ -139,7 +139,7 @@ def streamed(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """A snapshot, then changes of rows and of tables."""
     writes = Writes(database, seed)
     writes.create()
-    with Debezium(database, folder, _SETTINGS) as engine:
+    with Debezium(database, folder, SETTINGS) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(6)
         writes.sql("ALTER TABLE customers ADD COLUMN phone VARCHAR(20) DEFAULT 'none' AFTER name")
@@ -164,17 +164,17 @@ def killed(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     writes = Writes(database, seed)
     writes.create()
     for records in (24, 31):
-        with Debezium(database, folder, _SETTINGS, records=records) as engine:
+        with Debezium(database, folder, SETTINGS, records=records) as engine:
             engine.wait_dead()
     writes.change(3)  # so the next snapshot has another place
-    with Debezium(database, folder, _SETTINGS) as engine:
+    with Debezium(database, folder, SETTINGS) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(5, log=False)
         writes.sql("ALTER TABLE customers ADD COLUMN phone VARCHAR(20)")
         engine.follow(SHOP)
         engine.kill()
     writes.change(5, log=False)
-    with Debezium(database, folder, _SETTINGS) as engine:
+    with Debezium(database, folder, SETTINGS) as engine:
         writes.change(3, log=False)
         return engine.follow(SHOP)
 
@@ -217,7 +217,7 @@ def again(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """Snapshots onto tables that are there: rows and columns went in between, and once nothing did."""
     writes = Writes(database, seed)
     writes.create()
-    with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "always"}) as engine:
+    with Debezium(database, folder, SETTINGS | {"snapshot.mode": "always"}) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(4)
         engine.follow(SHOP)
@@ -226,9 +226,9 @@ def again(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     )
     writes.sql("DELETE FROM events LIMIT 1; DROP TABLE nothing")
     for times in (2, 3):
-        with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "always"}) as engine:
+        with Debezium(database, folder, SETTINGS | {"snapshot.mode": "always"}) as engine:
             engine.wait(_marked("last", times), "the end of its snapshot")
-    with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "always"}) as engine:
+    with Debezium(database, folder, SETTINGS | {"snapshot.mode": "always"}) as engine:
         engine.wait(_marked("last", 4), "the end of its snapshot")
         writes.sql("UPDATE customers SET phone = 5")
         return engine.follow(SHOP)
@@ -238,13 +238,13 @@ def recovered(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """The schema history is lost and read again, without rows."""
     writes = Writes(database, seed)
     writes.create()
-    with Debezium(database, folder, _SETTINGS) as engine:
+    with Debezium(database, folder, SETTINGS) as engine:
         engine.wait(_marked("last"), "the end of its snapshot")
         writes.change(4)
         engine.follow(SHOP)
     (folder / "history").unlink()
     writes.change(4)
-    with Debezium(database, folder, _SETTINGS | {"snapshot.mode": "recovery"}) as engine:
+    with Debezium(database, folder, SETTINGS | {"snapshot.mode": "recovery"}) as engine:
         engine.wait(_marked("last", 2), "the end of its snapshot")
         writes.change(4)
         return engine.follow(SHOP)
