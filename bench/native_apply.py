@@ -39,7 +39,7 @@ from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.item import Item, write_item
-from changefeed.sinks.delta.native.job import Write, write_all
+from changefeed.sinks.delta.native.job import StepWrite, write_all
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.spark_runtime.session import compiled, session
 from changefeed.stages.changes import ChunkReader, Window, changes
@@ -200,7 +200,7 @@ class Bench:
             item = Item(
                 opened.target(tuple(TYPES), ("id",)), ChunkReader(table(name), Window()), opened.files(["id"]), "merge"
             )
-            writes.append(Write(item, ("app", name)))
+            writes.append(StepWrite(item, ("app", name)))
         done = write_all(self.pending.read([folder]), writes, SLOTS)
 
         def finish(name: str, written: Any) -> None:

@@ -14,7 +14,7 @@ from changefeed.cli import run
 from changefeed.errors import ConfigError
 from changefeed.pipeline.operations.detect import ProtocolFit, detect
 from changefeed.protocols import PROTOCOLS, protocol, strangers
-from changefeed.protocols.base import Record
+from changefeed.protocols.base import SampleRecord
 from tests.cli.command import invoke
 from tests.protocols.conformance.cases import Case, History, all_protocols, cases, histories, records
 
@@ -44,7 +44,9 @@ def test_a_vector_is_recognized(case: Case) -> None:
     known = protocol(case.protocol)
     assert known.recognize is not None
     rows = case.records.to_pylist()
-    records = [Record(r["topic"], r["key"], r["value"], {h["key"]: h["value"] for h in r["headers"]}) for r in rows]
+    records = [
+        SampleRecord(r["topic"], r["key"], r["value"], {h["key"]: h["value"] for h in r["headers"]}) for r in rows
+    ]
     assert any(map(known.recognize, records))
 
 

@@ -64,7 +64,9 @@ def test_merge_on_read_makes_the_same_cuts(
         return replace(real(*arguments), limits=Limits(least_marked=0))
 
     monkeypatch.setattr(step.NativeWrites, "_item", item)
-    monkeypatch.setattr(compaction.Rules, "__init__", partialmethod(compaction.Rules.__init__, many=3, every=2))
+    monkeypatch.setattr(
+        compaction.CompactionRules, "__init__", partialmethod(compaction.CompactionRules.__init__, many=3, every=2)
+    )
     if way == "job":
         monkeypatch.setattr(step, "_HERE_WEIGHT", -1)
         monkeypatch.setattr(step, "_HERE_BYTES", -1)

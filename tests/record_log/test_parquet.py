@@ -12,7 +12,7 @@ import pytest
 from changefeed.errors import SourceError
 from changefeed.model.batch import RECORDS, record_batch
 from changefeed.model.position import TOPIC_RULE
-from changefeed.record_log import Cursor, advance, count, partitions, read, write
+from changefeed.record_log import LogPosition, advance, count, partitions, read, write
 from tests.record_log.made import rows_of, some_records
 
 
@@ -35,7 +35,7 @@ def test_a_folder_of_parquet_files_is_one_log(tmp_path: Path) -> None:
     (folder / "_SUCCESS").touch()
     (folder / ".part-0.parquet.crc").touch()
     assert pa.Table.from_batches(read(folder)) == pa.Table.from_batches([some_records(5).slice(0, 4)])
-    assert (count(folder), advance(folder, Cursor(1), 2)) == (4, Cursor(3))
+    assert (count(folder), advance(folder, LogPosition(1), 2)) == (4, LogPosition(3))
 
 
 def test_parquet_as_spark_writes_it(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_every_source_offset_goes_on_in_another_process(name: str, tmp_path: Pat
     whole = LogFiles(str(path), 1).end(None, None)  # type: ignore[arg-type]
     batches = list(_all(_reader(path, 70)))
     for rows, end in chance.sample(batches, 5):
-        source_offset = write_offset({p: record_log.Cursor(*c) for p, c in end["files"].items()})
+        source_offset = write_offset({p: record_log.LogPosition(*c) for p, c in end["files"].items()})
         rest = [n for more, _ in _all(_reader(path, 333, source_offset, whole or "")) for n in _numbers(more)]
         assert rest == list(range(_numbers(rows)[-1] + 1, 1000))
 

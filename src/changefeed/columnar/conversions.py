@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 # Texts that Arrow and `model.values.read_datetime` read alike, except invalid days of a month.
 _INSTANT = r"^(?:[1-9]\d{3}|0[1-9]\d\d|00[1-9]\d|000[1-9])-\d\d-\d\dT[0-2]\d:[0-5]\d:[0-5]\d(?:\.\d{1,6})?Z$"
-Column = Callable[[pa.Array], pa.Array | None]
+Convert = Callable[[pa.Array], pa.Array | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ByColumn:
     """A conversion of one value, and of a whole column: None if the column must be converted value by value."""
 
     value: Callable[[Any], Any]
-    column: Column
+    column: Convert
 
     def __call__(self, value: Any) -> Any:
         """Converts one value."""
@@ -35,7 +35,7 @@ def wrapped(column: pa.Array) -> pa.Array:
     return column.view(pa.uint64())
 
 
-def counted(kind: pa.DataType, low: int, high: int, *, times: int = 1, per: int = 1, step: int = 1) -> Column:
+def counted(kind: pa.DataType, low: int, high: int, *, times: int = 1, per: int = 1, step: int = 1) -> Convert:
     """Returns the conversion of numbers of days or time units to dates or timestamps.
 
     Args:
@@ -63,7 +63,7 @@ def counted(kind: pa.DataType, low: int, high: int, *, times: int = 1, per: int 
     return column
 
 
-def decimals(kind: pa.DataType, digits: int, scale: int) -> Column:
+def decimals(kind: pa.DataType, digits: int, scale: int) -> Convert:
     """Returns the conversion of plain texts to decimals of the Arrow type `kind`: `scale` of `digits` are behind the point."""
     whole = f"(?:0|[1-9][0-9]{{0,{digits - scale - 1}}})" if digits > scale else "0"
     plain = rf"^-?{whole}(?:\.[0-9]{{1,{scale}}})?$" if scale else f"^-?{whole}$"
@@ -78,7 +78,7 @@ def decimals(kind: pa.DataType, digits: int, scale: int) -> Column:
     return column
 
 
-def instants(step: int = 1) -> Column:
+def instants(step: int = 1) -> Convert:
     """Returns the conversion of ISO texts to timestamps; `step` as for `counted`, in microseconds."""
 
     def column(array: pa.Array) -> pa.Array | None:

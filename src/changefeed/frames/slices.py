@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed import record_log
-from changefeed.record_log import Cursor, Only
+from changefeed.record_log import LogPosition, Only
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -83,7 +83,7 @@ def read(batches: Iterable[pa.RecordBatch], only: Only | None = None) -> Iterato
         for row in batch.to_pylist():
             one = Slice(**row)
             copy = one.copy if one.copy is not None and Path(one.copy).exists() else None
-            at = Cursor(one.records, one.bytes)
+            at = LogPosition(one.records, one.bytes)
             yield from record_log.read(
                 one.path, batch_size=_AT_ONCE, start=one.start, stop=one.stop, at=at, copy=copy, only=only
             )

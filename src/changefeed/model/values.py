@@ -27,6 +27,7 @@ import binascii
 import re
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import lru_cache
@@ -46,6 +47,21 @@ _DAY_US = 86_400_000_000
 
 class IrregularError(ProtocolError):
     """A value has the right form, but its type cannot hold it: the column becomes NULL, and the text is kept beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Irregular:
+    """A value that the column's type cannot hold, verbatim: for decoders that go on to the next column instead of raising."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A date and time in µs, with the number of fraction digits that were sent: 3 for `12:00:00.120`."""
+
+    us: int
+    digits: int
 
 
 def read_date(text: str) -> int:

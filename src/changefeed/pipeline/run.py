@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-Progress = Callable[[State], None]
+OnState = Callable[[State], None]
 
 Begun = tuple[int, State]  # the last completed step when a run began, and the state after it
 
@@ -66,7 +66,7 @@ def run(
     *,
     once: bool = False,
     until: Until = None,
-    progress: Progress | None = None,
+    progress: OnState | None = None,
     stopping: Callable[[], bool] | None = None,
     retrying: Callable[[Retry], None] | None = None,
 ) -> RunResult:
@@ -134,7 +134,7 @@ class _Runner:
         spark: SparkSession,
         once: bool,
         until: Until,
-        progress: Progress | None,
+        progress: OnState | None,
         stopping: Callable[[], bool],
         begun: Begun | None,
     ) -> None:

@@ -74,7 +74,7 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class LastSchemaChange:
     """The last schema change of a table or a database that took effect: its commit_ts, and all statements with that commit_ts."""
 
     commit_ts: int
@@ -157,7 +157,7 @@ class State:
     pending: tuple[str, ...] = ()
     sums: dict[str, FolderSum] = field(default_factory=dict)
     partly: dict[str, dict[str, int]] = field(default_factory=dict)
-    changed: dict[str, Changed] = field(default_factory=dict)
+    changed: dict[str, LastSchemaChange] = field(default_factory=dict)
     held: dict[str, Hold] = field(default_factory=dict)
     replayed: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)

@@ -228,7 +228,7 @@ class Stores:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class SampleRecord:
     """One record, as the argument of `Protocol.recognize` and `Protocol.likely`."""
 
     topic: str
@@ -369,8 +369,8 @@ class Protocol:
     reasons: Mapping[str, str] = field(default_factory=dict)
     forms: tuple[Form, ...] = (Form(),)
     kernel: KernelTwin | None = None
-    recognize: Callable[[Record], str | None] | None = None
-    likely: Callable[[Record], Mapping[str, str]] | None = None
+    recognize: Callable[[SampleRecord], str | None] | None = None
+    likely: Callable[[SampleRecord], Mapping[str, str]] | None = None
 
     def capabilities_of(self, options: Options) -> Capabilities:
         """Returns the capabilities with these options."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from changefeed.protocols import PROTOCOLS
-from changefeed.protocols.base import Record
+from changefeed.protocols.base import SampleRecord
 
 # name -> members that an object of this format has
 _FORMATS: dict[str, frozenset[str]] = {
@@ -19,7 +19,7 @@ _JSON = {known: members for known, members in _FORMATS.items() if known.lower().
 _ENVELOPES = ("payload",)
 
 
-def name(record: Record) -> str | None:
+def name(record: SampleRecord) -> str | None:
     """Returns the name of the unsupported format that the record seems to have; None if it is unknown."""
     data = record.value if record.value is not None else record.key
     if data is None:

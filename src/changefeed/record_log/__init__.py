@@ -4,7 +4,7 @@
     *.parquet, or a folder of them       the columns of Spark's Kafka source with headers; see `parquet.py`
 
 Logs are read as a stream: one batch of records is in memory, never a whole file. Records are numbered from 0 in the order of
-the log; a `Cursor` is the place between two of them. A plain `.jsonl` may grow while it is read: an incomplete last line is not
+the log; a `LogPosition` lies between two of them. A plain `.jsonl` may grow while it is read: an incomplete last line is not
 a record yet, `advance` stops before it, and a cursor leads back to its place without reading what comes before.
 """
 
@@ -19,14 +19,14 @@ import pyarrow as pa
 from changefeed.errors import ConfigError
 from changefeed.record_log import lines, parquet
 from changefeed.record_log.batches import Only, wanted_of
-from changefeed.record_log.cursor import START, Cursor
 from changefeed.record_log.lines import default_topic
+from changefeed.record_log.position import START, LogPosition
 from changefeed.record_log.stream import compression
 from changefeed.record_log.writer import RecordLogWriter
 
 __all__ = [
     "START",
-    "Cursor",
+    "LogPosition",
     "Only",
     "RecordLogWriter",
     "advance",
@@ -51,7 +51,7 @@ def read(
     batch_size: int = 1000,
     start: int = 0,
     stop: int | None = None,
-    at: Cursor = START,
+    at: LogPosition = START,
     copy: str | Path | None = None,
     only: Only | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -81,7 +81,7 @@ def read(
     return batches if only is None else wanted_of(batches, only)
 
 
-def advance(path: str | Path, at: Cursor = START, limit: int | None = None) -> Cursor:
+def advance(path: str | Path, at: LogPosition = START, limit: int | None = None) -> LogPosition:
     """The cursor after `limit` more complete records, or after the last one. Records are counted, not decoded."""
     return _form(path).advance(Path(path), at, limit)  # type: ignore[no-any-return]
 
@@ -115,7 +115,7 @@ def partitions(path: str | Path) -> dict[str, set[int]]:
     return {topic: set(numbers) for topic, numbers in scan(path)[0].items()}
 
 
-def scan(path: str | Path, at: Cursor = START) -> tuple[dict[str, dict[int, int]], Cursor]:
+def scan(path: str | Path, at: LogPosition = START) -> tuple[dict[str, dict[int, int]], LogPosition]:
     """Topic -> partition -> number of records up to its last one, of the complete records from `at` on; and their end."""
     return _form(path).scan(Path(path), at)  # type: ignore[no-any-return]
 

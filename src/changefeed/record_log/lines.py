@@ -24,7 +24,7 @@ from changefeed.errors import SourceError, UnsupportedError
 from changefeed.model.batch import RECORDS
 from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log.batches import BATCH_BYTES
-from changefeed.record_log.cursor import Cursor
+from changefeed.record_log.position import LogPosition
 from changefeed.record_log.stream import compression, lines
 
 _Int32 = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -66,7 +66,7 @@ _encode = msgspec.json.Encoder().encode_into
 
 
 def read(
-    path: Path, *, batch_size: int, start: int, stop: int | None, at: Cursor, copy: Path | None = None
+    path: Path, *, batch_size: int, start: int, stop: int | None, at: LogPosition, copy: Path | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The records `start` to `stop`; `at` is a cursor at or before `start`, at which `copy` begins."""
     first = at.records if at.bytes or copy else 0
@@ -90,7 +90,7 @@ def read(
         yield _batch(rows)
 
 
-def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
+def advance(path: Path, at: LogPosition, limit: int | None) -> LogPosition:
     """The cursor `limit` complete records after `at`, or after the last one."""
     records, size = (at.records, at.bytes) if at.bytes else (0, 0)
     for line in lines(path, at.bytes):
@@ -98,10 +98,10 @@ def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
             break
         records += 1
         size += _length(line)
-    return Cursor(records, size if compression(path) is None else 0)
+    return LogPosition(records, size if compression(path) is None else 0)
 
 
-def scan(path: Path, at: Cursor) -> tuple[dict[str, dict[int, int]], Cursor]:
+def scan(path: Path, at: LogPosition) -> tuple[dict[str, dict[int, int]], LogPosition]:
     """See `record_log.scan`; members other than topic and partition are not read."""
     topics: dict[str, dict[int, int]] = {}
     topic = default_topic(path)
@@ -116,7 +116,7 @@ def scan(path: Path, at: Cursor) -> tuple[dict[str, dict[int, int]], Cursor]:
         number += 1
         topics.setdefault(topic if where.topic is _UNSET else where.topic, {})[where.partition] = number
         size += _length(line)
-    return topics, Cursor(number, size if compression(path) is None else 0)
+    return topics, LogPosition(number, size if compression(path) is None else 0)
 
 
 def _length(line: bytes) -> int:

@@ -17,7 +17,7 @@ from changefeed.errors import SourceError
 from changefeed.model.batch import RECORDS
 from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log.batches import BATCH_BYTES, Only
-from changefeed.record_log.cursor import Cursor
+from changefeed.record_log.position import LogPosition
 
 _GROUP_ROWS = 1 << 16
 _GROUP_BYTES = 64 << 20
@@ -66,16 +66,16 @@ def _group(
         raise SourceError(f"{file}: row group {group}: {why}; {number} records could be read before that") from error
 
 
-def advance(path: Path, at: Cursor, limit: int | None) -> Cursor:
+def advance(path: Path, at: LogPosition, limit: int | None) -> LogPosition:
     """The cursor `limit` records after `at`, or after the last one; only the files' footers are read."""
     records = 0
     for file in _files(path):
         with _open(file) as opened:
             records += opened.metadata.num_rows
-    return Cursor(records if limit is None else min(records, at.records + limit))
+    return LogPosition(records if limit is None else min(records, at.records + limit))
 
 
-def scan(path: Path, at: Cursor) -> tuple[dict[str, dict[int, int]], Cursor]:
+def scan(path: Path, at: LogPosition) -> tuple[dict[str, dict[int, int]], LogPosition]:
     """See `record_log.scan`, but of all records, whatever `at` is; only topics and partitions are read."""
     topics: dict[str, dict[int, int]] = {}
     number = 0

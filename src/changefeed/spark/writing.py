@@ -37,7 +37,7 @@ from changefeed.stores import stores_of
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-Keys = Mapping[str, tuple[str, ...]]
+TableKeys = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class WritePlan:
     language: Language
     table: Table | None
     topic: str = "changefeed"
-    keys: Keys = field(default_factory=dict)
+    keys: TableKeys = field(default_factory=dict)
 
     def records(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yields the records of these rows.
@@ -110,7 +110,7 @@ class WritePlan:
         return batch
 
 
-def writing(language: Language, table: str | None, schema: StructType, topic: str, keys: Keys) -> WritePlan:
+def writing(language: Language, table: str | None, schema: StructType, topic: str, keys: TableKeys) -> WritePlan:
     """Returns the plan for rows with these columns.
 
     Raises:

@@ -173,7 +173,7 @@ def _same(left: tuple[str, str], right: tuple[str, str]) -> bool:
     return [name.lower() for name in left] == [name.lower() for name in right]
 
 
-class Offsets:
+class OffsetCounter:
     """Assigns offsets: counts the records of each partition."""
 
     def __init__(self) -> None:

@@ -7,12 +7,12 @@ UTF-8) is `Irregular`: NULL in the column, with its bytes kept separately. A tex
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
 from changefeed.errors import SchemaError
 from changefeed.model import values as model
+from changefeed.model.values import Irregular, Moment
 from changefeed.mysql.type_codes import MOST_DIMENSIONS
 from changefeed.ticdc.zone import to_utc
 from changefeed.wire import strict_json
@@ -22,21 +22,6 @@ from changefeed.wire.strict_json import Number
 TEMPORAL = frozenset({"datetime", "timestamp"})
 
 Read = Callable[[str], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Irregular:
-    """A value that the column's type cannot represent, verbatim."""
-
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A date and time in microseconds, with the number of fraction digits that were sent, 3 for `datetime(3)`."""
-
-    us: int
-    digits: int
 
 
 def or_irregular(then: Read) -> Read:

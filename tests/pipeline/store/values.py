@@ -9,7 +9,7 @@ from changefeed.model.definition import Table, UniqueKey
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, Selection
-from changefeed.pipeline.state import Changed, Counts, FolderSum, Hold, State, TableState, WrittenVersion
+from changefeed.pipeline.state import Counts, FolderSum, Hold, LastSchemaChange, State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import Cut, cut_of
 from changefeed.sinks.base import (
     AddColumns,
@@ -62,7 +62,7 @@ def state(step: int, tables: int = 3) -> State:
         pending=(f"000001-{step}",),
         sums={f"000001-{step}": FolderSum(1, 2, "md5")},
         partly={"folder": {"shop.t0": step}},
-        changed={"shop.t0": Changed(step, ("ALTER TABLE `t0` ADD `ü` INT",))},
+        changed={"shop.t0": LastSchemaChange(step, ("ALTER TABLE `t0` ADD `ü` INT",))},
         held={"shop.t1": Hold(step, late=True)} if step % 5 == 0 else {},
         replayed=("topic:0:1",),
         counts=Counts(step, step, step - 1, 1, 2, 3),

@@ -18,7 +18,7 @@ from changefeed.errors import SinkError
 from changefeed.sinks.base import Append, Changes, Commit, Job, Load, TableSnapshot, Touch, Upsert, Write, WriteId
 from changefeed.sinks.delta import log
 from changefeed.sinks.delta.native.commit import _fenced, _landed
-from changefeed.sinks.delta.native.compaction import Rules
+from changefeed.sinks.delta.native.compaction import CompactionRules
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.snapshot import damaged_files
@@ -62,7 +62,7 @@ class DiskSink(MemorySink):
 
     def __init__(self, lake: Any, metadata_columns: tuple[str, ...] = (), owner: str = "", **others: Any) -> None:
         super().__init__(lake, metadata_columns, owner)
-        rules = Rules(many=3, every=2) if lake.merges_on_read else None
+        rules = CompactionRules(many=3, every=2) if lake.merges_on_read else None
         self.native = NativeWrites(
             str(lake.folder), metadata_columns, lake.merges_on_read, rules, Limits(least_marked=0, held_bytes=3_000)
         )

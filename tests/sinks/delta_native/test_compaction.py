@@ -18,7 +18,7 @@ from changefeed.sinks.base import Job, Load, Upsert, WriteId
 from changefeed.sinks.delta.log import _commit
 from changefeed.sinks.delta.native import commit as commits
 from changefeed.sinks.delta.native import log_file, step
-from changefeed.sinks.delta.native.compaction import Rules, groups
+from changefeed.sinks.delta.native.compaction import CompactionRules, groups
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.step import NativeWrites
@@ -26,7 +26,7 @@ from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import opened, read
 
 ORDERS = table("*id int", "note varchar(20)")
-RULES = Rules(share=0.3, small_bytes=100, many=3, group_bytes=250, most_bytes=600)
+RULES = CompactionRules(share=0.3, small_bytes=100, many=3, group_bytes=250, most_bytes=600)
 NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 
 
@@ -67,7 +67,7 @@ def test_no_file_is_compacted_twice_or_without_use(sizes: list[tuple[int, int]])
 class Table:
     """A table that is written natively, and its expected rows."""
 
-    def __init__(self, root: Path, rules: Rules | None) -> None:
+    def __init__(self, root: Path, rules: CompactionRules | None) -> None:
         self.path, self.rows, self.number = root / "shop" / "orders", dict[int, Any](), 0
         self.writes = NativeWrites(str(root), (), True, rules, Limits(least_marked=0))
 
@@ -97,7 +97,7 @@ class Table:
 @pytest.fixture
 def orders(tmp_path: Path) -> Table:
     """A table of 40 rows in one file."""
-    made = Table(tmp_path, Rules(every=1, many=4))
+    made = Table(tmp_path, CompactionRules(every=1, many=4))
     made.apply(made.job(*({"id": n, "note": str(n)} for n in range(40))))
     return made
 
@@ -117,7 +117,7 @@ def test_small_files_and_deleted_rows_are_written_again(orders: Table) -> None:
 
 
 def test_compaction_is_considered_after_a_number_of_versions(tmp_path: Path) -> None:
-    orders = Table(tmp_path, Rules(every=4, share=0.01))
+    orders = Table(tmp_path, CompactionRules(every=4, share=0.01))
     orders.apply(orders.job(*({"id": n, "note": str(n)} for n in range(40))))
     for n in range(9):
         orders.apply(orders.job(deleted=(n,)))
@@ -161,7 +161,7 @@ def test_a_process_that_ends_anywhere_leaves_the_table_as_before_or_after(
     """The process ends at every access of a write or a compaction to the disk, once before it and once after it."""
     compacted = 0
     for left in range(1, 200):
-        orders = Table(tmp_path / str(left), Rules(every=1, many=4))
+        orders = Table(tmp_path / str(left), CompactionRules(every=1, many=4))
         orders.apply(orders.job(*({"id": n, "note": str(n)} for n in range(40))))
         for n in range(3):
             orders.apply(orders.job({"id": n, "note": "new"}))

@@ -15,7 +15,7 @@ import pytest
 from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.job import ChunkFiles, Write, split, write_all, write_here
+from changefeed.sinks.delta.native.job import ChunkFiles, StepWrite, split, write_all, write_here
 from changefeed.stages.changes import Window
 from tests.sinks.delta_native.applying import apply, create, item, opened, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
@@ -59,9 +59,9 @@ class Lake:
             made.append(chunks.set_column(place, "table", pa.array([name] * len(chunks), pa.string())))
         return pa.concat_tables(made)
 
-    def writes(self, **options: Any) -> list[Write]:
+    def writes(self, **options: Any) -> list[StepWrite]:
         return [
-            Write(item(opened(self.folder / name), history.table, **options), ("app", name), weight=i)
+            StepWrite(item(opened(self.folder / name), history.table, **options), ("app", name), weight=i)
             for i, (name, history) in enumerate(self.histories.items())
         ]
 

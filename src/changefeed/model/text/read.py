@@ -31,7 +31,7 @@ from changefeed.model.text.forms import (
     read_form,
 )
 from changefeed.model.text.infer import infer
-from changefeed.model.text.rows import Row, table_batches
+from changefeed.model.text.rows import TextRow, table_batches
 from changefeed.model.types import ColumnType
 from changefeed.model.values import read_datetime
 
@@ -61,8 +61,8 @@ def parse(
 
 @dataclass(slots=True)
 class _Pending:
-    shaped: dict[int, tuple[TableShape, list[Row]]] = field(default_factory=dict)  # by the shape object's identity
-    by_hand: dict[tuple[str, str, tuple[str, ...]], list[Row]] = field(default_factory=dict)
+    shaped: dict[int, tuple[TableShape, list[TextRow]]] = field(default_factory=dict)  # by the shape object's identity
+    by_hand: dict[tuple[str, str, tuple[str, ...]], list[TextRow]] = field(default_factory=dict)
     control: list[Control] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     events: int = 0
@@ -135,7 +135,7 @@ class _Reader:
             raise self._here.error(str(error), f"$.columns[{index}].type") from error
 
     def _row(self, form: RowForm, place: Place) -> None:
-        row = Row(self._here.number, form, place, self._time(form.commit_time))
+        row = TextRow(self._here.number, form, place, self._time(form.commit_time))
         if form.commit_ts is not None and form.commit_ts >= 2**64:
             raise self._here.error(f"{form.commit_ts} is more than 64 bits", "$.commit_ts")
         if form.shape is None:

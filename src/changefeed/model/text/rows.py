@@ -22,7 +22,7 @@ _Names = tuple[str, ...] | None
 _FORMS = {"datetime": "2026-01-02 03:04:05", "timestamp": "2026-01-02T03:04:05Z"}
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """A row, with the number of its line and the values that have been read."""
 
     number: int
@@ -31,14 +31,14 @@ class Row(NamedTuple):
     time: Instant | None
 
 
-def table_batches(shape: TableShape, rows: list[Row], place: LinePlace) -> Iterator[TableBatch]:
+def table_batches(shape: TableShape, rows: list[TextRow], place: LinePlace) -> Iterator[TableBatch]:
     """Returns table batches of the rows: one for each set of columns that images carry, and each unit of commit times.
 
     Raises:
         SchemaError: a value does not fit its column; the message names line and path.
     """
     everything = tuple(c.name for c in shape.columns)
-    groups: dict[tuple[_Names, _Names, str], list[Row]] = {}
+    groups: dict[tuple[_Names, _Names, str], list[TextRow]] = {}
     for row in rows:
         unit = "ms" if row.time is None else UNITS[row.time.digits]
         images = _carried(row.form.before, everything), _carried(row.form.after, everything)
@@ -65,7 +65,7 @@ def _check_names(names: _Names, known: tuple[str, ...], side: str, number: int, 
             raise place.error(f"its shape has no column {name!r}; {hint}", f"$.{side}", number=number)
 
 
-def _record_batch(shape: TableShape, unit: str, rows: list[Row], place: LinePlace) -> pa.RecordBatch:
+def _record_batch(shape: TableShape, unit: str, rows: list[TextRow], place: LinePlace) -> pa.RecordBatch:
     forms, schema = [row.form for row in rows], table_schema(shape, unit)
     times = [None if r.time is None else r.time.us * PER_SECOND[unit] // 1_000_000 for r in rows]
     columns = [
@@ -87,7 +87,7 @@ def _record_batch(shape: TableShape, unit: str, rows: list[Row], place: LinePlac
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _image(side: str, columns: tuple[Column, ...], rows: list[Row], place: LinePlace) -> pa.StructArray:
+def _image(side: str, columns: tuple[Column, ...], rows: list[TextRow], place: LinePlace) -> pa.StructArray:
     images: list[dict[str, Any] | None] = [getattr(row.form, side) for row in rows]
     kind = pa.struct([pa.field(c.name, c.type.arrow, metadata={"mysql": str(c.type)}) for c in columns])
     absent = [image is None for image in images]
@@ -98,7 +98,7 @@ def _image(side: str, columns: tuple[Column, ...], rows: list[Row], place: LineP
     return pa.StructArray.from_arrays(cells, fields=list(kind), mask=mask)
 
 
-def _cells(column: Column, values: list[Any], side: str, rows: list[Row], place: LinePlace) -> pa.Array:
+def _cells(column: Column, values: list[Any], side: str, rows: list[TextRow], place: LinePlace) -> pa.Array:
     read, ready = reader(column.type), []
     if column.type.name in _FORMS:
         read = _exact(read, column.type)
@@ -128,7 +128,7 @@ def _exact(read: Callable[[Any], Any], t: ColumnType) -> Callable[[Any], Any]:
     return exactly
 
 
-def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], place: LinePlace) -> pa.Array:
+def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[TextRow], place: LinePlace) -> pa.Array:
     """Builds the Arrow array of a column; a value that Arrow refuses becomes an error that names its line."""
     foreign = (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeError)
     try:
@@ -142,7 +142,7 @@ def _array(values: list[Any], kind: pa.DataType, path: str, rows: list[Row], pla
         raise
 
 
-def _transactions(rows: list[Row], place: LinePlace) -> pa.Array:
+def _transactions(rows: list[TextRow], place: LinePlace) -> pa.Array:
     if all(row.form.transaction is None for row in rows):
         return pa.nulls(len(rows), TRANSACTION)
     known = [row.form.transaction for row in rows]
@@ -150,7 +150,7 @@ def _transactions(rows: list[Row], place: LinePlace) -> pa.Array:
     return _array(values, TRANSACTION, "$.transaction", rows, place)
 
 
-def _origin(row: Row, place: LinePlace) -> str | None:
+def _origin(row: TextRow, place: LinePlace) -> str | None:
     text = raw_text(row.form.origin, place, "$.origin", row.number)
     if text == "null":
         return None
@@ -159,7 +159,7 @@ def _origin(row: Row, place: LinePlace) -> str | None:
     return text
 
 
-def _irregular(row: Row, place: LinePlace) -> list[tuple[str, bytes]]:
+def _irregular(row: TextRow, place: LinePlace) -> list[tuple[str, bytes]]:
     form = row.form
     kept = []
     for name, text in form.irregular.items():

@@ -45,7 +45,7 @@ from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.ends import NOTHING, passed_by, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
-from changefeed.pipeline.state import Changed, State
+from changefeed.pipeline.state import LastSchemaChange, State
 from changefeed.protocols.base import Capabilities
 from changefeed.protocols.origin import LAST, snapshot_mark
 from changefeed.stages.changes import Window
@@ -343,8 +343,10 @@ def _is_repeated(event: SchemaChange, state: State, capabilities: Capabilities) 
     )
 
 
-def _changed(state: State, events: Iterable[SchemaChange], capabilities: Capabilities) -> Mapping[str, Changed]:
-    changed: dict[str, Changed] = {}
+def _changed(
+    state: State, events: Iterable[SchemaChange], capabilities: Capabilities
+) -> Mapping[str, LastSchemaChange]:
+    changed: dict[str, LastSchemaChange] = {}
     for event in events:
         ts = event.commit_ts
         if ts is None:  # it is left out, or every row would count as one before it
@@ -352,9 +354,9 @@ def _changed(state: State, events: Iterable[SchemaChange], capabilities: Capabil
         for name in concerned(event, capabilities):
             last = changed.get(name, state.changed.get(name))
             if last is None or last.commit_ts < ts:
-                changed[name] = Changed(ts, (event.ddl or "",))
+                changed[name] = LastSchemaChange(ts, (event.ddl or "",))
             elif last.commit_ts == ts:
-                changed[name] = Changed(ts, (*last.texts, event.ddl or ""))
+                changed[name] = LastSchemaChange(ts, (*last.texts, event.ddl or ""))
     return changed
 
 

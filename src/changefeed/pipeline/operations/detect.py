@@ -22,7 +22,7 @@ from changefeed.errors import ChangefeedError, ConfigError, SchemaRegistryError,
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.protocols import PROTOCOLS, protocol, strangers
-from changefeed.protocols.base import Protocol, Record
+from changefeed.protocols.base import Protocol, SampleRecord
 from changefeed.protocols.loss import fewest
 from changefeed.redaction import redact, reference
 from changefeed.stores import stores_of
@@ -145,13 +145,13 @@ def _topic(name: str, sample: pa.RecordBatch, user_options: Mapping[str, str]) -
     return DetectedTopic(name, len(records), fits, next(filter(None, map(strangers.name, records)), None))
 
 
-def _record(row: Mapping[str, object]) -> Record:
+def _record(row: Mapping[str, object]) -> SampleRecord:
     headers = {h["key"]: h["value"] for h in row["headers"] or ()}  # type: ignore[attr-defined]  # a list by its schema
-    return Record(row["topic"], row["key"], row["value"], headers)  # type: ignore[arg-type]  # by its schema too
+    return SampleRecord(row["topic"], row["key"], row["value"], headers)  # type: ignore[arg-type]  # by its schema too
 
 
 def _fit(
-    known: Protocol, sample: pa.RecordBatch, records: list[Record], user_options: Mapping[str, str]
+    known: Protocol, sample: pa.RecordBatch, records: list[SampleRecord], user_options: Mapping[str, str]
 ) -> ProtocolFit | None:
     if known.recognize is None:
         return None
@@ -190,7 +190,7 @@ def _count(decoded: Decoded, records: int) -> int:
     return records - len({letter.place.record for letter in decoded.dead}) if decoded.tables or decoded.control else 0
 
 
-def _shown_options(known: Protocol, records: list[Record]) -> dict[str, str]:
+def _shown_options(known: Protocol, records: list[SampleRecord]) -> dict[str, str]:
     """Returns the options that the records show, each with the value that most of them show."""
     votes: dict[str, Counter[str]] = {}
     for name, value in chain.from_iterable(known.likely(r).items() for r in records) if known.likely else ():

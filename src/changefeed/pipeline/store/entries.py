@@ -26,7 +26,7 @@ from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import FORMAT, Cut, cut_of, damaged, too_new
 
 _T = TypeVar("_T")
-Status = Literal["created", "epoch", "begun", "done"]
+EntryStatus = Literal["created", "epoch", "begun", "done"]
 
 
 _NONE = msgspec.Raw(b"null")
@@ -66,7 +66,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     number: int
-    status: Status
+    status: EntryStatus
     epoch: int
     step: int
     at: datetime

@@ -53,9 +53,9 @@ from changefeed.pipeline.store.base import (
 )
 from changefeed.pipeline.store.entries import (
     DefinitionFile,
+    EntryStatus,
     LedgerEntry,
     Ref,
-    Status,
     TableJson,
     decoded,
     definitions_of,
@@ -225,13 +225,13 @@ class FileStore(StateStore):
         )  # fmt: skip
         self._put(entry_name(1), sealed(msgspec.json.encode(entry)))
 
-    def _append_next(self, status: Status, step: int, **more: Any) -> None:
+    def _append_next(self, status: EntryStatus, step: int, **more: Any) -> None:
         try:
             self._append(status, step, **more)
         except _BehindError:
             raise damaged(self.path, f"an older run wrote {entry_name(self._head[0].number + 1)}") from None
 
-    def _append(self, status: Status, step: int, **more: Any) -> None:
+    def _append(self, status: EntryStatus, step: int, **more: Any) -> None:
         """Writes the next entry.
 
         Raises:

@@ -43,7 +43,7 @@ _HINT = ' Is "protocol" right for this topic?'
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class DecodedRow:
     """A row that has been read, kept until its whole record has been read."""
 
     family: Family
@@ -82,7 +82,7 @@ class Decoder:
                 continue
             for index, event in enumerate(events):
                 at = place if len(events) == 1 else replace(place, index=index)
-                if isinstance(event, Row):
+                if isinstance(event, DecodedRow):
                     _add(rows, event, at)
                 else:
                     control.append(replace(event, place=at))
@@ -98,7 +98,7 @@ class Decoder:
         options = self._options
         return compression.inflate(value, options.large_message_handle_compression, options.max_inflated_bytes)
 
-    def _record(self, place: Place, value: bytes | None) -> Iterator[Row | Control]:
+    def _record(self, place: Place, value: bytes | None) -> Iterator[DecodedRow | Control]:
         parts, start = envelope.split(self._inflated(value)), 0
         for number, line in enumerate(parts):
             text, end = envelope.parted(line)
@@ -111,7 +111,7 @@ class Decoder:
                 raise type(error)(f"{error}{within}", reason=error.reason, byte=byte) from error
             start += len(line)
 
-    def _message(self, message: CanalMessage, end: bytes, place: Place) -> Iterator[Row | Control]:
+    def _message(self, message: CanalMessage, end: bytes, place: Place) -> Iterator[DecodedRow | Control]:
         kept: dict[str, Any] = {"id": message.id, "ts": message.ts}
         if end:
             kept["end"] = end.decode()
@@ -137,7 +137,7 @@ class Decoder:
         claim_check.check_same(message, stored)
         return stored, {**kept, "ccl": extension.claim_check}
 
-    def _rows(self, message: CanalMessage, kept: dict[str, Any]) -> Iterator[Row]:
+    def _rows(self, message: CanalMessage, kept: dict[str, Any]) -> Iterator[DecodedRow]:
         _check_row_message(message)
         extension = message.extension or Extension()
         if len(message.data) > 1:
@@ -158,7 +158,7 @@ class Decoder:
         new: Mapping[str, str | None],
         old: Mapping[str, str | None] | None,
         place: int,
-    ) -> Row:
+    ) -> DecodedRow:
         described = describe(
             message.types,
             tuple(new),
@@ -185,7 +185,7 @@ class Decoder:
         if op == "delete":
             before, after = after, None  # type: ignore[assignment]  # the only image is the old one
         ts = None if message.extension is None else message.extension.commit_ts
-        return Row(made, images, op, before, after, ts, message.es, canonical(origin))
+        return DecodedRow(made, images, op, before, after, ts, message.es, canonical(origin))
 
     def _named(self, value: bytes | None) -> tuple[str | None, str | None]:
         """Returns the table of a record, if its first message can be read; for dead letters."""
@@ -196,7 +196,7 @@ class Decoder:
         return message.database or None, message.table or None
 
 
-def _add(rows: BatchBuilder, row: Row, place: Place) -> None:
+def _add(rows: BatchBuilder, row: DecodedRow, place: Place) -> None:
     rows.add(
         row.family.shape(row.images.digits),
         place,

@@ -32,7 +32,7 @@ from changefeed.protocols.canal_json.rows import TYPES, RowWriter
 from changefeed.ticdc import tso
 from changefeed.ticdc.claim_check import new_file_name
 from changefeed.ticdc.commit_ts import needed_ts
-from changefeed.ticdc.routing import Offsets, Router
+from changefeed.ticdc.routing import OffsetCounter, Router
 from changefeed.wire import compression
 from changefeed.wire.strict_json import marked
 
@@ -51,7 +51,7 @@ class Encoder:
         self._canal = options.profile == "canal"
         self._string = text.canal if self._canal else text.ticdc
         self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
-        self._offsets = Offsets() if options.partition_num is not None else None
+        self._offsets = OffsetCounter() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """Encodes `changes` into records; see `protocols.base.Encoder`."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
-from changefeed.protocols.canal_json.shapes import Compiled
-from changefeed.ticdc.texts import Irregular, Moment
+from changefeed.model.values import Irregular, Moment
+from changefeed.protocols.canal_json.shapes import CompiledColumn
 from changefeed.wire.strict_json import REPLACED, unmarked
 
 Values = dict[str, Any]
@@ -36,7 +36,9 @@ class Images:
         self.sent: dict[str, str] = {}
         self.digits: dict[str, int] = {}
 
-    def read(self, columns: Mapping[str, Compiled], row: Mapping[str, str | None], where: str, prefix: str) -> Values:
+    def read(
+        self, columns: Mapping[str, CompiledColumn], row: Mapping[str, str | None], where: str, prefix: str
+    ) -> Values:
         """Reads one image; returns ready values by column name."""
         image: Values = {}
         for name, text in row.items():
@@ -51,7 +53,7 @@ class Images:
                 raise SchemaError(f"{error} - at `{where}.{name}`") from error
         return image
 
-    def _value(self, column: Compiled, text: str, name: str) -> Any:
+    def _value(self, column: CompiledColumn, text: str, name: str) -> Any:
         ready = column.read(text)
         if type(ready) is Irregular:
             self.irregular[name] = ready.data
@@ -73,7 +75,7 @@ class Images:
         return {**{name: old.get(name, value) for name, value in after.items()}, **old}
 
 
-def _written(column: Compiled, ready: Any) -> str | None:
+def _written(column: CompiledColumn, ready: Any) -> str | None:
     try:
         return None if column.write is None else column.write(ready)
     except UnsupportedError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from changefeed.errors import ProtocolError
-from changefeed.protocols.base import Record
+from changefeed.protocols.base import SampleRecord
 from changefeed.wire import compression
 
 _OPENINGS = {"ticdc": b'{"id":', "canal": b'{"data":'}
@@ -14,7 +14,7 @@ _FULL_TYPES = re.compile(rb'"mysqlType":\{[^}]*\(')
 _MOST = 1 << 24  # bytes that are worth inflating for a look
 
 
-def recognize(record: Record) -> str | None:
+def recognize(record: SampleRecord) -> str | None:
     """Returns why the record seems to be of this protocol; None if it does not."""
     name, text = _inflated(record.value or b"")
     if not text.startswith(b"{") or not all(seen in text for seen in _SEEN):
@@ -22,7 +22,7 @@ def recognize(record: Record) -> str | None:
     return "the value is JSON with isDdl, database and type" + ("" if name == "none" else f" in {name}")
 
 
-def likely(record: Record) -> dict[str, str]:
+def likely(record: SampleRecord) -> dict[str, str]:
     """Returns the options that the bytes of the record show."""
     name, text = _inflated(record.value or b"")
     options = {} if name == "none" else {"large-message-handle-compression": name}

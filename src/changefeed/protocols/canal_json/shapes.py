@@ -49,7 +49,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledColumn:
     """A column whose type has been parsed.
 
     Attributes:
@@ -68,7 +68,7 @@ class Family:
     """Rows with the same description."""
 
     described: Described
-    columns: dict[str, Compiled]
+    columns: dict[str, CompiledColumn]
     bare: tuple[str, ...]
     shapes: ShapeFamily[int] = field(init=False)
 
@@ -105,7 +105,7 @@ def family(described: Described, zone: tzinfo) -> Family:
     return Family(described, columns, tuple(name for name, compiled in columns.items() if compiled.bare))
 
 
-def _compiled(name: str, text: str, key: bool | None, zone: tzinfo) -> Compiled:
+def _compiled(name: str, text: str, key: bool | None, zone: tzinfo) -> CompiledColumn:
     try:
         t = column_type(text)
     except ProtocolError as error:
@@ -114,7 +114,7 @@ def _compiled(name: str, text: str, key: bool | None, zone: tzinfo) -> Compiled:
     write = writer(t, zone) if t.name in _SEVERAL_TEXTS and not bare else None
     if t.name == "decimal" and t.length is not None:
         write = _fixed(t.scale or 0)
-    return Compiled(Column(name, t, None, key), reader(t, zone), bare, write)
+    return CompiledColumn(Column(name, t, None, key), reader(t, zone), bare, write)
 
 
 def _fixed(scale: int) -> Write:

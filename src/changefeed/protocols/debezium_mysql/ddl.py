@@ -19,7 +19,7 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.mysql.ddl.kind import kind
 from changefeed.protocols.debezium_mysql import blocks, envelope, table_changes
-from changefeed.protocols.debezium_mysql.marks import Record, joined, key_origin, sides
+from changefeed.protocols.debezium_mysql.marks import RecordTrees, joined, key_origin, sides
 from changefeed.protocols.debezium_mysql.values.reading import show
 from changefeed.protocols.debezium_mysql.values.times import as_number
 from changefeed.wire.strict_json import Number
@@ -110,7 +110,7 @@ def plain(tree: Any, depth: int = 0) -> Any:
     return [plain(item, depth + 1) for item in tree] if isinstance(tree, list) else tree
 
 
-def write(event: SchemaChange) -> Record:
+def write(event: SchemaChange) -> RecordTrees:
     """Returns key and value of a schema change whose origin is complete."""
     origin = event.origin
     profile, connector = _standard(origin)
@@ -134,7 +134,7 @@ def write(event: SchemaChange) -> Record:
     return joined(origin, key, value, blocks.change_key(connector), blocks.change(connector, profile))
 
 
-def truncate(source: envelope.Source, place: Place, origin: dict[str, Any]) -> SchemaChange:
+def truncate(source: envelope.SourceBlock, place: Place, origin: dict[str, Any]) -> SchemaChange:
     """Reads a row with op `t`; `origin` is complete. The event has no columns: its schema lacks details of a definition."""
     return SchemaChange(
         "truncate_table",

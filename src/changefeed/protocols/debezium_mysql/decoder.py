@@ -38,7 +38,7 @@ from changefeed.protocols.base import Stores
 from changefeed.protocols.debezium_mysql import ddl, envelope, headers, marks, notices, shapes, unwrapped
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
-from changefeed.protocols.debezium_mysql.shapes import Family, Field
+from changefeed.protocols.debezium_mysql.shapes import CompiledColumn, Family
 from changefeed.protocols.debezium_mysql.values.reading import show
 
 NAME = "debezium-mysql"
@@ -229,7 +229,7 @@ class Decoder:
         )
 
     def _images(
-        self, op: str, key: ConnectPart | None, value: ConnectPart, source: envelope.Source, origin: dict[str, Any]
+        self, op: str, key: ConnectPart | None, value: ConnectPart, source: envelope.SourceBlock, origin: dict[str, Any]
     ) -> tuple[Images, Family]:
         before, after = _trees(op, value.payload)
         if op == "delete" and before is None and key is not None:
@@ -259,7 +259,7 @@ class Decoder:
         return images, family
 
     def _compiled(
-        self, key: ConnectPart | None, value: ConnectPart, source: envelope.Source, names: tuple[str, ...]
+        self, key: ConnectPart | None, value: ConnectPart, source: envelope.SourceBlock, names: tuple[str, ...]
     ) -> Family:
         row = _row_schema(value)
         keys = None if key is None else tuple(key.payload)
@@ -281,7 +281,7 @@ class Decoder:
         return self._families.of(described, lambda: _family(database, table, row, names, keys, wire))
 
     def _truncate(
-        self, key: ConnectPart | None, value: ConnectPart, source: envelope.Source, around: Around
+        self, key: ConnectPart | None, value: ConnectPart, source: envelope.SourceBlock, around: Around
     ) -> SchemaChange:
         if value.payload.get("before") is not None or value.payload.get("after") is not None:
             raise SchemaError("truncate with an image")
@@ -302,7 +302,7 @@ def _family(
     keys: tuple[str, ...] | None,
     wire: str,
 ) -> Family:
-    fields: tuple[Field, ...]
+    fields: tuple[CompiledColumn, ...]
     fields = shapes.without_schema(names, keys) if row is None else shapes.with_schema(row, keys)
     return Family(database, table, fields, wire)
 

@@ -32,7 +32,7 @@ from changefeed.protocols.debezium_mysql import ddl, foreign, headers, marks, no
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
 
-Record = dict[str, Any]
+RecordRow = dict[str, Any]
 _WRITERS = 1024  # of shapes, that are kept
 _CONNECTORS = (None, "mysql", "mariadb")  # None if the source block does not have it
 
@@ -79,7 +79,7 @@ class Encoder:
         """Returns the records of rows, including tombstones, with their ordinals."""
         return whole_columns.records(shape, rows, keys, values, self._options)
 
-    def _event(self, event: Any) -> Iterator[Record]:
+    def _event(self, event: Any) -> Iterator[RecordRow]:
         match event:
             case Row():
                 ours = is_ours(event.shape.wire)
@@ -98,7 +98,7 @@ class Encoder:
                 record = marks.write_heartbeat(event, foreign.prefix(self._options))
                 yield self._control(foreign.place_of(event, self._options), record)
 
-    def _row(self, row: Row) -> Iterator[Record]:
+    def _row(self, row: Row) -> Iterator[RecordRow]:
         writer, topic = self._writer(row.shape), row.place.topic
         key, sent_headers = writer.key_of(row), headers.write(row.origin)
         sent_key = None if writer.key is None else self._parts.write(key, writer.key_block, f"{topic}-key")
@@ -113,7 +113,7 @@ class Encoder:
                 behind, sent_key, None, headers.of_tombstone(sent_headers) if writer.unwrapped else sent_headers
             )
 
-    def _control(self, place: Place, record: marks.Record, sent_headers: Headers = ()) -> Record:
+    def _control(self, place: Place, record: marks.RecordTrees, sent_headers: Headers = ()) -> RecordRow:
         key = None
         if record.key_block is not None:
             key = self._parts.write(record.key, record.key_block, f"{place.topic}-key")
@@ -124,7 +124,7 @@ class Encoder:
             return row_writer(shape, shape.wire, self._options)
         return foreign.writer(shape, self._options)
 
-    def _schema_change(self, event: SchemaChange) -> Iterator[Record]:
+    def _schema_change(self, event: SchemaChange) -> Iterator[RecordRow]:
         origin = event.origin
         if isinstance(origin.get("wire"), str) and is_ours(origin["wire"]):
             yield self._truncate(event)
@@ -135,17 +135,17 @@ class Encoder:
             event = foreign.schema_change(event, self._options)
         yield self._control(event.place, ddl.write(event), headers.write(event.origin))
 
-    def _truncate(self, event: SchemaChange) -> Record:
+    def _truncate(self, event: SchemaChange) -> RecordRow:
         origin = event.origin
         shape = TableShape(event.database or "", event.table or "", (), wire=origin["wire"])
         writer = self._writer(shape)
         value = writer.envelope("t", None, None, event.instant, origin.get("transaction"), origin)
         key = writer.sent_key(origin)
-        record = marks.Record(key, None if key is None else writer.key_block, value, writer.block)
+        record = marks.RecordTrees(key, None if key is None else writer.key_block, value, writer.block)
         return self._control(event.place, record, headers.write(origin))
 
 
-def _record(place: Place, key: bytes | None, value: bytes | None, sent_headers: Headers) -> Record:
+def _record(place: Place, key: bytes | None, value: bytes | None, sent_headers: Headers) -> RecordRow:
     return {
         "topic": place.topic,
         "partition": place.partition,

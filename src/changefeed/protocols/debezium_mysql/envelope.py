@@ -41,7 +41,7 @@ TRANSACTION = {"id": "id", "total_order": "order", "data_collection_order": "tab
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceBlock:
     """The content of a source block.
 
     Attributes:
@@ -59,7 +59,7 @@ class Source:
     sent: dict[str, str]
 
 
-def read_source(tree: Any) -> Source:
+def read_source(tree: Any) -> SourceBlock:
     """Reads the source block of a value.
 
     Raises:
@@ -81,7 +81,7 @@ def read_source(tree: Any) -> Source:
     if snapshot != "false":
         origin["snapshot"] = snapshot
     time = _time(tree, origin)
-    return Source(
+    return SourceBlock(
         text(tree, "db", "source") or "",
         text(tree, "table", "source"),
         time,

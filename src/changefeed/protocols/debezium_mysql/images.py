@@ -13,9 +13,9 @@ from changefeed.connect import java_json
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model.table import TableShape
 from changefeed.model.types import ColumnType
-from changefeed.protocols.debezium_mysql.shapes import Family, Field, Shown
+from changefeed.model.values import Irregular, Moment
+from changefeed.protocols.debezium_mysql.shapes import CompiledColumn, Family, Shown
 from changefeed.protocols.debezium_mysql.values import schemaless
-from changefeed.protocols.debezium_mysql.values.times import Irregular, Moment
 from changefeed.protocols.debezium_mysql.values.writing import write_irregular, writing
 from changefeed.wire import base64_text
 
@@ -44,7 +44,7 @@ class Images:
             if inferred is not None:
                 self._shown[name] = self._types[name] = inferred
 
-    def read(self, fields: tuple[Field, ...], tree: Tree, side: str, prefix: str) -> Values:
+    def read(self, fields: tuple[CompiledColumn, ...], tree: Tree, side: str, prefix: str) -> Values:
         """Reads one image; returns ready values by column name. `tree` has the members that `fields` name."""
         image: Values = {}
         self._trees[side] = tree
@@ -57,7 +57,7 @@ class Images:
                 image[name] = self._value(f, value, side, prefix)
         return image
 
-    def _value(self, f: Field, value: Any, side: str, prefix: str) -> Any:
+    def _value(self, f: CompiledColumn, value: Any, side: str, prefix: str) -> Any:
         name = f.column.name
         try:
             ready = schemaless.read(value, self._types[name]) if f.read is None else f.read(value)
@@ -68,7 +68,7 @@ class Images:
             self._shown[name] = max(ready.digits, known if isinstance(known, int) else 0)
             return ready.us
         if type(ready) is Irregular:
-            self.irregular[prefix + name] = ready.text.encode()
+            self.irregular[prefix + name] = ready.data
             return None
         return ready
 
@@ -98,7 +98,7 @@ class Images:
         return texts
 
 
-def _written(f: Field, t: ColumnType, ready: Any, irregular: bytes | None, numeric: bool) -> str | None:
+def _written(f: CompiledColumn, t: ColumnType, ready: Any, irregular: bytes | None, numeric: bool) -> str | None:
     node = f.node if f.node is not None else schemaless.node(t)
     try:
         tree = writing(t, node, numeric=numeric)(ready) if irregular is None else write_irregular(irregular, node)

@@ -63,7 +63,7 @@ def key_origin(key: ConnectPart | None, expected: dict[str, Any]) -> dict[str, A
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class RecordTrees:
     """A record to write: trees of key and value, and their schemas; no key if `key_block` is None."""
 
     key: Any
@@ -72,7 +72,9 @@ class Record:
     block: Block
 
 
-def joined(origin: dict[str, Any], key: dict[str, Any], value: dict[str, Any], key_block: str, block: str) -> Record:
+def joined(
+    origin: dict[str, Any], key: dict[str, Any], value: dict[str, Any], key_block: str, block: str
+) -> RecordTrees:
     """Returns the record with key, value and schemas according to the origin's `schemas` and `key`."""
     schemas = origin.get("schemas", {})
     shown: Any = key
@@ -82,7 +84,7 @@ def joined(origin: dict[str, Any], key: dict[str, Any], value: dict[str, Any], k
             of_key = None
         else:
             shown = java_json.read(origin["key"].encode(), "origin")
-    return Record(shown, of_key, value, _block(schemas.get("value"), block))
+    return RecordTrees(shown, of_key, value, _block(schemas.get("value"), block))
 
 
 def _block(member: Any, standard: str) -> Block:
@@ -133,7 +135,7 @@ def _tables(tree: Any) -> dict[str, int] | None:
     return counts
 
 
-def write_transaction(mark: TransactionMark) -> Record:
+def write_transaction(mark: TransactionMark) -> RecordTrees:
     """Returns the record of a transaction mark.
 
     Raises:
@@ -164,7 +166,7 @@ def read_heartbeat(key: ConnectPart | None, value: ConnectPart, place: Place) ->
     return Heartbeat(place, instant(value.payload, "heartbeat"), origin)
 
 
-def write_heartbeat(event: Heartbeat, name: str) -> Record:
+def write_heartbeat(event: Heartbeat, name: str) -> RecordTrees:
     """Returns the record of a heartbeat; `name`: the logical name, if its origin does not have one.
 
     Raises:

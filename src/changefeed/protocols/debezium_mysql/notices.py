@@ -18,7 +18,7 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat
 from changefeed.model.position import Place
 from changefeed.protocols.debezium_mysql import blocks
-from changefeed.protocols.debezium_mysql.marks import Record, instant, joined, key_origin, sides
+from changefeed.protocols.debezium_mysql.marks import RecordTrees, instant, joined, key_origin, sides
 from changefeed.protocols.debezium_mysql.values.reading import show
 from changefeed.wire import base64_text
 
@@ -50,7 +50,7 @@ def read_notification(key: ConnectPart | None, value: ConnectPart, place: Place)
     return Heartbeat(place, instant(tree, "notification", "timestamp"), origin)
 
 
-def write_notification(event: Heartbeat) -> Record:
+def write_notification(event: Heartbeat) -> RecordTrees:
     """Returns key and value of a notification.
 
     Raises:

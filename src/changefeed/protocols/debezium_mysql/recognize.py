@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Record
+from changefeed.protocols.base import SampleRecord
 
 _CONNECTORS = {name: f'"connector":"{name}"'.encode() for name in ("mysql", "mariadb")}
 _OTHER = b'"connector":"TiCDC"'
@@ -18,7 +18,7 @@ _MARKS = {  # what stands in values whose source block names no connector
 _HEARTBEAT = (b'{"serverName":', b'{"ts_ms":')  # how key and value of one without schema begin
 
 
-def recognize(record: Record) -> str | None:
+def recognize(record: SampleRecord) -> str | None:
     """Returns why the record seems to be of this protocol, or None: flattened rows have no mark, other Avro the same header."""
     value = record.value or b""
     if _OTHER in value:
@@ -34,7 +34,7 @@ def recognize(record: Record) -> str | None:
     return "Confluent's header, 00 and a schema id: Avro"
 
 
-def likely(record: Record) -> dict[str, str]:
+def likely(record: SampleRecord) -> dict[str, str]:
     """Returns the options that the bytes of the record show."""
     value = record.value or b""
     if value[:1] == b"\x00":

@@ -20,18 +20,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from changefeed.columnar.conversions import ByColumn, Column, counted, decimals, instants
+from changefeed.columnar.conversions import ByColumn, Convert, counted, decimals, instants
 from changefeed.connect.schema import Node
 from changefeed.errors import SchemaError
 from changefeed.model.types import ColumnType
-from changefeed.model.values import IrregularError
+from changefeed.model.values import Irregular, IrregularError, Moment
 from changefeed.protocols.base import Redefine
 from changefeed.protocols.debezium_mysql import foreign_shapes
 from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, same, unscaled
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.values import schemaless, times
 from changefeed.protocols.debezium_mysql.values.reading import reading
-from changefeed.protocols.debezium_mysql.values.times import Irregular, Moment
 from changefeed.protocols.debezium_mysql.values.writing import writing
 
 _MODES = dict.fromkeys(("date", "time", "datetime"), "time.precision.mode")
@@ -77,7 +76,7 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
     return change if columns is None else ByColumn(change, columns)
 
 
-def _columns(inferred: ColumnType, defined: ColumnType, node: Node, sent: str) -> Column | None:
+def _columns(inferred: ColumnType, defined: ColumnType, node: Node, sent: str) -> Convert | None:
     """Returns the conversion for whole columns; None if there is none. `sent`: the kind of the connector's field."""
     step = 10 ** (6 - (defined.length or 0))
     if (inferred.name, sent, defined.name) == ("varchar", "text", "decimal") and defined.length is not None:

@@ -36,7 +36,7 @@ Shown = int | ColumnType
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CompiledColumn:
     """A compiled column. `node` and `read` are None without schema; `open`: only values show its type or fraction digits."""
 
     column: Column
@@ -51,7 +51,7 @@ class Family:
 
     database: str
     table: str
-    fields: tuple[Field, ...]
+    fields: tuple[CompiledColumn, ...]
     wire: str
     whole: ShapeFamily[Shown] = field(init=False)
     partial: ShapeFamily[Shown] = field(init=False)
@@ -96,22 +96,24 @@ def _typed(column: Column, shown: Shown | None) -> Column:
     return replace(column, type=ColumnType(column.type.name, length=shown or None))
 
 
-def with_schema(row: Node, keys: tuple[str, ...] | None) -> tuple[Field, ...]:
+def with_schema(row: Node, keys: tuple[str, ...] | None) -> tuple[CompiledColumn, ...]:
     """Compiles the columns of a row's struct; `keys`: names of the key's columns, None if there is no key."""
     return tuple(_field(node, keys) for node in row.fields)
 
 
-def _field(node: Node, keys: tuple[str, ...] | None) -> Field:
+def _field(node: Node, keys: tuple[str, ...] | None) -> CompiledColumn:
     t, read = reading(node)
     # Some versions have a geometry optional even where its column is NOT NULL.
     nullable = None if node.optional and t.name in ("point", "geometry") else node.optional
     column = Column(node.field, t, nullable, node.field in (keys or ()))
-    return Field(column, node, read, t.name in ("timestamp", "datetime") and t.length is None)
+    return CompiledColumn(column, node, read, t.name in ("timestamp", "datetime") and t.length is None)
 
 
-def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tuple[Field, ...]:
+def without_schema(names: tuple[str, ...], keys: tuple[str, ...] | None) -> tuple[CompiledColumn, ...]:
     """Compiles the columns of a row without schema: only their names are known."""
-    return tuple(Field(Column(name, schemaless.NULL, None, name in (keys or ())), None, None, True) for name in names)
+    return tuple(
+        CompiledColumn(Column(name, schemaless.NULL, None, name in (keys or ())), None, None, True) for name in names
+    )
 
 
 def wire_text(key: ConnectPart | None, value: ConnectPart) -> str:

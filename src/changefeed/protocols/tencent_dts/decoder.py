@@ -36,9 +36,9 @@ from changefeed.protocols.base import Stores
 from changefeed.protocols.tencent_dts import messages as m
 from changefeed.protocols.tencent_dts.ddl import schema_change
 from changefeed.protocols.tencent_dts.envelope import DtsEntry, Origin, keep_unknown, read_entry
-from changefeed.protocols.tencent_dts.framing import Group, Record, Refused, Streams, read_records
+from changefeed.protocols.tencent_dts.framing import Group, Refused, StreamRecord, Streams, read_records
 from changefeed.protocols.tencent_dts.grouping import envelopes_of, stream_of
-from changefeed.protocols.tencent_dts.images import Row, Span, read_row
+from changefeed.protocols.tencent_dts.images import DecodedRow, Span, read_row
 from changefeed.protocols.tencent_dts.options import NAME, Options
 from changefeed.protocols.tencent_dts.shapes import LIMIT, Described, Family, WireColumn, describe, wire_columns
 from changefeed.wire import protobuf
@@ -53,18 +53,18 @@ Run = tuple[int, int, int, bytes | None]  # the first row, how many, the first p
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class EntryRow:
     """A row, with the fields of the entry that it was in."""
 
     op: str
-    row: Row
+    row: DecodedRow
     commit_time: int | None
     transaction: dict[str, Any] | None
     sequence: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Dead:
+class DeadEntry:
     """An entry that cannot be read; `number` counts from 1."""
 
     error: ProtocolError
@@ -72,7 +72,7 @@ class Dead:
     table: tuple[str | None, str | None]
 
 
-Event = Changed | Control
+Event = EntryRow | Control
 
 
 class Decoder:
@@ -191,19 +191,19 @@ class Decoder:
             dead += self._letters(Refused(group.records, whole), _HINT)
             return
         last = group.records[-1]
-        there = [event for event in events if not isinstance(event, Dead)]
+        there = [event for event in events if not isinstance(event, DeadEntry)]
         stream, first = self.origin(group, entries)
         for index, event in enumerate(events):
             place = replace(last.place, index=index) if len(events) > 1 else last.place
             extra = {**stream, **(first if there and event is there[0] else {})}
-            if isinstance(event, Dead):
+            if isinstance(event, DeadEntry):
                 dead.append(_entry_letter(event, last, place, group))
             else:
                 _add(event, place, extra, rows, control)
         if len(group.records) > 1 and len(there) < len(events):
             text = f"an entry of its group is dead, which ends at {last.place}"
             rest = Refused(group.records[:-1], ProtocolError(text, reason="incomplete-group"))
-            tables = {event.table for event in events if isinstance(event, Dead)}
+            tables = {event.table for event in events if isinstance(event, DeadEntry)}
             database, table = tables.pop() if len(tables) == 1 else (None, None)
             dead += (replace(one, database=database or None, table=table or None) for one in self._letters(rest))
 
@@ -213,7 +213,7 @@ class Decoder:
             before = record.row < len(self._waiting)
             yield _letter(refused.error, record, replace(record.place, record=0) if before else record.place, hint)
 
-    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Event | Dead]:
+    def _events(self, data: bytes, spans: list[Span]) -> Iterator[Event | DeadEntry]:
         """Yields the events of an Entries message; for each entry either all of its events or none."""
         failed = 0
         for number, span in enumerate(spans, 1):
@@ -221,13 +221,13 @@ class Decoder:
             try:
                 entry = read_entry(data, *span)
                 header = entry.header
-                events: list[Event | Dead] = [*self._entry(entry, data)]
+                events: list[Event | DeadEntry] = [*self._entry(entry, data)]
             except ProtocolError as error:
                 failed += 1
                 if failed > _MAX_DEAD:
                     text = f"more than {_MAX_DEAD} entries cannot be read, the last: {error}"
                     raise ProtocolError(text, reason="too-large", byte=error.byte) from error
-                events = [Dead(error, number, (header.get("schemaName"), header.get("tableName")))]
+                events = [DeadEntry(error, number, (header.get("schemaName"), header.get("tableName")))]
             yield from events
 
     def _entry(self, entry: DtsEntry, data: bytes) -> Iterator[Event]:
@@ -259,7 +259,7 @@ class Decoder:
                 }
                 yield Heartbeat(_PLACELESS, time, origin, sequence)
 
-    def _rows(self, entry: DtsEntry, data: bytes, seconds: int | None, sequence: int | None) -> Iterator[Changed]:
+    def _rows(self, entry: DtsEntry, data: bytes, seconds: int | None, sequence: int | None) -> Iterator[EntryRow]:
         event = protobuf.read(m.DML_EVENT, data, *entry.body)
         kind, header = event.get("dmlEventType", m.INSERT), entry.header
         if kind not in m.OPS:
@@ -283,7 +283,7 @@ class Decoder:
             for number, span in enumerate(spans):
                 row = read_row(data, span, kind, columns, family, self._wire)
                 row.origin = {**entry.origin, **({"row": number} if len(spans) > 1 else {}), **row.origin}
-                yield Changed(m.OPS[kind], row, seconds, transaction, sequence)
+                yield EntryRow(m.OPS[kind], row, seconds, transaction, sequence)
         except ProtocolError:
             for counted, count in counts.values():
                 counted.shapes.truncate(count)  # shapes of dead rows
@@ -301,7 +301,7 @@ class Decoder:
 
 def _add(event: Event, place: Place, extra: Origin, rows: BatchBuilder, control: list[Control]) -> None:
     """Adds an event at a position; `extra`: the members that the group adds to its origin."""
-    if not isinstance(event, Changed):
+    if not isinstance(event, EntryRow):
         control.append(replace(event, place=place, origin={**event.origin, **extra}))
         return
     row = event.row
@@ -324,7 +324,7 @@ def _byte_of(error: ProtocolError, group: Group) -> int | None:
     return error.byte if len(group.records) == 1 else None
 
 
-def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadLetter:
+def _entry_letter(dead: DeadEntry, last: StreamRecord, place: Place, group: Group) -> DeadLetter:
     """Returns the dead letter of an entry, at the position of the last record of its group."""
     error = ProtocolError(
         f"{dead.error} in entry {dead.number}", reason=dead.error.reason, byte=_byte_of(dead.error, group)
@@ -333,7 +333,7 @@ def _entry_letter(dead: Dead, last: Record, place: Place, group: Group) -> DeadL
     return replace(_letter(error, last, place), database=database or None, table=table or None)
 
 
-def _letter(error: ProtocolError, record: Record, place: Place, hint: str = "") -> DeadLetter:
+def _letter(error: ProtocolError, record: StreamRecord, place: Place, hint: str = "") -> DeadLetter:
     """Returns the dead letter of a record."""
     at = "" if error.byte is None else f" at byte {error.byte}"
     where = f"{place.topic}:{place.partition}:{place.offset}"

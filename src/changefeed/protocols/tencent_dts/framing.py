@@ -36,7 +36,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class StreamRecord:
     """One record. `row` counts the kept records of incomplete groups first, then those of the batch."""
 
     row: int
@@ -57,13 +57,13 @@ class Record:
         return values[0] if values else None
 
 
-def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[Record]:
+def read_records(records: pa.RecordBatch, start: int, stop: int, first: int) -> Iterator[StreamRecord]:
     """Reads the records `start` to `stop` of a batch; `first`: number of kept records before the batch."""
     names = ("topic", "partition", "offset", "key", "value", "headers")
     columns = [records.column(name).slice(start, stop - start).to_pylist() for name in names]
     for row, (topic, partition, offset, key, value, headers) in enumerate(zip(*columns, strict=True), start):
         pairs = tuple((header["key"], header["value"]) for header in headers or ())
-        yield Record(first + row, Place(topic, partition, offset, None, row), key, value, pairs)
+        yield StreamRecord(first + row, Place(topic, partition, offset, None, row), key, value, pairs)
 
 
 @dataclass(slots=True)
@@ -71,11 +71,11 @@ class Group:
     """The records of a group so far, and their envelopes."""
 
     total: int
-    records: list[Record] = field(default_factory=list)
+    records: list[StreamRecord] = field(default_factory=list)
     envelopes: list[dict[str, Any]] = field(default_factory=list)
     size: int = 0
 
-    def add(self, record: Record, envelope: dict[str, Any]) -> None:
+    def add(self, record: StreamRecord, envelope: dict[str, Any]) -> None:
         """Adds the next record with its envelope."""
         self.records.append(record)
         self.envelopes.append(envelope)
@@ -87,7 +87,7 @@ class Group:
         return Group(self.total, list(self.records), list(self.envelopes), self.size)
 
     @classmethod
-    def alone(cls, record: Record) -> Group:
+    def alone(cls, record: StreamRecord) -> Group:
         """Creates the group of a single record.
 
         Raises:
@@ -123,12 +123,12 @@ class Group:
 class Refused:
     """Refused records, and the error."""
 
-    records: list[Record]
+    records: list[StreamRecord]
     error: ProtocolError
 
 
 @dataclass(slots=True)
-class Stream:
+class StreamState:
     """The state of one stream of records."""
 
     last: int | None = None
@@ -144,9 +144,9 @@ class Streams:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._streams: dict[StreamKey, Stream] = {}
+        self._streams: dict[StreamKey, StreamState] = {}
 
-    def add(self, record: Record) -> Iterator[Group | Refused]:
+    def add(self, record: StreamRecord) -> Iterator[Group | Refused]:
         """Adds a record; returns the group that it completes, or the refusal of a group or of the record itself."""
         try:
             shard = record.header(SHARD)
@@ -183,9 +183,9 @@ class Streams:
 
     def rewind(self, mark: StreamStates) -> None:
         """Restores a state of `mark`."""
-        self._streams = {key: Stream(last, group and group.copy()) for key, (last, group) in mark.items()}
+        self._streams = {key: StreamState(last, group and group.copy()) for key, (last, group) in mark.items()}
 
-    def open(self) -> list[Record]:
+    def open(self) -> list[StreamRecord]:
         """Returns the records of incomplete groups, in the order in which they came."""
         groups = (stream.group for stream in self._streams.values() if stream.group is not None)
         return sorted((record for group in groups for record in group.records), key=lambda record: record.row)
@@ -195,18 +195,18 @@ class Streams:
         for stream in self._streams.values():
             if stream.group is not None:
                 stream.group.records = [
-                    Record(rows[r.row], r.place, r.key, r.value, r.headers) for r in stream.group.records
+                    StreamRecord(rows[r.row], r.place, r.key, r.value, r.headers) for r in stream.group.records
                 ]
 
-    def _stream(self, key: StreamKey) -> Stream:
+    def _stream(self, key: StreamKey) -> StreamState:
         stream = self._streams.get(key)
         if stream is None:
             if len(self._streams) == MAX_STREAMS:
                 raise ProtocolError(f"more than {MAX_STREAMS} partitions and shards", reason="too-large")
-            stream = self._streams[key] = Stream()
+            stream = self._streams[key] = StreamState()
         return stream
 
-    def _number(self, record: Record) -> int | None:
+    def _number(self, record: StreamRecord) -> int | None:
         value = record.header(PS)
         if value is None:
             if self._options.require_ps:
@@ -217,10 +217,10 @@ class Streams:
         return int(value)
 
     @staticmethod
-    def _repeated(stream: Stream, number: int, shard: bytes | None) -> bool:
+    def _repeated(stream: StreamState, number: int, shard: bytes | None) -> bool:
         return stream.last is not None and number <= stream.last and not (shard is not None and number == 1)
 
-    def _join(self, stream: Stream, record: Record) -> Iterator[Group | Refused]:
+    def _join(self, stream: StreamState, record: StreamRecord) -> Iterator[Group | Refused]:
         try:
             envelope = _read_envelope(record)
         except ProtocolError as error:
@@ -251,19 +251,19 @@ class Streams:
             yield group
 
 
-def _refused(stream: Stream, record: Record, error: ProtocolError) -> Iterator[Refused]:
+def _refused(stream: StreamState, record: StreamRecord, error: ProtocolError) -> Iterator[Refused]:
     """Refuses a record, and the group that it has broken."""
     before = stream.group.records if stream.group is not None else []
     stream.group = None
     yield Refused([*before, record], error)
 
 
-def _contradiction(group: Group, what: str, record: Record) -> ProtocolError:
+def _contradiction(group: Group, what: str, record: StreamRecord) -> ProtocolError:
     text = f"{len(group.records)} of {group.total} envelopes of a group are there, then {what}"
     return ProtocolError(f"{text} at {record.place}", reason="incomplete-group")
 
 
-def _read_envelope(record: Record) -> dict[str, Any]:
+def _read_envelope(record: StreamRecord) -> dict[str, Any]:
     if record.value is None:
         raise SchemaError("the record has no value")
     if record.value[:1] == b"{":

@@ -48,7 +48,7 @@ class Image:
 
 
 @dataclass(slots=True)
-class Row:
+class DecodedRow:
     """A decoded RowChange: images by column, irregular values, and members for the origin."""
 
     shape: TableShape
@@ -58,7 +58,9 @@ class Row:
     origin: dict[str, Any]
 
 
-def read_row(data: bytes, span: Span, op: int, columns: tuple[Described, ...], family: MakeFamily, wire: Wire) -> Row:
+def read_row(
+    data: bytes, span: Span, op: int, columns: tuple[Described, ...], family: MakeFamily, wire: Wire
+) -> DecodedRow:
     """Decodes one RowChange.
 
     Raises:
@@ -72,7 +74,7 @@ def read_row(data: bytes, span: Span, op: int, columns: tuple[Described, ...], f
     old, new = images.get("oldColumns"), images.get("newColumns")
     chosen = family(None if old is None else old.carried(columns), None if new is None else new.carried(columns))
     shape = chosen.shape([_encoding(i, old, new) for i in range(len(columns))])
-    row = Row(shape, None, None, {}, {})
+    row = DecodedRow(shape, None, None, {}, {})
     writers = wire(shape)
     if old is not None:
         row.before = _values(old, "before." if new else "", chosen, writers, row)
@@ -106,7 +108,9 @@ def _encoding(index: int, old: Image | None, new: Image | None) -> Encoding | No
     return None
 
 
-def _values(image: Image, prefix: str, family: Family, columns: tuple[WireColumn, ...], row: Row) -> dict[str, Any]:
+def _values(
+    image: Image, prefix: str, family: Family, columns: tuple[WireColumn, ...], row: DecodedRow
+) -> dict[str, Any]:
     """Returns the ready values of an image by column; adds irregular values and unusual bytes to `row`."""
     values: dict[str, Any] = {}
     for data, raw, column, described in zip(image.data, image.raw, columns, family.columns, strict=False):

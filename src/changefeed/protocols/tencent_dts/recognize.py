@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Record
+from changefeed.protocols.base import SampleRecord
 
 _VERSION, _TOTAL, _DATA = b"\x08\x01", b"\x10", b'"'  # fields 1, 2 and 4, each with its number and wire type
 
 
-def recognize(record: Record) -> str | None:
+def recognize(record: SampleRecord) -> str | None:
     """Returns why the record seems to be of this protocol; None if it does not."""
     value = record.value or b""
     after = value[len(_VERSION) : len(_VERSION) + 1]

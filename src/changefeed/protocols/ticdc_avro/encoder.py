@@ -32,7 +32,7 @@ from changefeed.protocols.ticdc_avro.schema_text import CHECKSUM, CORRUPTED, VER
 from changefeed.ticdc import tso
 from changefeed.ticdc.commit_ts import commit_ts
 from changefeed.ticdc.ddl_actions import CODES
-from changefeed.ticdc.routing import Offsets, Router
+from changefeed.ticdc.routing import OffsetCounter, Router
 
 _OVERHEAD = 36  # what Kafka adds to a record at most
 _CODE_LIMIT = 2**31
@@ -46,7 +46,7 @@ class Encoder:
         self._rows = RowWriter(options, stores)
         self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
         self._foreign = False  # whether a row or a foreign schema change has been seen
-        self._offsets = Offsets() if options.partition_num is not None else None
+        self._offsets = OffsetCounter() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """Encodes `changes` into records; see `protocols.base.Encoder`.

@@ -9,7 +9,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.protocols.ticdc_avro.names import TopicRule, check_topic
-from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules
+from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, DispatchRules, Index, Partition, PartitionNum
 from changefeed.ticdc.zone import zone
 
 NAME = "ticdc-avro"
@@ -70,7 +70,7 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
     partition: Partition = "default"
     index: Index = None
     columns: Columns = ()
-    dispatchers: Rules = ()
+    dispatchers: DispatchRules = ()
     case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:

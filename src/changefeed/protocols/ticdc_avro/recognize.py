@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from changefeed.protocols.base import Record
+from changefeed.protocols.base import SampleRecord
 
 _MARK_BYTES = 9  # kind and ts
 
 
-def recognize(record: Record) -> str | None:
+def recognize(record: SampleRecord) -> str | None:
     """Returns why the record seems to be of this protocol, or None; other Avro has the same header."""
     key, value = record.key, record.value
     if _mark(value):
@@ -20,7 +20,7 @@ def recognize(record: Record) -> str | None:
     return "Confluent's header, 00 and a schema id: Avro"
 
 
-def likely(record: Record) -> dict[str, str]:
+def likely(record: SampleRecord) -> dict[str, str]:
     """Returns the options that the bytes show: messages beside the rows exist with watermarks alone."""
     if not _mark(record.value):
         return {}

@@ -16,11 +16,12 @@ from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.table import TableShape, canonical
+from changefeed.model.values import Irregular, Moment
 from changefeed.protocols.ticdc_avro.options import NAME
 from changefeed.protocols.ticdc_avro.schemas import RowSchema
 from changefeed.protocols.ticdc_avro.values import Read, reader
 from changefeed.ticdc.digits import shapes_by_digits, with_digits
-from changefeed.ticdc.texts import TEMPORAL, Irregular, Moment
+from changefeed.ticdc.texts import TEMPORAL
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols.ticdc_debezium import actions, blocks, envelope, table_changes
-from changefeed.protocols.ticdc_debezium.envelope import Source
+from changefeed.protocols.ticdc_debezium.envelope import SourceBlock
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.parts import Document
 from changefeed.ticdc import tso
@@ -30,7 +30,7 @@ _MEMBERS = frozenset({"source", "ts_ms", "databaseName", "schemaName", "ddl", "t
 _MOST_DEPTH = 8
 
 
-def read(place: Place, key: Document | None, value: Document, source: Source, options: Options) -> SchemaChange:
+def read(place: Place, key: Document | None, value: Document, source: SourceBlock, options: Options) -> SchemaChange:
     """Reads the schema change of a record.
 
     Raises:

@@ -29,7 +29,7 @@ from changefeed.model.table import canonical
 from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_debezium import blocks, ddl, envelope, parts
-from changefeed.protocols.ticdc_debezium.envelope import Source
+from changefeed.protocols.ticdc_debezium.envelope import SourceBlock
 from changefeed.protocols.ticdc_debezium.images import Images, Json
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.parts import Document
@@ -114,7 +114,9 @@ class Decoder:
         name, limit = options.large_message_handle_compression, options.max_inflated_bytes
         return parts.read(compression.inflate(data, name, limit), what)
 
-    def _row(self, place: Place, key: Document | None, value: Document, origin: Source, rows: BatchBuilder) -> None:
+    def _row(
+        self, place: Place, key: Document | None, value: Document, origin: SourceBlock, rows: BatchBuilder
+    ) -> None:
         payload = value.payload
         op, (before, after) = _OPS[payload["op"]], _images(payload)
         described = Described(
@@ -186,7 +188,7 @@ def _no_transaction(payload: Json) -> None:
         raise SchemaError(f"{show(payload.get('transaction'))} is not null - at `payload.transaction`")
 
 
-def _resolved(place: Place, key: Document | None, value: Document, source: Source, options: Options) -> Resolved:
+def _resolved(place: Place, key: Document | None, value: Document, source: SourceBlock, options: Options) -> Resolved:
     refuse_others(value.payload, _WATERMARK, "payload", "payload")
     _no_transaction(value.payload)
     if key is not None and key.payload:

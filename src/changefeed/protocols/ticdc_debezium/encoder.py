@@ -27,7 +27,7 @@ from changefeed.protocols.ticdc_debezium.rows import RowWriter
 from changefeed.protocols.ticdc_debezium.templates import Templates
 from changefeed.ticdc import commit_ts
 from changefeed.ticdc.commit_ts import needed_ts
-from changefeed.ticdc.routing import Offsets, Router
+from changefeed.ticdc.routing import OffsetCounter, Router
 from changefeed.wire import compression
 
 Message = tuple[bytes | None, bytes]
@@ -41,7 +41,7 @@ class Encoder:
         self._rows = RowWriter(options)
         self._templates = Templates(options, self._rows)
         self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
-        self._offsets = Offsets() if options.partition_num is not None else None
+        self._offsets = OffsetCounter() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """Encodes `changes` into records; see `protocols.base.Encoder`."""

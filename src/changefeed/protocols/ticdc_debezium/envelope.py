@@ -38,8 +38,8 @@ _MEMBERS = {"connector", "name", "ts_ms", "db", "table", "commit_ts", "cluster_i
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A source block.
+class SourceBlock:
+    """The members of `source` as values: the time and the place of a change in the upstream log.
 
     Attributes:
         others: members that differ from those that current producers write.
@@ -53,7 +53,7 @@ class Source:
     others: Mapping[str, str | int | None] = field(default_factory=dict)
 
 
-def read(payload: dict[str, Any]) -> Source:
+def read(payload: dict[str, Any]) -> SourceBlock:
     """Reads the source block of a payload.
 
     Raises:
@@ -75,7 +75,7 @@ def read(payload: dict[str, Any]) -> Source:
     others = {name: _constant(block[name], where + name) for name in _CONSTANTS if _differs(block[name], name)}
     if block["name"] != cluster_id:
         others["name"] = string(block, "name", where)
-    return Source(
+    return SourceBlock(
         string(block, "db", where),
         string(block, "table", where),
         commit_ts,
@@ -98,12 +98,12 @@ def _constant(value: Any, where: str) -> str | int | None:
     return None if value is None else value.replace(REPLACED, "\ufffd")
 
 
-def write(source: Source) -> str:
+def write(source: SourceBlock) -> str:
     """Returns the text of a source block."""
     return "{" + ",".join(f'"{name}":{text}' for name, text in members(source).items()) + "}"
 
 
-def members(source: Source) -> dict[str, str]:
+def members(source: SourceBlock) -> dict[str, str]:
     """Returns the members of a source block in order, with their texts."""
     constant = {name: _text(source.others.get(name, usual)) for name, usual in _CONSTANTS.items()}
     texts = {
@@ -127,12 +127,12 @@ def _text(value: str | int | None) -> str:
     return "null" if value is None else str(value) if type(value) is int else W_RAW.string(str(value))
 
 
-def origin(source: Source) -> dict[str, Any]:
+def origin(source: SourceBlock) -> dict[str, Any]:
     """Returns the members of the block that a row has no attribute for, for its origin."""
     return {"cluster_id": source.cluster_id, **source.others}
 
 
-def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
+def mark(payload: dict[str, Any], source: SourceBlock) -> dict[str, Any]:
     """Returns the origin of an event that is not a row; `connector` in it identifies the protocol."""
     start = {} if source.start_ts is None else {"start_ts": source.start_ts}
     ts_ms = integer(payload, "ts_ms", INT64, "payload.")
@@ -141,11 +141,11 @@ def mark(payload: dict[str, Any], source: Source) -> dict[str, Any]:
 
 def of(
     origin: Mapping[str, Any], database: str, table: str, commit_ts: int, cluster_id: str, start_ts: int | None = None
-) -> Source:
+) -> SourceBlock:
     """Creates the source block of an event; if its origin is empty, the cluster is `cluster_id`."""
     names = [name for name in ("name", *_CONSTANTS) if name in origin]
     cluster, start = origin.get("cluster_id"), origin.get("start_ts", start_ts)
-    return Source(
+    return SourceBlock(
         database,
         table,
         commit_ts,

@@ -21,10 +21,11 @@ from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
+from changefeed.model.values import Irregular
 from changefeed.protocols.ticdc_debezium.parts import text_of
 from changefeed.protocols.ticdc_debezium.schema import Field, Fields
 from changefeed.protocols.ticdc_debezium.times import digits_of, instant
-from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
+from changefeed.protocols.ticdc_debezium.values import reader, writer
 from changefeed.wire.json_form import show, unicode_name
 from changefeed.wire.strict_json import REPLACED, Number
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from changefeed.errors import ProtocolError
-from changefeed.protocols.base import Record
+from changefeed.protocols.base import SampleRecord
 from changefeed.wire import compression
 
 _OPENING, _SOURCE = b'{"payload":', b'"connector":"TiCDC"'
 _MOST = 1 << 24  # bytes that are worth inflating for a look
 
 
-def recognize(record: Record) -> str | None:
+def recognize(record: SampleRecord) -> str | None:
     """Returns why the record seems to be of this protocol; None if it does not."""
     name, text = _inflated(record.value or b"")
     if not text.startswith(b"{") or _SOURCE not in text:
@@ -18,7 +18,7 @@ def recognize(record: Record) -> str | None:
     return f"the value is JSON with {_SOURCE.decode()}" + ("" if name == "none" else f" in {name}")
 
 
-def likely(record: Record) -> dict[str, str]:
+def likely(record: SampleRecord) -> dict[str, str]:
     """Returns the options that the bytes of the record show."""
     name, text = _inflated(record.value or b"")
     options = {} if name == "none" else {"large-message-handle-compression": name}

@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from changefeed.columnar.conversions import ByColumn, Column, counted, instants, wrapped
+from changefeed.columnar.conversions import ByColumn, Convert, counted, instants, wrapped
 from changefeed.model import values as model
 from changefeed.model.types import TEXTS, ColumnType
+from changefeed.model.values import Irregular
 from changefeed.protocols.ticdc_debezium.times import DAY_US, FIRST_DAY, LAST_DAY, unit_of
-from changefeed.protocols.ticdc_debezium.values import Irregular, reader, writer
+from changefeed.protocols.ticdc_debezium.values import reader, writer
 from changefeed.wire import strict_json
 
 _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
@@ -47,7 +48,7 @@ def redefine(inferred: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
     return ByColumn(lambda value: _reread(write(value), read), column) if column else lambda v: _reread(write(v), read)
 
 
-def _column(inferred: ColumnType, defined: ColumnType) -> Column | None:
+def _column(inferred: ColumnType, defined: ColumnType) -> Convert | None:
     """Returns the conversion for whole columns; None if there is none."""
     if inferred.name in TEXTS and defined.name == "timestamp":
         return instants()

@@ -23,13 +23,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
+from changefeed.model.values import Irregular
 from changefeed.protocols.ticdc_debezium.times import (
     DAY_US,
     EPOCH_TEXT,
@@ -53,13 +53,6 @@ Write = Callable[[Any], str]
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,19})", re.ASCII)
 _NO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[ T].*)?", re.ASCII)
 _LONGEST_NUMBER = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Irregular:
-    """A value that the column's type cannot hold, verbatim."""
-
-    data: bytes
 
 
 @lru_cache(maxsize=4096)

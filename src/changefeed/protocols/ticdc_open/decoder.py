@@ -35,7 +35,7 @@ from changefeed.protocols.ticdc_open import claim_check, envelope, framing, part
 from changefeed.protocols.ticdc_open.envelope import Described, EventKey, Image, Nameless
 from changefeed.protocols.ticdc_open.images import Images
 from changefeed.protocols.ticdc_open.options import Options
-from changefeed.protocols.ticdc_open.shapes import LIMIT, Compiled, Family, compile_column, wire_text
+from changefeed.protocols.ticdc_open.shapes import LIMIT, CompiledColumn, Family, compile_column, wire_text
 from changefeed.ticdc import tso
 from changefeed.ticdc.ddl_actions import action
 from changefeed.ticdc.zone import zone
@@ -194,7 +194,7 @@ class Decoder:
             return self._family(key.schema, key.table, new.described)
         return self._family(key.schema, key.table, new.described, completed.old.described, completed.before)
 
-    def _compile_image(self, described: tuple[Described, ...]) -> tuple[Compiled, ...]:
+    def _compile_image(self, described: tuple[Described, ...]) -> tuple[CompiledColumn, ...]:
         return tuple(compile_column(d, self._zone, self._options.legacy_v4) for d in described)
 
     def _family(
@@ -238,7 +238,7 @@ class Decoder:
         )
 
 
-def _check_same_type(old: Compiled, new: Compiled) -> None:
+def _check_same_type(old: CompiledColumn, new: CompiledColumn) -> None:
     if old.column.type != new.column.type:
         raise SchemaError(f"{new.column.name} is {new.column.type} in `u`, but {old.column.type} in `p`")
 

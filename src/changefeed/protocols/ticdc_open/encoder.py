@@ -28,7 +28,7 @@ from changefeed.ticdc import commit_ts
 from changefeed.ticdc.claim_check import new_file_name
 from changefeed.ticdc.commit_ts import needed_ts
 from changefeed.ticdc.ddl_actions import CODES
-from changefeed.ticdc.routing import Offsets, Router
+from changefeed.ticdc.routing import OffsetCounter, Router
 from changefeed.wire import compression
 from changefeed.wire.strict_json import marked
 
@@ -42,7 +42,7 @@ class Encoder:
         self._rows = RowWriter(options)
         self._templates = Templates(options, self._rows)
         self._router = Router(options.topic, options.dispatcher(), options.dispatch_rules())
-        self._offsets = Offsets() if options.partition_num is not None else None
+        self._offsets = OffsetCounter() if options.partition_num is not None else None
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """Encodes `changes` into records; see `protocols.base.Encoder`."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.protocols.ticdc_open.shapes import Compiled
-from changefeed.ticdc.texts import Irregular, Moment
+from changefeed.model.values import Irregular, Moment
+from changefeed.protocols.ticdc_open.shapes import CompiledColumn
 from changefeed.wire.strict_json import REPLACED, unmarked
 
 Values = dict[str, Any]
@@ -36,7 +36,7 @@ class Images:
         self.irregular: dict[str, bytes] = {}
         self.digits: dict[str, int] = {}
 
-    def read(self, columns: tuple[Compiled, ...], values: list[Any], where: str, prefix: str = "") -> Values:
+    def read(self, columns: tuple[CompiledColumn, ...], values: list[Any], where: str, prefix: str = "") -> Values:
         """Reads one image; returns ready values by column name."""
         image: Values = {}
         for compiled, value in zip(columns, values, strict=True):

@@ -7,7 +7,16 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changefeed.protocols import base
-from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, Index, Partition, PartitionNum, Rules, Topic
+from changefeed.ticdc.dispatch import (
+    CaseSensitive,
+    Columns,
+    Dispatching,
+    DispatchRules,
+    Index,
+    Partition,
+    PartitionNum,
+    Topic,
+)
 from changefeed.ticdc.large_messages import check_compression, check_handling, check_limits, check_storage
 from changefeed.ticdc.zone import zone
 
@@ -59,7 +68,7 @@ class Options(Dispatching, base.Options, frozen=True):
     partition: Partition = "default"
     index: Index = None
     columns: Columns = ()
-    dispatchers: Rules = ()
+    dispatchers: DispatchRules = ()
     case_sensitive: CaseSensitive = False
 
     def __post_init__(self) -> None:

@@ -28,7 +28,7 @@ _MAX_FLAGS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledColumn:
     """A column description whose type has been determined."""
 
     column: Column
@@ -36,7 +36,7 @@ class Compiled:
     temporal: bool
 
 
-def compile_column(described: Described, zone: tzinfo, legacy: bool) -> Compiled:
+def compile_column(described: Described, zone: tzinfo, legacy: bool) -> CompiledColumn:
     """Compiles a description.
 
     Raises:
@@ -50,7 +50,7 @@ def compile_column(described: Described, zone: tzinfo, legacy: bool) -> Compiled
         column = Column(name, kind)
     else:
         column = Column(name, kind, None if f is None else bool(flags & type_codes.NULLABLE), key)
-    return Compiled(column, reader(kind, code, zone, legacy), kind.name in TEMPORAL)
+    return CompiledColumn(column, reader(kind, code, zone, legacy), kind.name in TEMPORAL)
 
 
 def _small(number: Number, member: str, column: str) -> int:
@@ -65,7 +65,7 @@ class Family:
 
     database: str
     table: str
-    columns: tuple[Compiled, ...]
+    columns: tuple[CompiledColumn, ...]
     before: tuple[str, ...] | None
     after: tuple[str, ...] | None
     wire: str

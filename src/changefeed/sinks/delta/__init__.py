@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def open_sink(definition: Any, session: SparkSession | None) -> DeltaTables:
     """Opens the sink that a `type: delta` section describes."""
     from changefeed.errors import MissingExtraError
-    from changefeed.sinks.delta.native.compaction import Rules
+    from changefeed.sinks.delta.native.compaction import CompactionRules
     from changefeed.sinks.delta.native.vectors import is_installed
     from changefeed.sinks.delta.sink import DeltaTables
 
@@ -32,7 +32,7 @@ def open_sink(definition: Any, session: SparkSession | None) -> DeltaTables:
         session,
         native=definition.writer == "native",
         merges_on_read=marks,
-        compaction=Rules() if marks and definition.compaction == "auto" else None,
+        compaction=CompactionRules() if marks and definition.compaction == "auto" else None,
     )
 
 

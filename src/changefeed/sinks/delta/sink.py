@@ -44,7 +44,7 @@ from changefeed.sinks.base import (
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.native.columns import with_missing
-from changefeed.sinks.delta.native.compaction import Rules
+from changefeed.sinks.delta.native.compaction import CompactionRules
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
@@ -83,7 +83,7 @@ class DeltaTables:
     owner: str = ""
     native: bool = True
     merges_on_read: bool = False
-    compaction: Rules | None = None
+    compaction: CompactionRules | None = None
     limits: Limits = field(default_factory=Limits)
     types: SparkTypes = field(default_factory=SparkTypes)
     _idle: list[SparkSession] = field(default_factory=list)  # sessions that no write uses now, the given one first

@@ -1,6 +1,6 @@
 """Record logs in a folder as a source: files that are added and grow, read as a stream with offsets.
 
-A source offset is `{"files": {"<path>": [records, bytes]}}`: the position in each file, as `record_log.Cursor` counts it.
+A source offset is `{"files": {"<path>": [records, bytes]}}`: the position in each file, as `record_log.LogPosition` counts it.
 Files are read in the order of their names. A plain `.jsonl` may grow; any other file must be complete when it appears: move it
 into the folder when it is.
 
@@ -41,7 +41,7 @@ class _Seen:
     """The partitions of a file's records up to `end`, at a size of the file, with the number of records up to their last."""
 
     size: tuple[int, ...]
-    end: record_log.Cursor
+    end: record_log.LogPosition
     partitions: dict[tuple[str, int], int]
 
 

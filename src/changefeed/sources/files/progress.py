@@ -9,9 +9,9 @@ from typing import Any
 
 from changefeed import record_log
 from changefeed.errors import SourceError
-from changefeed.record_log import Cursor
+from changefeed.record_log import LogPosition
 
-Cursors = dict[str, Cursor]
+Cursors = dict[str, LogPosition]
 
 
 def logs(pattern: str) -> list[str]:
@@ -21,7 +21,7 @@ def logs(pattern: str) -> list[str]:
 
 def read_offset(text: str) -> Cursors:
     """File -> position in it."""
-    return {path: Cursor(*place) for path, place in json.loads(text)["files"].items()}
+    return {path: LogPosition(*place) for path, place in json.loads(text)["files"].items()}
 
 
 def write_offset(cursors: Cursors) -> str:
@@ -40,7 +40,7 @@ class LogProgress:
     def __init__(self, pattern: str, start: str, end: str | None) -> None:
         self._pattern = pattern
         self._end = read_offset(end) if end else None
-        self._totals: dict[str, tuple[tuple[int, ...], Cursor]] = {}  # path -> size, and the end at that size
+        self._totals: dict[str, tuple[tuple[int, ...], LogPosition]] = {}  # path -> size, and the end at that size
         self.cursors = read_offset(start)
 
     def everything(self) -> Cursors:
@@ -61,14 +61,14 @@ class LogProgress:
             self.cursors[path] = self._further(path, cursor, last, step)
         return dict(self.cursors)
 
-    def _further(self, path: str, cursor: Cursor, last: Cursor, step: int) -> Cursor:
+    def _further(self, path: str, cursor: LogPosition, last: LogPosition, step: int) -> LogPosition:
         if cursor.records + step == last.records:
             return last
         if last.bytes == 0:  # compressed: lines are skipped by number
-            return Cursor(cursor.records + step)
+            return LogPosition(cursor.records + step)
         return record_log.advance(path, cursor, step)
 
-    def _total(self, path: str) -> Cursor:
+    def _total(self, path: str) -> LogPosition:
         """The end of the file's last complete record; if it has grown, only the new part is counted."""
         size, cursor = record_log.size(path), self.cursors.get(path, record_log.START)
         known, end = self._totals.get(path, (None, cursor))

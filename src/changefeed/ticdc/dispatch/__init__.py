@@ -8,10 +8,10 @@ from changefeed.ticdc.dispatch.options import (
     CaseSensitive,
     Columns,
     Dispatching,
+    DispatchRules,
     Index,
     Partition,
     PartitionNum,
-    Rules,
     Topic,
 )
 from changefeed.ticdc.dispatch.partition import RULES, Dispatcher, hash_of, value_text
@@ -22,6 +22,7 @@ __all__ = [
     "RULES",
     "CaseSensitive",
     "Columns",
+    "DispatchRules",
     "Dispatcher",
     "Dispatchers",
     "Dispatching",
@@ -29,7 +30,6 @@ __all__ = [
     "Partition",
     "PartitionNum",
     "Rule",
-    "Rules",
     "TableFilter",
     "Topic",
     "check_topic",

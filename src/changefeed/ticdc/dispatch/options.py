@@ -30,7 +30,7 @@ Index = Annotated[
     str | None, Meta(description="unique index of index-value; not supported, because changes do not carry indexes")
 ]
 Columns = Annotated[str | tuple[str, ...], Meta(description="columns of the columns dispatcher")]
-Rules = Annotated[
+DispatchRules = Annotated[
     tuple[Rule, ...],
     Meta(
         description="TiCDC's rules `{matcher, topic, partition, columns}`; with `-o` a changefeed's TOML or JSON file"
@@ -52,7 +52,7 @@ class Dispatching:
     partition: Partition
     index: Index
     columns: Columns
-    dispatchers: Rules
+    dispatchers: DispatchRules
     case_sensitive: CaseSensitive
 
     @property

@@ -28,9 +28,10 @@ from changefeed.connect import java_json
 from changefeed.connect.schema import BITS, DECIMAL, Node
 from changefeed.errors import ProtocolError, SchemaError
 from changefeed.model.types import ColumnType
+from changefeed.model.values import Irregular
 from changefeed.mysql.type_codes import MOST_DIMENSIONS
 from changefeed.protocols.debezium_mysql.values import numbers, times
-from changefeed.protocols.debezium_mysql.values.times import Irregular, as_number
+from changefeed.protocols.debezium_mysql.values.times import as_number
 from changefeed.wire import base64_text
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number
@@ -161,7 +162,7 @@ def decimal_value(value: Decimal, t: ColumnType) -> Any:
     digits = value.adjusted() + 1 if value else 0
     exponent = int(value.as_tuple().exponent)
     if digits > t.length - (t.scale or 0) or -exponent > (t.scale or 0):
-        return Irregular(plain)
+        return Irregular(plain.encode())
     return value
 
 
@@ -213,7 +214,7 @@ def _read_geometry(value: Any) -> Any:
     if not isinstance(value, dict) or (srid is not None and not (as_number(srid) and 0 <= int(srid) < 2**31)):
         raise SchemaError(f"{show(value)} is not a geometry")
     if type(wkb) is not str:  # a Point may come as its coordinates alone
-        return Irregular(java_json.write(value))
+        return Irregular(java_json.write(value).encode())
     return {"srid": int(srid or 0), "wkb": base64_text.read(wkb)}
 
 
@@ -228,14 +229,14 @@ def _text(t: ColumnType, then: Read) -> Callable[[Node], Reading]:
 
 
 def _year(number: int) -> Any:
-    return number if 0 <= number <= 2155 else Irregular(str(number))
+    return number if 0 <= number <= 2155 else Irregular(str(number).encode())
 
 
 def _iso_time(value: str) -> Any:
     try:
         return times.read_iso_time(value)
     except ProtocolError:
-        return Irregular(value)
+        return Irregular(value.encode())
 
 
 _D, _C = "io.debezium.", "org.apache.kafka.connect.data."

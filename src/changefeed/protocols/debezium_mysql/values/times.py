@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values
+from changefeed.model.values import Irregular, Moment
 from changefeed.wire.strict_json import Number
 
 COUNTS = {  # the name of a field's schema -> days, or µs, that so many of its numbers stand for
@@ -40,24 +40,9 @@ _ISO = re.compile(r"[+-]?\d{4,9}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z
 _ISO_DATE = re.compile(r"[+-]?\d{4,9}-\d\d-\d\d(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Irregular:
-    """A value that the column's type cannot hold, verbatim as it was sent."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """A date and time, and its number of fraction digits, which is the 6 of `timestamp(6)`."""
-
-    us: int
-    digits: int
-
-
 def read_days(number: int) -> int | Irregular:
     """Reads a DATE from days since 1970-01-01."""
-    return number if FIRST_DAY <= number <= LAST_DAY else Irregular(str(number))
+    return number if FIRST_DAY <= number <= LAST_DAY else Irregular(str(number).encode())
 
 
 def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
@@ -65,7 +50,7 @@ def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
 
     def read(number: int) -> int | Irregular:
         us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
-        return us if not rest and FIRST_US <= us <= LAST_US else Irregular(str(number))
+        return us if not rest and FIRST_US <= us <= LAST_US else Irregular(str(number).encode())
 
     return read
 
@@ -83,7 +68,7 @@ def time_reader(unit: str) -> Callable[[int], str | Irregular]:
     def read(number: int) -> str | Irregular:
         us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
         if rest or abs(us) > _LONGEST_US:
-            return Irregular(str(number))
+            return Irregular(str(number).encode())
         second, fraction = divmod(abs(us), 1_000_000)
         clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
         return f"{'-' if us < 0 else ''}{clock}.{fraction:06}"[: -3 if unit == "ms" else None]
@@ -127,11 +112,11 @@ def read_moment(text: str) -> Moment | Irregular:
     if _ISO.fullmatch(text) is None:
         raise SchemaError(f"{text!r:.60} is not a date and time")
     if text[-1] != "Z" or not 20 <= len(text) <= 27 or text[0] in "+-":
-        return Irregular(text)
+        return Irregular(text.encode())
     try:
         us, digits = values.read_datetime(text)
     except (values.IrregularError, SchemaError):
-        return Irregular(text)
+        return Irregular(text.encode())
     return Moment(us, digits)
 
 
@@ -148,9 +133,9 @@ def read_iso_date(text: str) -> int | Irregular:
     if _ISO_DATE.fullmatch(text) is None:
         raise SchemaError(f"{text!r:.60} is not a date")
     try:
-        return values.read_date(text.removesuffix("Z")) if text.endswith("Z") else Irregular(text)
+        return values.read_date(text.removesuffix("Z")) if text.endswith("Z") else Irregular(text.encode())
     except (values.IrregularError, SchemaError):
-        return Irregular(text)
+        return Irregular(text.encode())
 
 
 def read_iso_time(text: str) -> str:

@@ -26,7 +26,7 @@ from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.files import Added, TableFolder
 from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, delta_schema, open_table
-from changefeed.sinks.delta.native.replay import Action, TableLog
+from changefeed.sinks.delta.native.replay import LogAction, TableLog
 
 _CHECKPOINTS = 10  # commits, as Delta's own writer does without a table property
 
@@ -151,7 +151,7 @@ def _fenced(path: str, application: str, newer: WriteId, write_id: WriteId) -> F
     )
 
 
-def _put(opened: Opened, actions: Sequence[Action], write_id: WriteId) -> int:
+def _put(opened: Opened, actions: Sequence[LogAction], write_id: WriteId) -> int:
     """Commits actions as the version after the opened one; returns the new version."""
     error: OSError | None = None
     try:

@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from changefeed.sinks.delta.native.replay import Action
+from changefeed.sinks.delta.native.replay import LogAction
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class CompactionRules:
     """When to compact files.
 
     Attributes:
@@ -43,7 +43,7 @@ class _File:
     bytes: float  # of these rows
 
 
-def groups(files: Mapping[str, Action], rules: Rules) -> list[list[str]]:
+def groups(files: Mapping[str, LogAction], rules: CompactionRules) -> list[list[str]]:
     """Returns the paths of the files to compact, in groups, one for each task; empty if compaction is not worth it.
 
     Args:
@@ -58,14 +58,14 @@ def groups(files: Mapping[str, Action], rules: Rules) -> list[list[str]]:
     return [[file.path for file in group] for group in packed if len(group) > 1 or group[0].left < 1]
 
 
-def _file(add: Action) -> _File:
+def _file(add: LogAction) -> _File:
     rows = json.loads(add.get("stats") or "{}").get("numRecords") or 0
     deleted = (add.get("deletionVector") or {}).get("cardinality", 0)
     left = 1 - deleted / rows if rows else 1.0
     return _File(add["path"], add["modificationTime"], left, add["size"] * left)
 
 
-def _packed(files: Sequence[_File], rules: Rules) -> Iterator[list[_File]]:
+def _packed(files: Sequence[_File], rules: CompactionRules) -> Iterator[list[_File]]:
     """Divides files into groups, the oldest first, up to `most_bytes` in total."""
     group, size, total = list[_File](), 0.0, 0.0
     for file in files:

@@ -39,7 +39,7 @@ _RESULT = "item int, written binary"
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class StepWrite:
     """One write of a step: an item, and the chunks that it needs.
 
     Attributes:
@@ -70,7 +70,7 @@ class ChunkFiles:
 
 
 def write_all(
-    chunks: DataFrame | ChunkFiles, writes: Sequence[Write], slots: int, least: int = _LEAST
+    chunks: DataFrame | ChunkFiles, writes: Sequence[StepWrite], slots: int, least: int = _LEAST
 ) -> list[TaskResult]:
     """Carries out writes in a Spark job; returns their results, in order.
 
@@ -97,7 +97,7 @@ def write_all(
     return [_joined(group) for group in results]
 
 
-def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[TaskResult]:
+def write_here(files: Iterable[str], writes: Sequence[StepWrite]) -> list[TaskResult]:
     """Carries out writes in this process: for a few rows, a Spark job costs more than the writes.
 
     Args:
@@ -110,7 +110,7 @@ def write_here(files: Iterable[str], writes: Sequence[Write]) -> list[TaskResult
     return list(_write_each(files, writes))
 
 
-def _write_each(files: Iterable[str], writes: Sequence[Write]) -> Iterator[TaskResult]:
+def _write_each(files: Iterable[str], writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
     """Yields the result of each of the writes; their chunks are read before the first one, and are in memory together."""
     wanted = _named({write.source for write in writes})
     try:
@@ -146,7 +146,7 @@ def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[
     return [pickle.loads(row["written"]) for row in sorted(rows.mapInArrow(worker(items), _RESULT).collect())]
 
 
-def split(write: Write, slots: int, least: int = _LEAST) -> list[Write]:
+def split(write: StepWrite, slots: int, least: int = _LEAST) -> list[StepWrite]:
     """Splits a write with large files into several, each with some of the files; files with close keys stay together."""
     files = write.item.files
     size = pc.sum(files.column("size")).as_py() or 0
@@ -175,7 +175,7 @@ def _joined(parts: Sequence[TaskResult]) -> TaskResult:
     return TaskResult(added, removed, parts[0].read, marked=tuple(file for part in parts for file in part.marked))
 
 
-def _run(chunks: DataFrame | ChunkFiles, writes: Sequence[Write], slots: int) -> list[TaskResult]:
+def _run(chunks: DataFrame | ChunkFiles, writes: Sequence[StepWrite], slots: int) -> list[TaskResult]:
     if not writes:
         return []
     items = [write.item for write in writes]
@@ -190,7 +190,7 @@ def _run(chunks: DataFrame | ChunkFiles, writes: Sequence[Write], slots: int) ->
     return [results_by_item[i] if i in results_by_item else write_item(item, ()) for i, item in enumerate(items)]
 
 
-def _dealt(chunks: DataFrame, writes: Sequence[Write], slot_of: Sequence[int], count: int) -> DataFrame:
+def _dealt(chunks: DataFrame, writes: Sequence[StepWrite], slot_of: Sequence[int], count: int) -> DataFrame:
     """Returns (item, payload) rows in `count` partitions, each sorted by item."""
     from pyspark.sql import functions as F
 
@@ -239,7 +239,7 @@ def worker(items: Sequence[Item]) -> Work:
     return run
 
 
-def _reading_worker(paths: Sequence[str], writes: Sequence[Write], slot_of: Sequence[int]) -> Work:
+def _reading_worker(paths: Sequence[str], writes: Sequence[StepWrite], slot_of: Sequence[int]) -> Work:
     """Returns the function that workers run: numbers of slots in, the results of the slots' items out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

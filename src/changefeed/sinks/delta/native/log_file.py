@@ -32,7 +32,7 @@ from changefeed.errors import SinkError
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.files import Added, TableFolder
 from changefeed.sinks.delta.native.merge import Marked
-from changefeed.sinks.delta.native.replay import Action
+from changefeed.sinks.delta.native.replay import LogAction
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 NTZ, NTZ_TYPE = "timestampNtz", "timestamp_ntz"
@@ -40,7 +40,7 @@ _LEGACY = {"appendOnly", "invariants"}  # what writer version 2 comes to in tabl
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
-def put(path: str, version: int, actions: Iterable[Action]) -> None:
+def put(path: str, version: int, actions: Iterable[LogAction]) -> None:
     """Commits actions as a version of the table in a local folder.
 
     Raises:
@@ -59,7 +59,7 @@ def put(path: str, version: int, actions: Iterable[Action]) -> None:
             temporary.unlink()
 
 
-def commit_info(operation: str, parameters: Mapping[str, str], read: int | None, note: str | None = None) -> Action:
+def commit_info(operation: str, parameters: Mapping[str, str], read: int | None, note: str | None = None) -> LogAction:
     """Returns the action that describes a commit, for people and for `DESCRIBE HISTORY`."""
     info = {
         "timestamp": _now(),
@@ -75,19 +75,19 @@ def commit_info(operation: str, parameters: Mapping[str, str], read: int | None,
     return {"commitInfo": info}
 
 
-def transaction(application: str, version: int) -> Action:
+def transaction(application: str, version: int) -> LogAction:
     """Returns the action that carries a write id."""
     return {"txn": {"appId": application, "version": version, "lastUpdated": _now()}}
 
 
-def added(file: Added, *, changes_rows: bool = True, has_vectors: bool) -> Action:
+def added(file: Added, *, changes_rows: bool = True, has_vectors: bool) -> LogAction:
     """Returns the action that adds a new data file; `has_vectors`: to a table with the feature for deletion vectors."""
     fields = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": file.modification_time}
     stats = _stats(file.stats, file.rows, tight=True) if has_vectors else file.stats
     return {"add": fields | {"dataChange": changes_rows, "stats": stats}}
 
 
-def removed(file: Action, *, changes_rows: bool = True) -> Action:
+def removed(file: LogAction, *, changes_rows: bool = True) -> LogAction:
     """Returns the action that removes a data file, with its deletion vector in the log."""
     fields = {
         "path": file["path"],
@@ -101,7 +101,7 @@ def removed(file: Action, *, changes_rows: bool = True) -> Action:
     return {"remove": fields | {name: file[name] for name in kept if file.get(name) is not None}}
 
 
-def marked(path: TableFolder, files: Mapping[str, Action], marks: Sequence[Marked]) -> list[Action]:
+def marked(path: TableFolder, files: Mapping[str, LogAction], marks: Sequence[Marked]) -> list[LogAction]:
     """Writes new deletion vectors to a file, and returns the actions that assign them to their data files.
 
     Raises:
@@ -116,7 +116,7 @@ def marked(path: TableFolder, files: Mapping[str, Action], marks: Sequence[Marke
     return actions
 
 
-def new_table(schema: str, *, has_vectors: bool) -> list[Action]:
+def new_table(schema: str, *, has_vectors: bool) -> list[LogAction]:
     """Returns the actions for protocol and metadata of a new table, as Spark writes them.
 
     Args:
@@ -125,11 +125,11 @@ def new_table(schema: str, *, has_vectors: bool) -> list[Action]:
     """
     has_ntz = any(field["type"] == NTZ_TYPE for field in json.loads(schema)["fields"])
     features = [*([FEATURE] if has_vectors else []), *([NTZ] if has_ntz else [])]
-    protocol: Action = {"minReaderVersion": 1, "minWriterVersion": 2}
+    protocol: LogAction = {"minReaderVersion": 1, "minWriterVersion": 2}
     if features:
         protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": features}
         protocol["writerFeatures"] = [*features, *sorted(_LEGACY, reverse=True)]
-    metadata: Action = {
+    metadata: LogAction = {
         "id": str(uuid.uuid4()),
         "format": {"provider": "parquet", "options": {}},
         "schemaString": schema,
@@ -140,7 +140,7 @@ def new_table(schema: str, *, has_vectors: bool) -> list[Action]:
     return [{"protocol": protocol}, {"metaData": metadata}]
 
 
-def upgrade(protocol: Action, metadata: Action) -> list[Action]:
+def upgrade(protocol: LogAction, metadata: LogAction) -> list[LogAction]:
     """Returns the actions that enable deletion vectors; none if the table has them."""
     actions = _with_feature(protocol, FEATURE)
     configuration = metadata.get("configuration") or {}
@@ -149,7 +149,7 @@ def upgrade(protocol: Action, metadata: Action) -> list[Action]:
     return actions
 
 
-def new_columns(protocol: Action, metadata: Action, fields: Sequence[Mapping[str, Any]]) -> list[Action]:
+def new_columns(protocol: LogAction, metadata: LogAction, fields: Sequence[Mapping[str, Any]]) -> list[LogAction]:
     """Returns the actions that change a table's columns."""
     has_ntz = any(field["type"] == NTZ_TYPE for field in fields)
     schema = {**json.loads(metadata["schemaString"]), "fields": list(fields)}
@@ -157,7 +157,7 @@ def new_columns(protocol: Action, metadata: Action, fields: Sequence[Mapping[str
     return [*actions, {"metaData": {**metadata, "schemaString": json.dumps(schema)}}]
 
 
-def _with_feature(protocol: Action, feature: str) -> list[Action]:
+def _with_feature(protocol: LogAction, feature: str) -> list[LogAction]:
     """Returns the action that adds a feature of readers and writers; none if the table has it."""
     if feature in (protocol.get("writerFeatures") or ()):
         return []

@@ -31,7 +31,7 @@ _NAME = re.compile(r"(\d{20})(?:\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet|(
 _MAPS = ("partitionValues", "tags", "configuration", "options")  # pyarrow returns them as pairs
 _KINDS = ("add", "protocol", "metaData", "txn")  # of the actions in a checkpoint
 
-Action = dict[str, Any]
+LogAction = dict[str, Any]
 _File = tuple[int, int, int]  # inode, time of the last change in nanoseconds, size
 
 
@@ -46,15 +46,15 @@ class LogState:
     """
 
     version: int = -1
-    files: Mapping[str, Action] = field(default_factory=dict)
-    protocol: Action = field(default_factory=dict)
-    metadata: Action = field(default_factory=dict)
+    files: Mapping[str, LogAction] = field(default_factory=dict)
+    protocol: LogAction = field(default_factory=dict)
+    metadata: LogAction = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
-    def fields(self) -> list[Action]:
+    def fields(self) -> list[LogAction]:
         """The columns, as fields of a Delta schema."""
-        fields: list[Action] = json.loads(self.metadata["schemaString"])["fields"]
+        fields: list[LogAction] = json.loads(self.metadata["schemaString"])["fields"]
         return fields
 
     @property
@@ -62,7 +62,7 @@ class LogState:
         """The table's properties."""
         return self.metadata.get("configuration") or {}
 
-    def after(self, version: int, actions: Iterable[Action]) -> LogState:
+    def after(self, version: int, actions: Iterable[LogAction]) -> LogState:
         """Returns the state at a later version, after the actions of the commits in between."""
         files, transactions = {**self.files}, {**self.transactions}
         protocol, metadata = self.protocol, self.metadata
@@ -126,7 +126,7 @@ def state(path: str | Path, version: int | None = None) -> LogState:
     return read[0]
 
 
-def vector(file: Action) -> tuple[Any, ...]:
+def vector(file: LogAction) -> tuple[Any, ...]:
     """Returns a key for a data file's deletion vector, which differs from that of every earlier vector of the file."""
     descriptor = file.get("deletionVector") or {}
     return descriptor.get("storageType"), descriptor.get("pathOrInlineDv"), descriptor.get("offset")
@@ -194,7 +194,7 @@ def _identity(stat: os.stat_result) -> _File:
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
-def _commit(path: Path) -> tuple[list[Action], _File]:
+def _commit(path: Path) -> tuple[list[LogAction], _File]:
     """Reads the actions of a commit, removes first: a file that gets a deletion vector is removed and added again."""
     with path.open("rb") as file:
         identity, text = _identity(os.fstat(file.fileno())), file.read()
@@ -203,7 +203,7 @@ def _commit(path: Path) -> tuple[list[Action], _File]:
     return sorted(actions, key=lambda action: "remove" not in action), identity
 
 
-def _of_checkpoint(file: Path) -> Iterator[Action]:
+def _of_checkpoint(file: Path) -> Iterator[LogAction]:
     with pq.ParquetFile(file) as parquet:
         wanted = [name for name in _KINDS if name in parquet.schema_arrow.names]
         leaves = [path for path in _paths(parquet) if path.split(".")[0] in wanted and "_parsed" not in path]
@@ -217,9 +217,9 @@ def _paths(parquet: Any) -> Sequence[str]:
     return [parquet.schema.column(i).path for i in range(len(parquet.schema))]
 
 
-def _plain(value: Action) -> Action:
+def _plain(value: LogAction) -> LogAction:
     """Converts an action of a checkpoint to the form of JSON: without NULLs, and with maps as objects."""
-    fields: Action = {}
+    fields: LogAction = {}
     for name, one in value.items():
         if one is None:
             continue

@@ -44,10 +44,10 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.delta.native.columns import changed, copied, replaced, size
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create
-from changefeed.sinks.delta.native.compaction import Rules, groups
+from changefeed.sinks.delta.native.compaction import CompactionRules, groups
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
-from changefeed.sinks.delta.native.job import ChunkFiles, Write, compact_all, write_all, write_here
+from changefeed.sinks.delta.native.job import ChunkFiles, StepWrite, compact_all, write_all, write_here
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog
 from changefeed.sinks.delta.native.snapshot import table_snapshot
@@ -137,7 +137,7 @@ class NativeWrites:
     root: str
     metadata_columns: tuple[str, ...]
     merges_on_read: bool = False
-    compaction: Rules | None = None
+    compaction: CompactionRules | None = None
     limits: Limits = field(default_factory=Limits)
     _prepared: dict[str, _Prepared] = field(default_factory=dict)
     _defaults: list[bool] = field(default_factory=list)
@@ -230,7 +230,7 @@ class NativeWrites:
         commit(prepared.opened, [prepared.written], job.write_id, job.note, merges_on_read=merges_on_read)
         _checkpoint(prepared.opened)
 
-    def _compact(self, spark: SparkSession, owner: str, written: Opened, rules: Rules) -> None:
+    def _compact(self, spark: SparkSession, owner: str, written: Opened, rules: CompactionRules) -> None:
         """Compacts the table that was just committed, if its version is due and compaction is worth it."""
         opened = open_table(written.folder, owner, written.log)
         if opened is None or opened.version % rules.every:
@@ -419,12 +419,12 @@ def _origin(of: tuple[str, Changes, Chunked]) -> tuple[str, ...]:
     return of[2].origin
 
 
-def _write(item: Item, changes: Changes, chunked: Chunked) -> Write:
+def _write(item: Item, changes: Changes, chunked: Chunked) -> StepWrite:
     window, size = chunked.reading.window, sum(item.files.column("size").to_pylist())
-    return Write(item, chunked.source, window.after, window.upto, changes.rows + size // 128)
+    return StepWrite(item, chunked.source, window.after, window.upto, changes.rows + size // 128)
 
 
-def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[Write]) -> list[TaskResult]:
+def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[StepWrite]) -> list[TaskResult]:
     slots = spark.sparkContext.defaultParallelism
     if chunked.folders is not None:
         paths = [file for folder in chunked.folders for file in sorted(Path(folder).glob("part-*"))]

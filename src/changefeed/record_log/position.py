@@ -1,4 +1,4 @@
-"""A place in a record log."""
+"""Positions in a record log."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Cursor:
-    """The place between two records.
+class LogPosition:
+    """A position between two records of a log.
 
     Attributes:
         records: number of records before it.
@@ -18,4 +18,4 @@ class Cursor:
     bytes: int = 0
 
 
-START = Cursor(0)
+START = LogPosition(0)
