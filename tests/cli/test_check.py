@@ -220,10 +220,11 @@ def test_a_damaged_ledger_is_named_with_the_way_out(
     ledger = _check(pipeline, capsys, 2)["ledger"]
     assert ledger["message"] == (
         f"{place.path} is the ledger of a changefeed from before the first release, a Delta table: delete it, and "
-        "rebuild all tables: changefeed repair --rebuild --all"
+        "rebuild all tables from the source: changefeed repair --rebuild --all"
         if how == "a Delta table"
-        else f"{place.path}: the ledger is damaged: {damage}. Restore it together with the tables and _changefeed/pending, or "
-        "delete it and rebuild all tables: changefeed repair --rebuild --all"
+        else f"{place.path}: the ledger is damaged: {damage}. Restore the sink's folder as a whole, `_changefeed` and the "
+        "tables together, from a backup; or delete the ledger, and rebuild all tables from the source: changefeed repair "
+        "--rebuild --all"
     )
     assert ledger["fix"] == "restore it from a copy, or start again with an empty sink.path"
 

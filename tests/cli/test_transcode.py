@@ -202,8 +202,8 @@ def test_on_spark_dead_letters_are_shown_and_errors_are_changefeeds(spark: Spark
     [
         (
             ("-O", "partition-num=3", "--out", "{tmp}/out"),
-            "ticdc-open: partition-num sends rows to other topics or partitions, which needs one encoder for all of "
-            "them; on Spark each partition has its own. Leave it out, or transcode without --spark",
+            "ticdc-open: option partition-num is not supported on Spark: it sends rows to other topics or partitions, but "
+            "each partition has an encoder of its own. Remove it, or transcode without --spark",
         ),
         (
             ("--out", "{tmp}/o.jsonl"),

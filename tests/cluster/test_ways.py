@@ -98,6 +98,6 @@ def test_a_session_without_delta_is_refused_with_the_way_to_it(cluster: SparkClu
     ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1] == (
-        "changefeed.errors.ConfigError: Spark has no Delta Lake among its jars: give it those that `changefeed package` puts "
-        "into `jars` (spark-submit --jars), or spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0"
+        "changefeed.errors.ConfigError: Delta Lake is not among Spark's jars. Add those that `changefeed package` writes to "
+        "`jars` (spark-submit --jars), or set spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0"
     )

@@ -51,8 +51,8 @@ def test_errors_of_kafka_become_source_errors(text: str, message: str, transient
 
 
 DAMAGED = (
-    "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
-    "from a backup; or rebuild the tables from the source: changefeed repair --rebuild --all"
+    "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and the tables together, "
+    "from a backup; or rebuild all tables from the source: changefeed repair --rebuild --all"
 )
 JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sql.Dataset.x(Dataset.scala:1)\n\tat y(A.java:2)\n"
 

@@ -20,12 +20,12 @@ from changefeed.model.batch import record_batch
 from changefeed.model.definition import Table
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.guard import WAY_OUT
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.operations.repair import check_rebuild, repair, start_over
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import Hold, State, TableState
 from changefeed.sinks.memory import Lake, MemorySink, Version
+from changefeed.sinks.ways_out import TABLE_CHANGED
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import check_cuts, definition, published
@@ -136,7 +136,7 @@ def test_a_table_that_is_not_the_ledgers_stops_the_run_until_it_is_rebuilt(
         with pytest.raises(SinkError) as error:
             run(pipeline, spark, once=True)
         assert f"{_notes(pipeline)}: {fault}" in str(error.value)
-        assert WAY_OUT in str(error.value)
+        assert TABLE_CHANGED in str(error.value)
     repair(pipeline, spark, ["app.notes"], "rebuild")
     run(pipeline, spark, once=True)
     _is_right(pipeline, log[0])

@@ -107,14 +107,14 @@ def test_a_stream_without_sample_or_schema_is_refused(spark: SparkSession) -> No
     with pytest.raises(ConfigError) as caught:
         changefeed.spark.decode(stream, "ticdc-open", "shop.orders")
     assert str(caught.value) == (
-        "changefeed: the columns of shop.orders are not known, and a stream cannot be looked through before it runs: give a "
-        "batch of its records as `sample`, or the columns as `schema`"
+        "changefeed: the columns of shop.orders are not known, because a stream cannot be read before it runs. Pass a batch "
+        "of its records as `sample`, or the columns as `schema`"
     )
     with pytest.raises(ConfigError) as caught:
         changefeed.spark.decode(stream.drop("offset"), "ticdc-open")
     assert str(caught.value) == (
-        "changefeed: the records have no column offset: give them as Spark's Kafka source does, with key, value, topic, "
-        "partition, offset, and headers (option includeHeaders)"
+        "changefeed: the records do not have column offset. Pass the columns of Spark's Kafka source: key, value, topic, "
+        "partition, offset, and headers if the records have any (option includeHeaders)"
     )
 
 

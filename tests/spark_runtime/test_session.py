@@ -279,7 +279,7 @@ def test_an_unsuitable_session_is_left_alone_and_a_new_one_is_made(spark: SparkS
 
 
 def test_a_client_of_spark_connect_is_refused() -> None:
-    with pytest.raises(ConfigError, match="a client of Spark Connect, which has no JVM beside it"):
+    with pytest.raises(ConfigError, match="a client of Spark Connect, which does not give access to"):
         module.suited(object())  # type: ignore[arg-type]
 
 

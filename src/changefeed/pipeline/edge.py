@@ -27,6 +27,7 @@ from changefeed.errors import (
     SinkError,
     SourceError,
 )
+from changefeed.sinks.ways_out import COLUMNS_CHANGED, FILES_DAMAGED
 from changefeed.spark_runtime.workers import worker_problem
 
 _KAFKA = re.compile(r"org\.apache\.kafka\.common\.errors\.(\w+)Exception: (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
@@ -46,10 +47,7 @@ _FULL = re.compile(r"No space left on device|Disk quota exceeded|not enough spac
 _ALMOST_NOTHING = 16 * 2**20  # bytes; a disk with less free space is taken for the full one
 _FULL_CODES = (errno.ENOSPC, errno.EDQUOT)
 
-_DAMAGED = (
-    "a file of this pipeline is missing or damaged. Restore the sink's folder as a whole, `_changefeed` and tables together, "
-    "from a backup; or rebuild the tables from the source: changefeed repair --rebuild --all"
-)
+_DAMAGED = f"a file of this pipeline is missing or damaged. {FILES_DAMAGED}"
 # Errors about files: Spark's and Delta's error names, and texts of exceptions of Hadoop and Parquet.
 _CONDITION = re.compile(r"\[(PATH_NOT_FOUND|FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|DELTA_\w+)(?:\.\w+)*\] (.*)")
 _DAMAGE = re.compile(
@@ -198,8 +196,7 @@ def _of_files(text: str) -> ChangefeedError | None:
         return SinkError(f"{_line(text, file)}: {_DAMAGED}")
     if _COLUMNS.search(text):
         return SinkError(
-            "a table lacks a column that this pipeline wrote: another program has changed it. Restore it, or rebuild it "
-            "from the source: changefeed repair"
+            f"a table lacks a column that this pipeline wrote: another program has changed it. {COLUMNS_CHANGED}"
         )
     return None
 

@@ -25,12 +25,13 @@ from changefeed.model.definition import Table
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import CountedChanges, Pending
 from changefeed.pipeline.failpoint import failpoint
-from changefeed.pipeline.guard import WAY_OUT, Guard, PathState
+from changefeed.pipeline.guard import Guard, PathState
 from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State, WrittenVersion
 from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.base import Append, Copy, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
+from changefeed.sinks.ways_out import TABLE_CHANGED
 
 _LOOKING = 8  # number of tables checked in parallel when a run begins
 _T = TypeVar("_T")
@@ -87,7 +88,8 @@ class Executor:
     def _check_files(self, path: str, version: int) -> None:
         if damaged := self.sink.damaged_files(path, version):
             raise SinkError(
-                f"{self.sink.location(path)}: {len(damaged)} data files are gone or damaged, the first {damaged[0]}. {WAY_OUT}"
+                f"{self.sink.location(path)}: {len(damaged)} data files are gone or damaged, the first {damaged[0]}. "
+                f"{TABLE_CHANGED}"
             )
 
     def columns(self, path: str) -> tuple[str, ...] | None:
@@ -155,7 +157,7 @@ class Executor:
             if first is None:
                 at, of = self.sink.location(copy.path), self.sink.location(copy.source)
                 raise SinkError(
-                    f"{at} must become a copy of {of}, but another run of the pipeline has written to {of} since. {WAY_OUT}"
+                    f"{at} must become a copy of {of}, but another run of the pipeline has written to {of} since. {TABLE_CHANGED}"
                 )
             self.before[copy.source] = replace(self.before[copy.source], done=first.number - 1)
 

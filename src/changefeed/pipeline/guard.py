@@ -22,11 +22,7 @@ from changefeed.model.definition import Table
 from changefeed.pipeline.planning.table_path import folders_of
 from changefeed.pipeline.state import WrittenVersion
 from changefeed.sinks.base import Commit, TableSink, TableSnapshot, WriteId
-
-WAY_OUT = (
-    "`changefeed repair` brings the table back to the ledger's version (--restore), takes it as it is (--accept), or rebuilds "
-    "it from the source (--rebuild)"
-)
+from changefeed.sinks.ways_out import TABLE_CHANGED
 
 REPAIRED = 2**12 - 1  # the number in the write ids of `changefeed repair`
 
@@ -95,7 +91,7 @@ class Guard:
         ):  # `changefeed repair` has assigned it to this ledger
             return PathState(snapshot.version)
         if path in self.tables:
-            raise SinkError(f"{at}: this is not the table that the pipeline wrote. {WAY_OUT}")
+            raise SinkError(f"{at}: this is not the table that the pipeline wrote. {TABLE_CHANGED}")
         self._check_foreign(path, snapshot, table)
         return PathState(snapshot.version, adopted=True, foreign=True)
 
@@ -122,7 +118,7 @@ class Guard:
         at = self.sink.location(path)
         snapshot = self.sink.snapshot(path)
         if snapshot is None or snapshot.write_id is None:
-            raise SinkError(f"{at}: the table was deleted after this step wrote it. {WAY_OUT}")
+            raise SinkError(f"{at}: the table was deleted after this step wrote it. {TABLE_CHANGED}")
         self._check_epoch(at, snapshot.write_id)
         if snapshot.version != before.version + writes:
             self._check_commits(path, before.version, snapshot.version, {*self.epochs, self.epoch})
@@ -132,7 +128,7 @@ class Guard:
 
     def _check_nothing(self, at: str, path: str) -> None:
         if path in self.tables:
-            raise SinkError(f"{at}: the table is gone. {WAY_OUT}")
+            raise SinkError(f"{at}: the table is gone. {TABLE_CHANGED}")
         if path not in self.left and not self.epochs and self.sink.has_files(path):
             raise ConfigError(
                 f"{at} contains files, but no Delta table: give the pipeline another sink.path, or move the folder away"
@@ -151,7 +147,8 @@ class Guard:
         if not self._is_of_step(write_id, self.epochs):
             if known is None or write_id > WriteId(known.epoch, known.step, known.action):
                 raise SinkError(
-                    f"{at}: the table has writes that are not in the ledger: was the ledger restored from a backup? {WAY_OUT}"
+                    f"{at}: the table has writes that are not in the ledger: was the ledger restored from a "
+                    f"backup? {TABLE_CHANGED}"
                 )
             if write_id < WriteId(known.epoch, known.step, known.action):
                 raise self._missing(path)
@@ -204,7 +201,8 @@ class Guard:
     def _missing(self, path: str) -> SinkError:
         at = self.sink.location(path)
         return SinkError(
-            f"{at}: the table lacks commits that the ledger has: was an older copy restored, or its log truncated? {WAY_OUT}"
+            f"{at}: the table lacks commits that the ledger has: was an older copy restored, or its log "
+            f"truncated? {TABLE_CHANGED}"
         )
 
     def _check_epoch(self, at: str, write_id: WriteId) -> None:
@@ -219,7 +217,7 @@ class Guard:
             if not self._may_be(commit, epochs):
                 raise SinkError(
                     f"{at}: commit {commit.version} ({commit.operation}) was not made by this pipeline and changes the table. "
-                    f"{WAY_OUT}"
+                    f"{TABLE_CHANGED}"
                 )
 
     def _may_be(self, commit: Commit, epochs: Collection[int]) -> bool:

@@ -75,7 +75,9 @@ def decode(
     settings = {"protocol": protocol, "table": table, **options}
     chosen, own = read_options({name: value for name, value in settings.items() if value is not None})
     if chosen.path is not None:
-        raise ConfigError("changefeed: option path is not allowed here: the records come from the DataFrame")
+        raise ConfigError(
+            "changefeed: option path is not allowed here, because the records come from the DataFrame. Remove it"
+        )
     language = chosen.language(own)
     travelling = _travelling(records)
     reading = ReadPlan(language, AllTables(chosen.dead_letters == "rows"))
@@ -145,8 +147,8 @@ def _travelling(records: DataFrame) -> DataFrame:
     missing = [name for name in _NEEDED if name not in records.columns]
     if missing:
         raise ConfigError(
-            f"changefeed: the records have no column {', '.join(missing)}: give them as Spark's Kafka source does, with "
-            f"{', '.join(_NEEDED)}, and headers (option includeHeaders)"
+            f"changefeed: the records do not have column {', '.join(missing)}. Pass the columns of Spark's Kafka source: "
+            f"{', '.join(_NEEDED)}, and headers if the records have any (option includeHeaders)"
         )
     headers = "coalesce(headers, array())" if "headers" in records.columns else "array()"
     return records.select(*_NEEDED, f.expr(f"cast({headers} as {_HEADERS})").alias("headers"))
@@ -172,12 +174,12 @@ def _known(
     if records.isStreaming:
         if sample is not None:
             raise ConfigError(
-                "changefeed: the sample is a stream: give a batch, as spark.read.format('kafka') makes it"
+                "changefeed: `sample` is a stream. Pass a batch, such as the result of spark.read.format('kafka')"
             )
         if required:
             raise ConfigError(
-                f"changefeed: the columns of {options.table} are not known, and a stream cannot be looked through before it "
-                "runs: give a batch of its records as `sample`, or the columns as `schema`"
+                f"changefeed: the columns of {options.table} are not known, because a stream cannot be read before it runs. "
+                "Pass a batch of its records as `sample`, or the columns as `schema`"
             )
         return Known()
     look = Look(options.table)

@@ -31,7 +31,7 @@ from changefeed.protocols.base import ClosingEncoder, Encoder
 from changefeed.spark.shapes import POSITION
 from changefeed.spark.types import table_of
 from changefeed.spark.untyped import from_variants
-from changefeed.stages.transcode import Language, in_partition
+from changefeed.stages.transcode import Language, in_partition, refuse_dispatch
 from changefeed.stores import stores_of
 
 if TYPE_CHECKING:
@@ -117,21 +117,17 @@ def writing(language: Language, table: str | None, schema: StructType, topic: st
         ConfigError: the columns are not those of changes, or an option sends rows to other partitions.
     """
     options = protocol(language.name).read_options(language.options)
-    if options.dispatches:
-        raise ConfigError(
-            f"{language.name}: {', '.join(options.dispatches)} sends rows to other topics or partitions, which needs one "
-            "encoder for all of them; on Spark each partition has its own. Leave it out"
-        )
+    refuse_dispatch(language.name, options)
     names = {name.lower() for name in schema.names}
     if table is None:
         if missing := {"table", "op", "before", "after"} - names:
             raise ConfigError(
-                f"changefeed: the rows have no column {', '.join(sorted(missing))}: give those of all tables as they are read, "
-                "or name the `table` that they are of"
+                f"changefeed: the rows do not have column {', '.join(sorted(missing))}. Pass changes of all tables, with the "
+                "columns that a read returns, or name the table of the rows in `table`"
             )
         return WritePlan(language, None, topic, keys)
     if "_op" not in names:
-        raise ConfigError(f"changefeed: the rows of {table} have no column _op: {', '.join(OPS)}")
+        raise ConfigError(f"changefeed: the rows of {table} do not have column _op, with one of {', '.join(OPS)}")
     known = table_of(table, schema)
     key = keys.get(table, known.keys)
     if missing := set(key) - {c.name for c in known.columns}:
@@ -147,8 +143,8 @@ def _check_ops(rows: pa.RecordBatch, prefix: str) -> None:
         row = wrong[0].as_py()
         place = ":".join(str(rows.column(name)[row]) for name in ("topic", "partition", "offset"))
         raise UnsupportedError(
-            f"changefeed: the row at {place} has the op {ops[row].as_py()!r}, which is not a change ({', '.join(OPS)}): filter "
-            "such rows out, as those of dead letters"
+            f"changefeed: the row at {place} has the op {ops[row].as_py()!r}, which is not one of {', '.join(OPS)}. Filter out "
+            "rows that are not changes, such as dead letters"
         )
 
 

@@ -113,13 +113,13 @@ def suited(spark: SparkSession) -> SparkSession:
     jvm: Any = getattr(spark, "_jvm", None)
     if jvm is None:
         raise ConfigError(
-            "this session is a client of Spark Connect, which has no JVM beside it: start the pipeline on the cluster itself, "
-            "with spark-submit or as a job"
+            "this session is a client of Spark Connect, which does not give access to Spark's JVM. Start the pipeline on the "
+            "cluster itself, with spark-submit or as a job"
         )
     if not jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.spark.sql.delta.DeltaLog"):
         raise ConfigError(
-            "Spark has no Delta Lake among its jars: give it those that `changefeed package` puts into `jars` (spark-submit "
-            "--jars), or spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0"
+            "Delta Lake is not among Spark's jars. Add those that `changefeed package` writes to `jars` (spark-submit --jars), "
+            "or set spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0"
         )
     if all(spark.conf.get(name, None) == value for name, value in SESSION.items()):
         return spark

@@ -24,7 +24,7 @@ from changefeed.frames.slices import Work
 from changefeed.model.batch import RECORDS, Decoded
 from changefeed.model.text import lines
 from changefeed.protocols import protocol
-from changefeed.protocols.base import ClosingEncoder, unfinished
+from changefeed.protocols.base import ClosingEncoder, Options, unfinished
 from changefeed.stages.decode import arrived
 from changefeed.stages.definitions import definitions
 from changefeed.stores import stores_of
@@ -58,16 +58,25 @@ def transcode(records: DataFrame, source: Language, target: Language, dead: Call
     from pyspark.sql import functions as f
 
     options = protocol(target.name).read_options(target.options)
-    if options.dispatches:
-        raise ConfigError(
-            f"{target.name}: {', '.join(options.dispatches)} sends rows to other topics or partitions, which needs one "
-            "encoder for all of them; on Spark each partition has its own. Leave it out, or transcode without --spark"
-        )
+    refuse_dispatch(target.name, options, ", or transcode without --spark")
     sent = records.select(*_COLUMNS, f.expr("coalesce(headers, array())").alias("headers"))
     whole = sent.repartition("topic", "partition").sortWithinPartitions("topic", "partition", "offset")
     if options.one_writer:
         whole = whole.coalesce(1)
     return whole.mapInArrow(worker(source, target, dead), RECORDS_DDL)
+
+
+def refuse_dispatch(name: str, options: Options, or_else: str = "") -> None:
+    """Refuses options of an encoder by which it chooses the topic or the partition of a row.
+
+    Raises:
+        ConfigError: one of them is set.
+    """
+    if options.dispatches:
+        raise ConfigError(
+            f"{name}: option {', '.join(options.dispatches)} is not supported on Spark: it sends rows to other topics or "
+            f"partitions, but each partition has an encoder of its own. Remove it{or_else}"
+        )
 
 
 def worker(source: Language, target: Language, dead: Callable[[list[str]], None]) -> Work:

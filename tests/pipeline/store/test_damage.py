@@ -200,7 +200,7 @@ def test_a_ledger_of_another_kind_is_refused(tmp_path: Path) -> None:
             refused()
         assert str(caught.value) == (
             f"{place.path} is the ledger of a changefeed from before the first release, a Delta table: delete it, "
-            "and rebuild all tables: changefeed repair --rebuild --all"
+            "and rebuild all tables from the source: changefeed repair --rebuild --all"
         )
     assert sorted(path.name for path in place.path.iterdir()) == ["_delta_log"]
 

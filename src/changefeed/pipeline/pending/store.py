@@ -31,6 +31,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
 from changefeed.pipeline.pending.counting import Across, across_here, across_in_spark
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import FolderSum
+from changefeed.sinks.ways_out import FILES_DAMAGED
 from changefeed.spark_runtime.files import file_system, is_local
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import compiled
@@ -134,10 +135,7 @@ class PendingStore:
                 )
 
     def _damaged(self, folder: str, why: str) -> SinkError:
-        return SinkError(
-            f"{self.path}/{folder}: pending changes are damaged: {why}. Restore the folder, or rebuild the "
-            "tables from the source: changefeed repair --rebuild --all"
-        )
+        return SinkError(f"{self.path}/{folder}: pending changes are damaged: {why}. {FILES_DAMAGED}")
 
     def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
         """Returns the chunks of the folders, without the payloads of rows and dead letters.

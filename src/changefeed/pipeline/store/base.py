@@ -44,14 +44,10 @@ from datetime import datetime, timedelta
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import Counts, State
+from changefeed.sinks.ways_out import LEDGER_DAMAGED
 
 FORMAT = 1
 """The format of all that this version of changefeed stores, and the newest that it reads."""
-
-WAY_OUT = (
-    "Restore it together with the tables and _changefeed/pending, or delete it and rebuild all tables: changefeed repair "
-    "--rebuild --all"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +225,7 @@ def too_new(path: str, format: int, version: str, own: str) -> ConfigError:
 
 def damaged(path: str, why: str) -> SinkError:
     """Returns the error for a damaged store."""
-    return SinkError(f"{path}: the ledger is damaged: {why}. {WAY_OUT}")
+    return SinkError(f"{path}: the ledger is damaged: {why}. {LEDGER_DAMAGED}")
 
 
 def taken_over(path: str, pipeline: str, newest: int, epoch: int) -> FencedError:

@@ -31,6 +31,7 @@ from changefeed.pipeline.store.entries import (
 )
 from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder, local_path
 from changefeed.pipeline.store.pages import HISTORY, Content, Page, content_of, pages_of
+from changefeed.sinks.ways_out import REBUILD_ALL
 
 LOG, DEFINITIONS = "log", "definitions"
 _NAME = re.compile(r"(\d{20})\.json")
@@ -299,7 +300,7 @@ class FileReader(StoreReader):
         if self.folder.names("_delta_log"):
             raise SinkError(
                 f"{path} is the ledger of a changefeed from before the first release, a Delta table: delete it, "
-                "and rebuild all tables: changefeed repair --rebuild --all"
+                f"and {REBUILD_ALL}"
             )
         if self.folder.names(HISTORY) or self.folder.names(DEFINITIONS):
             raise damaged(path, f"{LOG} is empty or missing, and other files of the ledger are there")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from changefeed.errors import FencedError, SinkError
+from changefeed.sinks.ways_out import COLUMNS_CHANGED
 from changefeed.spark_runtime.java_errors import first_line
 
 _CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "ProtocolChangedException")
@@ -49,7 +50,6 @@ def translated(path: str) -> Iterator[None]:
 
 def _other_columns(path: str, reason: str) -> SinkError:
     return SinkError(
-        f"{path}: its columns are not those that this pipeline gave it: somebody else has changed them "
-        f"({reason}). Restore it, or "
-        "rebuild all tables from the source: changefeed repair --rebuild --all"
+        f"{path}: its columns are not those that this pipeline gave it: another program has changed them ({reason}). "
+        f"{COLUMNS_CHANGED}"
     )

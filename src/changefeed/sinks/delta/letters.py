@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.letters import COLUMNS
+from changefeed.sinks.ways_out import LETTERS_DAMAGED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WAY_OUT = "Restore the folder, or move it away: its dead letters are then no longer listed and cannot be replayed"
 _SAME_PLACE = "t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset AND t.index <=> s.index"
 
 
@@ -32,7 +32,7 @@ class DeltaLetters:
         """See `LetterTable`."""
         if self.session is None:
             return read.properties(self.path) is not None
-        return log.snapshot(self.session, self.path, way_out=_WAY_OUT) is not None
+        return log.snapshot(self.session, self.path, way_out=LETTERS_DAMAGED) is not None
 
     def rows(self, *, replayed: bool = False) -> list[dict[str, Any]]:
         """See `LetterTable`."""

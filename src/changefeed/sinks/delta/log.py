@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteId
+from changefeed.sinks.ways_out import TABLE_DAMAGED
 from changefeed.spark_runtime.files import file_system, read_text
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import make_active
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 
 _PROPERTIES = ("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")  # of the commits with metadata, those that keep the columns
-_WAY_OUT = "Restore it from a backup, or rebuild it from the source: changefeed repair --rebuild"
 
 
 def pack(write_id: WriteId) -> int:
@@ -96,7 +96,7 @@ def delta_log(spark: SparkSession, path: str) -> Any:
     return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
 
 
-def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str = _WAY_OUT) -> Snapshot | None:
+def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str = TABLE_DAMAGED) -> Snapshot | None:
     """Returns the newest state of the Delta table at `path`; None if there is no table. Errors end with `way_out`.
 
     Raises:
@@ -132,13 +132,13 @@ def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[L
         name = f"{path}/_delta_log/{version:020d}.json"
         text = read_text(spark, name)
         if text is None:
-            raise SinkError(f"{path}: commit {version} is missing from the table's log. {_WAY_OUT}")
+            raise SinkError(f"{path}: commit {version} is missing from the table's log. {TABLE_DAMAGED}")
         try:
             actions = [
                 json.loads(line) for line in text.split("\n") if line.strip()
             ]  # texts may hold other ends of lines
         except ValueError as error:
-            raise SinkError(f"{name} is damaged: {error}. {_WAY_OUT}") from error
+            raise SinkError(f"{name} is damaged: {error}. {TABLE_DAMAGED}") from error
         yield _commit(version, actions)
 
 
@@ -198,7 +198,7 @@ def _files(spark: SparkSession, path: str, version: int) -> dict[str, int]:
 
 
 @contextmanager
-def readable(path: str, way_out: str = _WAY_OUT) -> Iterator[None]:
+def readable(path: str, way_out: str = TABLE_DAMAGED) -> Iterator[None]:
     """Translates errors about a log that Delta cannot read to one that names the table."""
     from py4j.protocol import Py4JJavaError
 

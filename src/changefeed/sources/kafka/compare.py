@@ -81,7 +81,7 @@ def refusal(gone: Mapping[str, str], *, goes_on: bool = False) -> ChangefeedErro
         )
     return SourceError(
         f"topics that this pipeline reads were deleted and created again: {names}. Their records do not continue those "
-        f"that were read: {_SNAPSHOT[0].lower()}{_SNAPSHOT[1:]}, or {_CONTINUE} to read them from their first record"
+        f"that were read. {_SNAPSHOT}, or {_CONTINUE} to read them from their first record"
     )
 
 

@@ -18,6 +18,7 @@ from changefeed.sinks.delta.native import log_file, replay, vectors
 from changefeed.sinks.delta.native.files import TableFolder
 from changefeed.sinks.delta.native.statistics import INDEXED, bounds_of
 from changefeed.sinks.delta.native.target import Target
+from changefeed.sinks.ways_out import COLUMNS_CHANGED
 
 _READER = {log_file.NTZ, log_file.FEATURE}
 _WRITER = {log_file.NTZ, "appendOnly", "invariants", log_file.FEATURE}
@@ -136,7 +137,7 @@ class Opened:
         if missing := [name for name in names if name not in schema.names]:
             raise SinkError(
                 f"{self.folder.path}: its columns are not those that this pipeline gave it: {missing[0]!r} is missing. "
-                "Restore it, or build all tables again from the source: changefeed repair --rebuild --all"
+                f"{COLUMNS_CHANGED}"
             )
         indexed = int(self.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
         return Target(self.folder, schema, tuple(names), tuple(keys), indexed)

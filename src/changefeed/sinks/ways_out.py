@@ -1,0 +1,37 @@
+"""The last sentence of an error about a sink whose files are not as the pipeline wrote them: one for each situation.
+
+docs/guides/recovery.md explains what to choose. `changefeed repair` names the ways that it refuses.
+"""
+
+REBUILD_ALL = "rebuild all tables from the source: changefeed repair --rebuild --all"
+
+TABLE_CHANGED = (
+    "`changefeed repair` brings the table back to the ledger's version (--restore), takes it as it is (--accept), or rebuilds "
+    "it from the source (--rebuild)"
+)
+"""Another program has written to a table, or an older copy has been restored."""
+
+COLUMNS_CHANGED = (
+    "`changefeed repair` brings the table back to the ledger's version (--restore), or rebuilds it from the source "
+    "(--rebuild)"
+)
+"""A table lacks columns that the pipeline gave it, so it cannot be taken as it is."""
+
+TABLE_DAMAGED = "Restore the table from a backup, or rebuild it from the source: changefeed repair --rebuild"
+"""The log of a table is missing or damaged, so no version of it can be read."""
+
+FILES_DAMAGED = (
+    f"Restore the sink's folder as a whole, `_changefeed` and the tables together, from a backup; or {REBUILD_ALL}"
+)
+"""A file of the pipeline is missing or damaged: of a table, or of the pending changes."""
+
+LEDGER_DAMAGED = (
+    "Restore the sink's folder as a whole, `_changefeed` and the tables together, from a backup; or delete the ledger, and "
+    f"{REBUILD_ALL}"
+)
+"""A file of the ledger is missing or damaged."""
+
+LETTERS_DAMAGED = (
+    "Restore the folder, or move it away: its dead letters are then no longer listed and cannot be replayed"
+)
+"""The table of dead letters cannot be read."""
