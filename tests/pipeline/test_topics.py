@@ -239,7 +239,7 @@ def test_a_topic_that_was_created_again_between_two_runs(spark: SparkSession, cl
         run(pipeline, spark, once=True)
     assert str(error.value) == (
         f"topics that this pipeline reads were deleted and created again: {cluster.name('a')}. Their records do not "
-        "continue those that were read: start a new pipeline from a snapshot, or set source.removed-topics to `continue` to "
+        "continue those that were read. Start a new pipeline from a snapshot, or set source.removed-topics to `continue` to "
         "read them from their first record"
     )
     again = cluster.pipeline("a", **{"removed-topics": "continue"})

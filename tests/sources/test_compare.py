@@ -80,8 +80,8 @@ def test_without_ids_a_topic_that_ends_before_the_offset_was_created_again() -> 
             compare.RECREATED,
             SourceError,
             "topics that this pipeline reads were deleted and created again: a, b. Their records do not "
-            "continue those that were read: "
-            "start a new pipeline from a snapshot, or set source.removed-topics to `continue` to read them from their first "
+            "continue those that were read. "
+            "Start a new pipeline from a snapshot, or set source.removed-topics to `continue` to read them from their first "
             "record",
         ),
     ],
