@@ -70,19 +70,44 @@ def protocols() -> str:
     return _table(("protocol", "decode", "encode", "into Delta tables, cut by"), rows)
 
 
+def ticdc() -> str:
+    """Returns the table of TiCDC's protocols: the name in a sink URI, the name here, and what to set for cuts."""
+    known = [protocol(name) for name in PROTOCOLS]
+    rows = [
+        (
+            f"`{p.ticdc_names[0]}`",
+            f"`{p.name}`",
+            " and ".join(f"`{o}={v}`" for o, v in _for_cuts(p).items()) or "nothing",
+        )
+        for p in known
+        if p.ticdc_names
+    ]
+    return _table(("`protocol=`", "in a pipeline", "set in the sink URI, so that all tables can move together"), rows)
+
+
+def navigation() -> str:
+    """Returns the entries of mkdocs.yml for the pages of the protocols' options."""
+    titles = {name: protocol(name).title.partition(",")[0] for name in PROTOCOLS}
+    return "".join(f"      - {title}: docs/reference/options-{name}.md\n" for name, title in titles.items())
+
+
 def _cut(known: Protocol) -> str:
     """Returns what the cuts of a protocol require, with the necessary options."""
     key = known.capabilities.cut_key
     if key is None:
         return "nothing: `consistency: key` alone"
     names = {"resolved": "resolved events", "checkpoint": "checkpoints", "transaction-mark": "whole transactions"}
+    options = " and ".join(f"`{n}`" if v == "true" else f"`{n}={v}`" for n, v in _for_cuts(known).items())
+    return f"{names[key]}, with {options}" if options else names[key]
+
+
+def _for_cuts(known: Protocol) -> Mapping[str, str]:
+    """Returns the fewest options with which a protocol carries what its cuts require."""
 
     def has(values: Mapping[str, str]) -> bool:
-        return key in known.capabilities_of(known.read_options(values)).carries
+        return known.capabilities.cut_key in known.capabilities_of(known.read_options(values)).carries
 
-    needed = {} if has({}) else fewest(next(variant for variant in known.variants if has(variant)), has)
-    options = " and ".join(f"`{n}`" if v == "true" else f"`{n}={v}`" for n, v in needed.items())
-    return f"{names[key]}, with {options}" if options else names[key]
+    return {} if has({}) else fewest(next(variant for variant in known.variants if has(variant)), has)
 
 
 def option_pages() -> str:
@@ -92,7 +117,12 @@ def option_pages() -> str:
 
 
 # Tables in pages that are written by hand.
-TABLES: dict[str, Callable[[], str]] = {"protocols": protocols, "options": option_pages}
+TABLES: dict[str, Callable[[], str]] = {
+    "protocols": protocols,
+    "options": option_pages,
+    "ticdc": ticdc,
+    "navigation": navigation,
+}
 
 
 def pages() -> dict[str, str]:

@@ -46,8 +46,8 @@ def list_protocols() -> list[ProtocolInfo]:
 
     Example:
         >>> import changefeed as cf
-        >>> [known.name for known in cf.list_protocols()]
-        ['canal-json', 'debezium-mysql', 'tencent-dts', 'ticdc-avro', 'ticdc-debezium', 'ticdc-open']
+        >>> {known.name: known.title for known in cf.list_protocols()}["ticdc-open"]
+        'TiCDC Open Protocol'
     """
     return [_info(name) for name in sorted(PROTOCOLS)]
 

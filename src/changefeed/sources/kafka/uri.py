@@ -23,7 +23,7 @@ _PRODUCER_ONLY = frozenset(
         "max-retry", "dial-timeout", "read-timeout", "write-timeout", "encoder-concurrency",
     }
 )  # fmt: skip
-# Options of the codec `simple`, which is not supported here, and options of `canal-json` that a reader does not need.
+# Options of codecs, supported here or not, that a reader does not need.
 _OF_OTHER_CODECS = frozenset({"encoding-format", "output-row-key"})
 _CONNECTION = frozenset(
     {"sasl-mechanism", "sasl-user", "sasl-password", "enable-tls", "ca", "cert", "key", "insecure-skip-verify"}
