@@ -1,4 +1,4 @@
-"""`make demo` prints what the README shows, in a copy of the examples, also when it runs a second time."""
+"""`make demo` prints what the README and the tutorial show, in a copy of the examples, also when it runs a second time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 
 from tests.docs.shown import ROOT, shown
 
-RUNS = [one for block in shown("README.md") for one in block if "changefeed run" in one.command]
+PAGES = ("README.md", "docs/guides/tutorial.md")
+RUNS = [one for page in PAGES for block in shown(page) for one in block if "changefeed run" in one.command]
 
 
 @pytest.mark.slow
