@@ -12,7 +12,7 @@ WIDTH = 16
 
 
 def hexdump(data: bytes, mark: int | None = None, around: int | None = None) -> Iterator[str]:
-    """The lines of the dump.
+    """Returns a hex dump of the bytes, as lines of 16 bytes.
 
     Args:
         data: the bytes.

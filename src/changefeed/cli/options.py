@@ -89,7 +89,7 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 def keys(flag: str, name: str, help: str) -> Callable[[_F], _F]:
-    """Comma-separated names, repeatable."""
+    """Decorator for an option of names, with commas between; the option may be repeated."""
     return click.option(flag, name, metavar="KEY[,KEY…]", multiple=True, callback=_names, help=help)
 
 

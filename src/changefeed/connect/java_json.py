@@ -27,7 +27,7 @@ _NEEDS = re.compile('[\x00-\x1f"\\\\\U00010000-\U0010ffff]')
 
 
 def read(data: bytes, what: str) -> Any:
-    """Reads a tree.
+    """Parses JSON to dicts, lists, texts, booleans and `Number`s, which keep their digits; a member may occur only once.
 
     Raises:
         ProtocolError: reason `bad-json`: the bytes are not JSON, not UTF-8, or nested too deeply.
@@ -61,7 +61,7 @@ def _unmarked(tree: Any) -> Any:
 
 
 def write(tree: Any) -> str:
-    """Formats a tree."""
+    """Formats a tree as JSON, with the bytes that Kafka Connect writes."""
     kind = type(tree)
     if kind is Number:
         return str(tree)

@@ -70,7 +70,7 @@ class PartReader:
         self._compiled = lru_cache(_SCHEMAS)(self._compile)
 
     def read(self, data: bytes, what: str) -> ConnectPart:
-        """Reads a part.
+        """Reads a key or value: JSON with or without a schema, or Avro after a schema id. `what` names it in errors.
 
         Raises:
             ProtocolError: the bytes are not a part, or payload and schema contradict each other.

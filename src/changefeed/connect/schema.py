@@ -31,7 +31,7 @@ _CACHED_BYTES = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One schema.
+    """A schema of Kafka Connect, of a record or of one of its fields.
 
     Attributes:
         type: one of `BASES`.
@@ -100,7 +100,7 @@ class Node:
 
 
 def read(text: bytes) -> Node:
-    """Parses a schema block.
+    """Parses the `schema` of a record in JSON; results are cached by text.
 
     Raises:
         ProtocolError: the block is not JSON, or not a schema.

@@ -77,7 +77,7 @@ SPARK_DIGITS = 38
 
 @dataclass(frozen=True, slots=True)
 class SinkType:
-    """A column's type downstream.
+    """The type of a column in the sink's table.
 
     Attributes:
         sql: Spark SQL text, as `decimal(12,2)`.

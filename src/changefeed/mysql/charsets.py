@@ -81,7 +81,7 @@ def decode(data: bytes, charset: str) -> str:
 
 
 def encode(text: str, charset: str) -> bytes:
-    """Encodes text.
+    """Encodes text in a MySQL character set.
 
     Raises:
         UnsupportedError: the character set does not contain one of the characters.

@@ -22,7 +22,7 @@ GTID = rf"(?i)^(?:{_MYSQL.pattern}|{_MARIADB.pattern})$"
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A transaction id, parsed.
+    """The parts of a transaction id: a GTID of MySQL or MariaDB, or a binlog position.
 
     Attributes:
         text: the whole id.

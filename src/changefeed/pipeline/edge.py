@@ -110,7 +110,7 @@ def as_ours(*folders: str) -> Iterator[None]:
 
 
 def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None:
-    """The error of changefeed at the end of a traceback's text, or the one for a cause outside; None if there is neither."""
+    """Returns the changefeed error that ends a traceback's text, or an error for a known cause outside changefeed; or None."""
     matches = list(_OURS.finditer(text))
     if matches:
         name, message = matches[-1].groups()

@@ -34,7 +34,7 @@ def seconds(interval: str) -> float:
 
 @dataclass(slots=True)
 class Retries:
-    """The retries of one run.
+    """Counts the retries of a run after transient errors, and waits before each.
 
     Attributes:
         limit: maximum number of retries without a completed step in between.

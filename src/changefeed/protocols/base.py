@@ -83,7 +83,7 @@ def unfinished(decoder: Decoder, protocol: str) -> list[DeadLetter]:
 
 
 class Encoder(Interface):
-    """Encodes changes to records."""
+    """Encodes changes to records. Built from a protocol's name and options; for one thread."""
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
         """Encodes `changes` into records, a batch with the columns of `model.batch.RECORDS`.

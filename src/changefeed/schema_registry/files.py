@@ -23,7 +23,7 @@ _REGISTERED = "registered.json"
 
 
 class Files:
-    """Schemas in files."""
+    """A schema registry in a JSON file, or in a folder of such files."""
 
     def __init__(self, where: str) -> None:
         self._where = Path(where)
@@ -33,7 +33,7 @@ class Files:
         self._ids_of_texts: dict[str, int] = {}
 
     def get(self, schema_id: int) -> str:
-        """The text of a schema.
+        """Returns the text of the schema with this id.
 
         Raises:
             LookupError: no file has the id.

@@ -59,7 +59,7 @@ class Client:
         self._refused: OrderedDict[int, float] = OrderedDict()
 
     def get(self, schema_id: int) -> str:
-        """The text of a schema.
+        """Returns the text of the schema with this id.
 
         Raises:
             LookupError: the schema registry does not have the id.

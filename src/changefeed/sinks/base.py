@@ -66,7 +66,7 @@ class WriteId(msgspec.Struct, frozen=True, order=True):
 
 
 class Null(msgspec.Struct, frozen=True, tag="null", tag_field="kind"):
-    """NULL in every row."""
+    """The expression NULL: the column is NULL in every row."""
 
 
 class Constant(msgspec.Struct, frozen=True, tag="constant", tag_field="kind"):
@@ -141,7 +141,7 @@ class AddColumns(_Write, frozen=True, tag=True, kw_only=True):
 
 
 class Rewrite(_Write, frozen=True, tag=True, kw_only=True):
-    """Replaces every row.
+    """Rewrites all rows of a table, with new values computed from the old ones.
 
     Attributes:
         expressions: the new values of each column of `table`, in order.
@@ -283,7 +283,7 @@ class TableSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One commit of a table.
+    """A commit in a table's log.
 
     Attributes:
         version: the table version that the commit created.

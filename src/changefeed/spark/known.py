@@ -38,7 +38,7 @@ _Identity = tuple[int | None, str | None, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The result of a scan.
+    """The schema changes and tables that a scan of records has shown.
 
     Attributes:
         changes: the schema changes of all tables, in order: a table may be renamed.

@@ -29,7 +29,7 @@ class Jar(NamedTuple):
 
     @property
     def file(self) -> str:
-        """Its file name."""
+        """The jar's file name."""
         return f"{self.name}-{self.version}.jar"
 
 

@@ -22,7 +22,7 @@ BEFORE = "before."  # prefix of the names of irregular columns of a before image
 
 @dataclass(slots=True)
 class Image:
-    """One image of rows.
+    """The before or after images of a batch of rows, by column.
 
     Attributes:
         rows: the rows as decoded.
@@ -96,5 +96,5 @@ def place(rows: pa.RecordBatch, row: int) -> Place:
 
 
 def named(table: Table, column: str) -> str:
-    """`database.table.column`."""
+    """Returns `database.table.column`, as error messages name a column."""
     return f"{table.database}.{table.name}.{column}"

@@ -10,10 +10,10 @@ LIMIT = 2**64
 
 
 def milliseconds(ts: int) -> int:
-    """Unix milliseconds of a timestamp."""
+    """Returns the time of a TiDB timestamp, in milliseconds since 1970."""
     return ts >> LOGICAL_BITS
 
 
 def at(unix_ms: int) -> int:
-    """The first timestamp of a millisecond."""
+    """Returns the lowest TiDB timestamp of a millisecond."""
     return unix_ms << LOGICAL_BITS

@@ -9,7 +9,7 @@ from changefeed.errors import SchemaError
 
 
 def read(text: str) -> bytes:
-    """Decodes the text.
+    """Decodes base64 with the standard alphabet and its padding.
 
     Raises:
         SchemaError: the text is not base64.
@@ -21,5 +21,5 @@ def read(text: str) -> bytes:
 
 
 def write(data: bytes) -> str:
-    """Encodes the bytes."""
+    """Encodes bytes as base64 with the standard alphabet and padding."""
     return base64.b64encode(data).decode("ascii")

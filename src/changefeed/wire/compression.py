@@ -49,7 +49,7 @@ def guessed(data: bytes, opening: bytes) -> str:
 
 
 def deflate(data: bytes, name: str) -> bytes:
-    """Compresses a message."""
+    """Compresses a message with the codec `none`, `snappy` or `lz4`."""
     return _DEFLATE[name](data)
 
 

@@ -67,7 +67,7 @@ def string(members: dict[str, Any], member: str, where: str = "") -> str:
 
 
 def unicode_name(name: str, where: str) -> str:
-    """Returns the name.
+    """Returns the name, after checking that UTF-8 can represent it.
 
     Raises:
         SchemaError: it is not UTF-8.

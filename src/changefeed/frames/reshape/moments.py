@@ -38,5 +38,5 @@ def time(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
 
 
 def date_to_datetime(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """The midnight of a date."""
+    """Converts DATE to DATETIME: the midnight at which the day begins."""
     return array.cast(pa.timestamp("us")), {}

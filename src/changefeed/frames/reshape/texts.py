@@ -14,12 +14,12 @@ from changefeed.model.values import reader, writer
 
 
 def text_to_binary(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """UTF-8."""
+    """Converts texts to their bytes in UTF-8."""
     return array.cast(pa.binary()), {}
 
 
 def binary_to_text(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """UTF-8, where it is."""
+    """Converts bytes in UTF-8 to texts; other bytes are irregular."""
     try:
         return array.cast(pa.string()), {}
     except pa.ArrowInvalid:

@@ -54,7 +54,7 @@ class ShapeForm(_Form, tag="shape"):
 
 
 class RowForm(_Form, tag="row"):
-    """One row."""
+    """A row change, as a line of `decode --json`."""
 
     op: Literal["insert", "update", "delete", "read", "upsert"]
     database: str
@@ -72,7 +72,7 @@ class RowForm(_Form, tag="row"):
 
 
 class SchemaForm(_Form, tag="schema"):
-    """DDL."""
+    """A schema change, as a line of `decode --json`."""
 
     type: str
     database: str | None = None
@@ -86,7 +86,7 @@ class SchemaForm(_Form, tag="schema"):
 
 
 class ResolvedForm(_Form, tag="resolved"):
-    """A resolved event."""
+    """A resolved event, as a line of `decode --json`."""
 
     commit_ts: _Natural
     commit_time: str | None = None
@@ -108,7 +108,7 @@ class TransactionMarkForm(_Form, tag="transaction"):
 
 
 class HeartbeatForm(_Form, tag="heartbeat"):
-    """A heartbeat."""
+    """A heartbeat, as a line of `decode --json`."""
 
     commit_time: str | None = None
     position: str | None = None

@@ -56,7 +56,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """A table after an ALTER.
+    """A table after ALTER TABLE, and how its rows are computed from the rows before.
 
     Attributes:
         table: its definition.

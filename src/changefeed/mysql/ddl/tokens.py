@@ -137,7 +137,7 @@ class Tokens:
         return None
 
     def expect(self, *words: str) -> None:
-        """Takes these words, or fails."""
+        """Takes these words; raises an error that names the place if the next tokens are others."""
         for word in words:
             if not self.accept(word):
                 self.fail(f"expected {word}")

@@ -68,15 +68,15 @@ class ByKey:
 
     @property
     def needs_ends(self) -> bool:
-        """See Rule 4."""
+        """Whether the ends of partitions count as progress (Rule 4)."""
         return not self.capabilities.broadcast
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
-        """The state, unchanged."""
+        """Returns the state unchanged: arrived chunks do not move a barrier."""
         return state
 
     def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
-        """See Rule 5."""
+        """Returns the windows of rows that are skipped as sent again (Rule 5)."""
         bound = floor(state, chunk.name, self.capabilities)
         return [] if bound is None else [Window(None, bound)]
 
@@ -99,7 +99,7 @@ class ByKey:
         return Tables(state, frontier)
 
     def is_reached(self, state: State, until: Until) -> bool:
-        """Never."""
+        """Returns False: without a barrier no run stops at a commit_ts."""
         return False
 
     def waits(self, state: State) -> bool:

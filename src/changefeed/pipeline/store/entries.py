@@ -47,7 +47,7 @@ class Ref(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of the log.
+    """An entry of the ledger's log: one file.
 
     Attributes:
         number: its place in the log, which is also in the file's name.

@@ -19,7 +19,7 @@ BEFORE = "before."
 
 
 class Images:
-    """Ready values of both images.
+    """Reads the values of both images of a row, and collects what must be kept beside them.
 
     Attributes:
         irregular: name -> text that the column's type cannot hold, verbatim.

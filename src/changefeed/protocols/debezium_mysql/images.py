@@ -24,7 +24,7 @@ Tree = dict[str, Any]
 
 
 class Images:
-    """Ready values of both images, and the values that must be kept beside them."""
+    """Reads the values of both images of a row, and collects what must be kept beside them."""
 
     __slots__ = ("_absent", "_shown", "_trees", "_types", "after", "before", "irregular")
 

@@ -153,7 +153,7 @@ _PLACE, _CLOCK = r'"(?:file|pos|row|thread|gtid|query|server_id)":(?:"[^"]*"|-?\
 def records(
     shape: TableShape, rows: pa.RecordBatch, keys: pa.Array | None, values: pa.Array, options: Options
 ) -> pa.RecordBatch:
-    """The records of rows, with a column `ordinal`."""
+    """Returns the records of rows, with a column `ordinal`: the number of the row."""
     renamed = options.topic_prefix is not None and not is_ours(shape.wire)
     topic = pa.repeat(foreign.schema_name(shape, options), len(rows)) if renamed else rows.column("topic")
     batch = record_columns(

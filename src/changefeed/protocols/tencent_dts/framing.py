@@ -121,7 +121,7 @@ class Group:
 
 @dataclass(slots=True)
 class Refused:
-    """Refused records, and the error."""
+    """Records that do not form a complete group, and the reason."""
 
     records: list[StreamRecord]
     error: ProtocolError
@@ -140,7 +140,7 @@ StreamStates = dict[StreamKey, tuple[int | None, Group | None]]
 
 
 class Streams:
-    """The states of all streams."""
+    """Joins records to groups, stream by stream: topic, partition and shard."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

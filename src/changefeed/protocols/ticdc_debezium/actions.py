@@ -87,7 +87,7 @@ def change(action: str) -> str | None:
 
 
 def action(statement: str) -> str:
-    """The kind of a statement, snake case; `other` for an unknown one."""
+    """Returns the kind of a DDL statement, such as `create_table`; `other` if it is unknown."""
     try:
         words = _words(statement)
     except UnsupportedError:

@@ -36,7 +36,7 @@ Json = Mapping[str, Any]
 
 
 class Images:
-    """Ready values of both images.
+    """Reads the values of both images of a row, and collects what must be kept beside them.
 
     Attributes:
         before, after: the images; None if there is no such image.

@@ -17,7 +17,7 @@ Values = dict[str, Any]
 
 
 class Images:
-    """Ready values of both images.
+    """Reads the values of both images of a row, and collects what must be kept beside them.
 
     Attributes:
         before: the old row, or None.

@@ -24,7 +24,7 @@ _FLOAT = "4"
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """An old row, completed.
+    """The before image of an update whose `p` has only some columns, completed from `u`.
 
     Attributes:
         old: the columns that were sent, including nameless values whose column was identified.

@@ -108,7 +108,7 @@ def count_partitions(producer: Producer, topic: str, servers: str, timeout: floa
 
 
 def error_for(message: str, error: Any, needs: str) -> Exception:
-    """Translates an error of Kafka.
+    """Returns the error for one that Kafka's client reports: transient, or with the rights that are missing.
 
     Args:
         message: where it happened, and the failed action.

@@ -39,7 +39,7 @@ _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timest
 
 @dataclass(slots=True)
 class KafkaTopics:
-    """Topics of one cluster.
+    """The source `kafka`: topics of one cluster, by name or by pattern.
 
     Attributes:
         options: the options of Spark's connector, with the `kafka.*` properties.

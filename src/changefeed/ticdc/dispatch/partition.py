@@ -81,7 +81,7 @@ def _number(value: str, t: ColumnType, members: tuple[str, ...]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Dispatcher:
-    """One partition rule.
+    """The rule that chooses the partition of a table's rows.
 
     Attributes:
         rule: one of `RULES` or `rowid`.

@@ -71,7 +71,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, rename="kebab", forbid_unk
 
 
 class Dispatchers:
-    """The rules in their order.
+    """The `dispatchers` of a changefeed: for each table, the first rule that matches it.
 
     Raises:
         ConfigError: a matcher is invalid.

@@ -52,7 +52,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """One type of a schema.
+    """A type of an Avro schema.
 
     Attributes:
         kind: a primitive's name, or record, enum, fixed, array, map, union.
@@ -93,7 +93,7 @@ _PLAIN = {name: Type(name, empty=name == "null") for name in PRIMITIVES}
 
 
 def parse(text: str) -> Type:
-    """Parses a schema.
+    """Parses the JSON text of an Avro schema.
 
     Raises:
         SchemaError: reason `bad-schema`: the text is not a schema, or exceeds a limit.

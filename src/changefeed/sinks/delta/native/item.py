@@ -42,7 +42,7 @@ class ChangeReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """The work of one task.
+    """The work of one task: files of a table to merge with changes, append to, replace or compact.
 
     Attributes:
         files: the table's files for this item: `path`, `size`, bounds of the key's columns, `low_0`, `high_0`, …, and
@@ -69,7 +69,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The result of one task.
+    """The files that one task has written, and those that the commit removes.
 
     Attributes:
         removed: path -> size of the files to remove.

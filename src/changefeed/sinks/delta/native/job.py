@@ -140,7 +140,7 @@ def _named(wanted: set[tuple[str, str]]) -> Callable[[pa.Table], Any]:
 
 
 def compact_all(spark: SparkSession, items: Sequence[Item], slots: int) -> list[TaskResult]:
-    """Carries out items without changes, in parallel."""
+    """Compacts files: runs items that have no changes, in one Spark job. Returns one result per item."""
     ids = spark.range(0, len(items), 1, min(slots, len(items)))
     rows = ids.selectExpr("CAST(id AS INT) AS item", "CAST(NULL AS BINARY) AS payload")
     return [pickle.loads(row["written"]) for row in sorted(rows.mapInArrow(worker(items), _RESULT).collect())]

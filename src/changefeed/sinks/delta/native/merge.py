@@ -48,7 +48,7 @@ class Marked:
 
     @classmethod
     def of(cls, path: str, gone: Mask) -> Marked:
-        """Marks the rows in `gone`."""
+        """Returns the file with a deletion vector of the rows that are true in `gone`."""
         rows = np.flatnonzero(gone)
         return cls(path, len(gone), len(rows), vectors.encoded(rows))
 
