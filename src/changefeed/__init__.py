@@ -63,16 +63,23 @@ of Spark's Kafka source. Use one decoder per stream of records. An encoder conve
 (948, [])
 
 **Pipelines.** A pipeline keeps lakehouse tables equal to the database and applies each change exactly once. It is defined by
-a YAML file, or by a dict with `Pipeline.from_dict`; see `docs/guides/quickstart.md`.
+a dict, or by a YAML file with the same content: `Pipeline.load("pipeline.yaml")`. All settings: docs/reference/pipeline.md.
 
->>> pipeline = cf.Pipeline.load("examples/shop/pipeline.yaml")
+>>> pipeline = cf.Pipeline.from_dict({
+...     "source": {"type": "files", "path": "examples/shop/history.jsonl.gz", "protocol": "ticdc-open"},
+...     "sink": {"type": "delta", "path": "lake"},
+...     "pipeline": {"name": "shop"},
+... })
 >>> explanation = pipeline.explain()
 >>> [(table.table, table.keys) for table in explanation.tables][:2]
 [('shop.audit', ()), ('shop.customers', ('id',))]
 
-`pipeline.check()` checks whether it can run on this machine. `pipeline.run()` applies the changes that the source has now.
-`pipeline.status()` returns the position, and the newest table versions that are consistent with each other. `cf.spark` has a
-data source for PySpark. Pipelines and `cf.spark` need `pip install 'changefeed[spark]'`.
+`explain` writes nothing. `pipeline.check()` checks whether the pipeline can run on this machine: `.ok`, and `.checks` with
+messages. `pipeline.run()` applies the changes that the source has now, and returns a `Summary`: `.applied` row changes, and
+`.tables` with the path and version of each table. `pipeline.status()` reads the progress at any time: `.positions`, `.pending`,
+and `.cuts`. A cut has a `commit_ts`, and in `tables` one version per table: read at these versions, the tables are in one state
+of the database.
+`cf.spark` has a data source for PySpark; see `help(cf.spark)`. Pipelines and `cf.spark` need `pip install 'changefeed[spark]'`.
 
 **Errors.** Every error is a `ChangefeedError`. Its type shows who has to act, and its message what to do:
 

@@ -51,5 +51,5 @@ def own_section(kind: str, type: str) -> Any:
     """
     section = getattr(module_of(kind, type, {}), "SECTION", None)
     if section is None:
-        raise ConfigError(f'{kind} "{type}" has no SECTION: give the module a model of its section, as the guide shows')
+        raise ConfigError(f'{kind} "{type}" has no SECTION. Define SECTION in the module, as docs/guides/own.md shows')
     return section

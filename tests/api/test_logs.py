@@ -78,7 +78,7 @@ _TWICE: dict[str, Any] = {"time_zone": "UTC", "time-zone": "UTC"}
     [
         (lambda: cf.read(SHOP, "ticdc-opne"), 'unknown protocol "ticdc-opne". Did you mean "ticdc-open"?'),
         (lambda: cf.read(SHOP, "ticdc-open", time_zoen="UTC"), "unknown option of ticdc-open"),
-        (lambda: cf.read(SHOP, "ticdc-open", **_TWICE), "time-zone is set twice"),
+        (lambda: cf.read(SHOP, "ticdc-open", **_TWICE), "option time-zone is set twice"),
         (lambda: cf.read("no.jsonl", "ticdc-open"), "no.jsonl does not exist"),
         (lambda: cf.read([], "ticdc-open"), "no path: name at least one record log"),
         (lambda: cf.read(__file__, "ticdc-open"), "record log: its name must end with"),

@@ -231,7 +231,7 @@ def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     path.write_bytes(gzip.compress(b"{}\n" + b" " * 5000))
     with pytest.raises(SourceError) as raised:
         rows_of(path)
-    assert str(raised.value) == f"{path}: record 1 from here has more than 100 bytes in its line"
+    assert str(raised.value) == f"{path}: the line of record 1 after the start of this read has more than 100 bytes"
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -251,7 +251,7 @@ def test_a_line_that_is_too_long_is_read_no_further_than_the_limit(
         assert tracemalloc.get_traced_memory()[1] < limit * 1.2
     finally:
         tracemalloc.stop()
-    assert str(raised.value) == f"{path}: record 1 from here has more than {limit} bytes in its line"
+    assert str(raised.value) == f"{path}: the line of record 1 after the start of this read has more than {limit} bytes"
 
 
 def test_a_long_line_is_whole(tmp_path: Path) -> None:

@@ -121,4 +121,4 @@ def test_wrong_properties_are_named() -> None:
         KafkaEvents("127.0.0.1:9", "shop", Plain, {"compresion.type": "lz4"}).append(Decoded(), WriteId(1, 1, 1), "{}")
     with pytest.raises(ConfigError) as caught:
         KafkaEvents("127.0.0.1:9", "shop", Plain, {"acks": "1", "transactional.id": "mine"})
-    assert str(caught.value) == "transactional.id, acks is set by the sink itself: leave it out of the properties"
+    assert str(caught.value) == "transactional.id, acks is set by the sink. Remove it from the properties"

@@ -142,6 +142,6 @@ def test_logs_at_a_url_are_refused_with_the_way_out(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
         record_source(read({**URLS, "source": {**URLS["source"], "path": url}}, base=Path("/home")).source)
     assert str(caught.value) == (
-        f"source.path {url} is a URL, and logs are read from folders: copy or mount it where every machine of the "
-        "cluster sees it under one path"
+        f"source.path {url} is a URL, but logs are read from folders only. Copy or mount it at one path on every machine of "
+        "the cluster"
     )

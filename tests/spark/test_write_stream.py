@@ -162,5 +162,5 @@ def test_a_batch_goes_to_kafka_by_the_same_options(spark: SparkSession, kafka: K
     write = write.options(**_TABLE, topic=topic, **{"kafka.bootstrap.servers": kafka.bootstrap}).mode("append")
     with pytest.raises(Exception, match=f"topic {topic} at .* has 1 partitions, and the encoder writes to partition"):
         write.save()
-    with pytest.raises(Exception, match=r"option kafka\.acks is set by the writer: leave it out"):
+    with pytest.raises(Exception, match=r"option kafka\.acks is set by the writer\. Remove it"):
         write.option("kafka.acks", "1").save()

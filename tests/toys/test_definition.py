@@ -56,7 +56,7 @@ def test_messages_name_the_module_that_keeps_the_ledger(tmp_path: Path) -> None:
 REFUSED = {
     'sink: sink "tests.toys.lakes" is not a module that Python can import (No module named \'tests.toys.lakes\'): install it, '
     "or add its folder to PYTHONPATH": changed("sink", type="tests.toys.lakes"),
-    'ledger: ledger "tests.toys" has no SECTION: give the module a model of its section, as the guide shows': changed(
+    'ledger: ledger "tests.toys" has no SECTION. Define SECTION in the module, as docs/guides/own.md shows': changed(
         "ledger", type="tests.toys"
     ),
     'ledger.type: unknown ledger "sqlite": leave `ledger` out, for files beside the tables, or name a module of your own, as '

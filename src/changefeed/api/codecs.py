@@ -163,7 +163,7 @@ def by_producer(protocol: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in options.items():
         own = python.get(name, name)
         if own in renamed:
-            raise ConfigError(f"{own} is set twice")
+            raise ConfigError(f"option {own} is set twice")
         renamed[own] = str(value) if isinstance(value, Path) else value
         remember(own, value)
     return renamed

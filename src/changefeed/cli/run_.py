@@ -179,5 +179,5 @@ def _why(done: Summary, until: int | str) -> str:
         return text + "a partition without records has no resolved event either"
     return text + (
         f"the last resolved event in partition {partition} of {topic} is {shown(mark)}. Run again when the source has "
-        "one at or above that point, or leave --until out"
+        "one at or above that point, or remove --until"
     )

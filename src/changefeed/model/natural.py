@@ -97,14 +97,14 @@ def inferred(values: Iterable[Any]) -> ColumnType | None:
     """Infers the MySQL type that holds all of these Python values; None if all of them are None.
 
     Raises:
-        SchemaError: no type holds all of them.
+        SchemaError: no type can hold all of them.
     """
     types = {_type(value) for value in values if value is not None}
     for wide in ("double", "bigint unsigned"):
         if types == {"bigint", wide}:
             types = {wide}
     if len(types) > 1:
-        raise SchemaError(f"no type holds all of {', '.join(sorted(types))}")
+        raise SchemaError(f"no column type can hold all of {', '.join(sorted(types))}")
     return ColumnType.parse(types.pop()) if types else None
 
 

@@ -90,8 +90,8 @@ def run(
     """
     if until is not None and definition.pipeline.consistency == "key":
         raise ConfigError(
-            "with consistency `key` the tables do not move together, so there is no point at which all could stop: leave "
-            "--until out, or set pipeline.consistency to `transaction`"
+            "--until needs pipeline.consistency `transaction`: with `key` the tables do not reach a commit_ts together. Remove "
+            "--until, or change the consistency"
         )
     stopping = stopping or (lambda: False)
     behaviour = definition.pipeline

@@ -38,7 +38,7 @@ def lines(path: Path, at: int = 0) -> Iterator[bytes]:
                 line = piece if len(piece) < _PIECE or piece[-1:] == b"\n" else _whole(file, piece)
                 if line is None or len(line) > MAX_LINE_BYTES:
                     raise SourceError(
-                        f"{path}: record {read} from here has more than {MAX_LINE_BYTES} bytes in its line"
+                        f"{path}: the line of record {read} after the start of this read has more than {MAX_LINE_BYTES} bytes"
                     )
                 yield line
                 read += 1

@@ -87,7 +87,7 @@ def topics(options: Mapping[str, str], topic: str | None) -> Topics:
     if "kafka.bootstrap.servers" not in options:
         raise ConfigError("changefeed: option kafka.bootstrap.servers is missing")
     if wrong := [name for name in options if name.removeprefix("kafka.") in _SET_HERE]:
-        raise ConfigError(f"changefeed: option {wrong[0]} is set by the writer: leave it out")
+        raise ConfigError(f"changefeed: option {wrong[0]} is set by the writer. Remove it")
     others = {name.removeprefix("kafka."): value for name, value in options.items()}
     others = {name: value for name, value in others.items() if not name.startswith(CONNECTION)}
     return Topics({**others, **plain_properties(dict(options))}, topic)

@@ -98,8 +98,8 @@ def _free(table: Table) -> Table:
     taken = [c.name for c in table.columns if c.name.lower() in OWN]
     if taken:
         raise ConfigError(
-            f"{table.database}.{table.name} has a column {taken[0]}, which is a name of this package's own: give the columns "
-            "that you want as a schema"
+            f"{table.database}.{table.name} has a column {taken[0]}, a name that is reserved for metadata. Pass the columns "
+            "that you need as a schema"
         )
     return table
 

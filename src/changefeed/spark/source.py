@@ -147,8 +147,8 @@ def _local(path: str) -> str:
     path = path.removeprefix("file://").removeprefix("file:")
     if "://" in path:
         raise ConfigError(
-            f"changefeed: path {path} is a URL, and logs lie in folders: copy or mount it where every machine of the cluster "
-            "sees it under one path"
+            f"changefeed: path {path} is a URL, but logs are read from folders only. Copy or mount it at one path on every "
+            "machine of the cluster"
         )
     return path
 

@@ -24,10 +24,10 @@ def check_available(name: str) -> None:
     """Checks that this installation can read the compression.
 
     Raises:
-        ConfigError: this build of pyarrow comes without it.
+        ConfigError: pyarrow was built without it.
     """
     if name != "none" and not pa.Codec.is_available(name):
-        raise ConfigError(f"this pyarrow comes without {name}: pip install --force-reinstall pyarrow")
+        raise ConfigError(f"this pyarrow was built without {name}: pip install --force-reinstall pyarrow")
 
 
 def inflate(data: bytes, name: str, limit: int) -> bytes:

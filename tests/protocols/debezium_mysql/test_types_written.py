@@ -173,7 +173,7 @@ def test_labels_leak_their_escapes_with_bug_compat() -> None:
     [
         ("enum", 1, "debezium-mysql cannot carry a column of type enum: its members are not known"),
         ("time", "-00:00:00", "debezium-mysql cannot carry a TIME of -00:00:00"),
-        ("point", {"srid": 0, "wkb": b"x"}, "debezium-mysql cannot carry a point whose wkb is none"),
+        ("point", {"srid": 0, "wkb": b"x"}, "debezium-mysql cannot carry a point whose WKB is not that of a point"),
         ("bit(3)", 256, "debezium-mysql cannot carry 256 as bit(3)"),
     ],
 )

@@ -268,10 +268,10 @@ def test_a_wrong_origin_is_refused_with_a_message(origin: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     "options, error",
     [
-        ({"max_data_bytes": "0"}, "invalid max_data_bytes 0"),
-        ({"max_group_bytes": "-1"}, "invalid max_group_bytes -1"),
-        ({"partitions": "0"}, "invalid partitions 0"),
-        ({"checkpoint_interval": "-1"}, "invalid checkpoint_interval -1"),
+        ({"max_data_bytes": "0"}, "option max_data_bytes is 0, expected at least 1"),
+        ({"max_group_bytes": "-1"}, "option max_group_bytes is -1, expected at least 1"),
+        ({"partitions": "0"}, "option partitions is 0, expected 1 to 2147483647"),
+        ({"checkpoint_interval": "-1"}, "option checkpoint_interval is -1, expected at least 0"),
         ({"source_type": "-1"}, 'unknown source_type "-1". Known: mariadb, mysql, oracle, pgsql'),
         (
             {"source_type": "maria"},

@@ -210,8 +210,8 @@ def owner_of(pipeline: str, id: str) -> str:
 def foreign(path: str) -> ConfigError:
     """Returns the error for a store that a pipeline with another name has created."""
     return ConfigError(
-        f"{path} is the ledger of another pipeline: give this one a folder of its own (sink.path), or the name that the other "
-        "has (pipeline.name) if it is to go on with its work"
+        f"{path} is the ledger of another pipeline. Set another sink.path; or, to continue that pipeline, set pipeline.name to "
+        "its name"
     )
 
 

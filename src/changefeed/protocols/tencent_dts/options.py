@@ -73,11 +73,11 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
         """
         for name in ("max_group_bytes", "max_data_bytes"):
             if getattr(self, name) <= 0:
-                raise ConfigError(f"invalid {name} {getattr(self, name)}")
+                raise ConfigError(f"option {name} is {getattr(self, name)}, expected at least 1")
         if self.checkpoint_interval < 0:
-            raise ConfigError(f"invalid checkpoint_interval {self.checkpoint_interval}")
+            raise ConfigError(f"option checkpoint_interval is {self.checkpoint_interval}, expected at least 0")
         if self.partitions is not None and not 0 < self.partitions < 2**31:
-            raise ConfigError(f"invalid partitions {self.partitions}")
+            raise ConfigError(f"option partitions is {self.partitions}, expected 1 to 2147483647")
         if charsets.known(self.charset) in (None, charsets.BINARY):
             raise unknown_name("character set", self.charset, set(charsets.NAMES) - {charsets.BINARY})
         self.source_number  # noqa: B018 - refuses an unknown name

@@ -163,7 +163,7 @@ def _type(name: str, t: Type, parameters: Mapping[str, Any]) -> tuple[ColumnType
         return ColumnType("decimal", length=precision, scale=scale), scale
     known = _TYPES.get((name, t.kind))
     if known is None:
-        raise SchemaError(f"tidb_type {name!r:.40} as {t.kind} is unknown")
+        raise SchemaError(f"tidb_type {name!r:.40} with the Avro type {t.kind} is unknown")
     return known, 0
 
 

@@ -131,7 +131,7 @@ class FileEvents:
         file = f"{self.path}/{name}"
         stem = name.removesuffix(_SUFFIX)
         if not (stem.isdecimal() and len(stem) == 20):
-            raise SinkError(f"{file}: not a file of an event sink; give the sink a folder of its own")
+            raise SinkError(f"{file} is not a file of an event sink. Set another folder for the sink")
         return int(stem), _footer_of(file)
 
     def _put(self, number: int, records: pa.RecordBatch, footer: _Footer) -> bool:
@@ -158,7 +158,7 @@ def _footer_of(file: str) -> _Footer:
             footer = msgspec.json.decode(metadata[_FOOTER], type=_Footer)
         except (KeyError, pa.ArrowInvalid, msgspec.DecodeError) as error:
             raise SinkError(
-                f"{file}: not a file of an event sink: {error}. Give the sink a folder of its own"
+                f"{file} is not a file of an event sink: {error}. Set another folder for the sink"
             ) from error
     if footer.format > _FORMAT:
         raise SinkError(f"{file}: written by a newer changefeed, in format {footer.format}; this one reads {_FORMAT}")

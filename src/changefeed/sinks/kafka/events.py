@@ -88,7 +88,7 @@ class KafkaEvents:
 
     def __post_init__(self) -> None:
         if taken := [name for name in _OURS if name in self.properties]:
-            raise ConfigError(f"{', '.join(taken)} is set by the sink itself: leave it out of the properties")
+            raise ConfigError(f"{', '.join(taken)} is set by the sink. Remove it from the properties")
         self._writing = AppendEncoder(self.encoder)
 
     @property

@@ -176,7 +176,7 @@ def open_source(definition: Any) -> LogFiles:
         path = path[local.end() :]
     if _URL.match(path):
         raise ConfigError(
-            f"source.path {path} is a URL, and logs are read from folders: copy or mount it where every machine of the cluster "
-            "sees it under one path"
+            f"source.path {path} is a URL, but logs are read from folders only. Copy or mount it at one path on every machine of "
+            "the cluster"
         )
     return LogFiles(path, definition.max_records_per_batch)

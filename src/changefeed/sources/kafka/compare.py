@@ -50,7 +50,7 @@ def moved(source_offset: SourceOffset, ends: Mapping[tuple[str, int], tuple[int,
         offset = source_offset.offsets[topic][str(partition)]
         if offset > end and topic in source_offset.ids:
             raise SourceError(
-                f"the ledger goes on at offset {offset} of {topic}:{partition}, which ends at {end}: the brokers have lost "
+                f"the ledger continues at offset {offset} of {topic}:{partition}, which ends at {end}: the brokers have lost "
                 f"records that were read from them. {_SNAPSHOT}"
             )
         if offset > end:

@@ -56,7 +56,7 @@ def _topics(consumer: object, names: Sequence[str], pattern: str | None, servers
         regex = topics_pattern(pattern)
         if regex is None:
             raise ConfigError(
-                f"without Spark, topics-pattern {pattern!r} cannot be read: it has constructs that only Java has"
+                f"without Spark, topics-pattern {pattern!r} cannot be read: it uses constructs that only Java supports"
             )
         names = [topic for topic in topics if topic not in _INTERNAL and regex.fullmatch(topic)]
     missing = [topic for topic in names if topic not in topics]

@@ -128,7 +128,7 @@ def _coordinates(wkb: bytes) -> tuple[float, float]:
     """Reads x and y of a point from its WKB: byte order, type 1, two doubles."""
     order = {0: ">", 1: "<"}.get(wkb[0]) if len(wkb) == 21 else None
     if order is None or struct.unpack(order + "I", wkb[1:5])[0] != 1:
-        raise UnsupportedError("debezium-mysql cannot carry a point whose wkb is none")
+        raise UnsupportedError("debezium-mysql cannot carry a point whose WKB is not that of a point")
     x, y = struct.unpack(order + "dd", wkb[5:])
     return x, y
 

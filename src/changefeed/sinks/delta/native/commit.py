@@ -169,7 +169,7 @@ def _landed(opened: Opened, write_id: WriteId, error: Exception | None) -> None:
         now = open_table(opened.folder, opened.application, opened.log)
     except SinkError as unread:
         raise SinkError(
-            f"{path}: whether a commit is in the table's log cannot be read: {unread}", transient=True
+            f"{path}: the table's log cannot be read to see whether the commit was made: {unread}", transient=True
         ) from (error or unread)
     if now is not None and now.write_id is not None and now.write_id.epoch > write_id.epoch:
         raise _fenced(path, opened.application, now.write_id, write_id) from error

@@ -101,7 +101,9 @@ class DataFileReader:
             marked = vectors.read(files, root, json.loads(vector))
             self.deleted = np.zeros(self._file.metadata.num_rows, np.bool_)
             if len(marked) and marked[-1] >= len(self.deleted):
-                raise SinkError(f"{self._path}: its deletion vector marks row {marked[-1]} of {len(self.deleted)}")
+                raise SinkError(
+                    f"{self._path}: its deletion vector marks row {marked[-1]}, but it has {len(self.deleted)} rows"
+                )
             self.deleted[marked] = True
 
     def columns(self, names: Sequence[str]) -> pa.Table:
