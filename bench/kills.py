@@ -42,7 +42,8 @@ from bench.memory import tree
 from changefeed.errors import ChangefeedError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
-from changefeed.pipeline.store.reading import FileReader, folder_at
+from changefeed.pipeline.store.arrow import folder_at
+from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.random_log import Faults, RandomLog, random_log
 from tests.pipeline.running import definition
 

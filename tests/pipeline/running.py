@@ -14,7 +14,8 @@ from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.state import State
-from changefeed.pipeline.store.reading import FileReader, folder_at
+from changefeed.pipeline.store.arrow import folder_at
+from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.tables import rows
 

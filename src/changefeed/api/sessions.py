@@ -61,7 +61,7 @@ def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
 def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
     """Calls `ask`, which reads a sink, without Spark; calls it again with Spark if the sink cannot be reached otherwise."""
     from changefeed.pipeline.edge import as_ours
-    from changefeed.pipeline.store.reading import NeedsSparkError
+    from changefeed.pipeline.store.arrow import NeedsSparkError
 
     try:
         return ask()

@@ -10,11 +10,12 @@ from pyarrow.fs import LocalFileSystem
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.store import files
+from changefeed.pipeline.store.arrow import ArrowFolder, folder_at
 from changefeed.pipeline.store.base import Keep
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.pipeline.store.hadoop import HadoopFolder, folder_of_session, names_of
-from changefeed.pipeline.store.reading import ArrowFolder, FileReader, folder_at
+from changefeed.pipeline.store.reading import FileReader
 from changefeed.spark_runtime.files import file_system
 from tests.pipeline.store.conformance import check, claimed, go
 from tests.pipeline.store.places import Files

@@ -28,8 +28,8 @@ from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.explain import TELLING
 from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.planning.table_path import table_path
+from changefeed.pipeline.store.arrow import NeedsSparkError
 from changefeed.pipeline.store.base import foreign
-from changefeed.pipeline.store.reading import NeedsSparkError
 from changefeed.redaction import redact
 from changefeed.sources import record_source, source
 from changefeed.stages.decode import RecordReader

@@ -2,7 +2,7 @@
 
 One rule must hold: if two processes `put` the same name, exactly one succeeds, and a reader sees all of its bytes or no
 file. On a local disk a file gets its name by link(2), which fails if the name is taken, after its bytes are on disk.
-`hadoop.py` implements other file systems.
+`hadoop.py` implements other file systems, `arrow.py` reads them without Spark.
 """
 
 from __future__ import annotations
