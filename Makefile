@@ -1,10 +1,10 @@
-# `make install`, then `make demo`: nothing has to be there but make and a Python >= 3.11.
-# Every target may be repeated; what is done already takes no time.
+# `make install`, then `make demo`: only make and a Python >= 3.11 have to be there.
+# Every target may be repeated; what is done already is not done again.
 
 VENV := .venv
 BIN := $(VENV)/bin
 DONE := $(VENV)/.done
-# Whether a kernel that does not compile is an error: not for a user, who has the Python decoders.
+# Whether a kernel that does not compile is an error. For users it is not: they have the Python decoders.
 KERNEL := optional
 KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o -name '*.rs' -print -o -name '*.toml' -print 2>/dev/null)
 
@@ -13,16 +13,16 @@ KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o
 help:
 	@echo "make install     everything changefeed needs, into .venv"
 	@echo "make demo        install, then a pipeline from Kafka records to Delta tables, on this machine"
-	@echo "make test        install, then every check, and every test but the nightly ones"
+	@echo "make test        install, then every check, and all tests except the nightly ones"
 	@echo "make check       the static checks alone (style, types, layers, plain English, docs)"
-	@echo "make check-rust  form, lints and tests of the Rust kernel, where cargo is"
+	@echo "make check-rust  form, lints and tests of the Rust kernel, if cargo is installed"
 	@echo "make site        the documentation as a web site, in build/site"
 	@echo "make unit        the quick tests without a JVM, while you work: decoders, encoders, kernel, options, planner"
 	@echo "make nightly     the long tests: storage faults, random kills, MySQL, Spark clusters, a million damaged records of each protocol"
-	@echo "make fmt         put the code into the form that the checks want"
+	@echo "make fmt         format the code as the checks require"
 	@echo "make bench       records decoded per second, on this machine"
-	@echo "make lock        write requirements.lock anew (UPGRADE=1: with the newest versions)"
-	@echo "make clean       remove what the others made, .venv included"
+	@echo "make lock        write requirements.lock again (UPGRADE=1: with the newest versions)"
+	@echo "make clean       remove everything that the other targets made, including .venv"
 
 install: $(DONE)/editable java $(DONE)/jars $(DONE)/kernel $(DONE)/classes
 	@$(BIN)/python -m compileall -q src
@@ -50,14 +50,14 @@ site: $(DONE)/packages
 	@$(BIN)/python tools/site_pages.py build/site-pages
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "build/site/index.html"
 
-# In the folder that the wheel is built in: a second run compiles what has changed alone.
+# In the folder in which the wheel is built: a second run compiles only what has changed.
 check-rust:
 	@tools/check_rust.sh
 
 unit:
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not nightly and not slow"
 
-# Two workers: each has a group of tests that share a JVM (tests/conftest.py), and what is left over.
+# Two workers: each has a group of tests that share a JVM (tests/conftest.py), and the remaining tests.
 tests:
 	$(BIN)/pytest -n 2 --dist loadgroup --durations 50
 

@@ -16,7 +16,7 @@ from changefeed.errors import ConfigError
 
 
 def with_rules(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the options with the file's name replaced by its rules. An explicit `case-sensitive` overrides the file's.
+    """Returns the options, with the name of a `dispatchers` file replaced by its rules. `case-sensitive` overrides the file.
 
     Raises:
         ConfigError: the file cannot be read, or contains no rules.

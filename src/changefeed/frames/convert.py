@@ -99,7 +99,7 @@ def _redefined(array: pa.Array, source: ColumnType, target: ColumnType, redefine
 
 
 def to_sink(array: pa.Array, t: ColumnType) -> pa.Array:
-    """A column of the core's Arrow type for `t`, in the sink's."""
+    """Converts a column from the core's Arrow type for `t` to the sink's Arrow type."""
     wanted = sink_type(t).arrow
     if array.type == wanted:
         return array

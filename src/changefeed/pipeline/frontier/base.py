@@ -33,7 +33,7 @@ class Frontier(Protocol):
 
     @property
     def through(self) -> int | None:
-        """The step applies changes with commit_ts <= through; None without barrier."""
+        """The commit_ts up to which the step applies changes, inclusive; None without a barrier."""
         ...
 
     @property

@@ -107,7 +107,7 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
 
     @property
     def watermarks(self) -> bool:
-        """Whether DDL and resolved messages exist."""
+        """Whether the producer sends DDL and resolved messages: `avro-enable-watermark`, with the TiDB extension."""
         return self.enable_tidb_extension and self.avro_enable_watermark
 
     @property
