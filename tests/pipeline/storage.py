@@ -26,7 +26,8 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
-from changefeed.pipeline.store.reading import FileReader, folder_at
+from changefeed.pipeline.store.arrow import folder_at
+from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import Published, definition, published
