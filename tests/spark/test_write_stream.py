@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,9 @@ def customers(spark: SparkSession, logs: Path, **more: str) -> DataFrame:
     return reader.option("table", "shop.customers").schema(_schema(spark)).load(f"{logs}/*.jsonl")
 
 
+@cache
 def _schema(spark: SparkSession) -> Any:
+    """The table's columns, for which the data source decodes the whole log."""
     return OPEN.reader(spark, table="shop.customers", before="true").load(str(OPEN.path)).schema
 
 
