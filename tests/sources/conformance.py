@@ -14,6 +14,7 @@ tests.conftest my_test.py`, with `changefeed` the folder of this repository.
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -87,6 +88,7 @@ class Conformance:
 
         def follow(source: Source, source_offset: str | None = None) -> list[Read]:
             batches: list[Read] = []
+            ended = threading.Event()  # a batch
             checkpoint, before = f"{tmp_path}/checkpoint-{uuid.uuid4().hex}", source_offset or source.start
             end = source.end(spark, before)
 
@@ -95,6 +97,7 @@ class Conformance:
                 now = offset_text(source.source_offset(spark, last, batch_offset(checkpoint, number)))
                 chunks = chunks_of(source, source.batch(spark, batch, last, now))
                 batches.append(Read(chunks, now, source.caught_up(last, now)))
+                ended.set()
 
             if end is not None and before is not None and offset_text(end) == offset_text(before):
                 return []
@@ -107,7 +110,8 @@ class Conformance:
                 query = writer.trigger(processingTime="0 seconds").start()
                 until = time.monotonic() + 120
                 while query.isActive and not (batches and batches[-1].source_offset == offset_text(end or "null")):
-                    query.awaitTermination(1)
+                    ended.wait(1)
+                    ended.clear()
                     assert time.monotonic() < until, f"the stream does not come to its end, {end}"
                 query.stop()
             assert query.exception() is None, query.exception()
