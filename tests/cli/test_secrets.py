@@ -218,10 +218,15 @@ class _watched:
         self._thread = threading.Thread(target=self._look)
 
     def _look(self) -> None:
+        looked = dict[Path, tuple[int, int] | None]()
         while not self._over.wait(0.1):
             with suppress(OSError):  # folders appear and disappear during the walk
                 for file in self._temp.rglob("*"):
-                    if "changefeed-start-" not in str(file) and _holds(file):
+                    version = _version(file)
+                    if "changefeed-start-" in str(file) or (file in looked and looked[file] == version):
+                        continue
+                    looked[file] = version  # before it is read: what is written meanwhile is another version
+                    if _holds(file):
                         self._found.add(str(file))
 
     def __enter__(self) -> set[str]:
@@ -231,6 +236,15 @@ class _watched:
     def __exit__(self, *error: object) -> None:
         self._over.set()
         self._thread.join()
+
+
+def _version(file: Path) -> tuple[int, int] | None:
+    """Time of the last change and size; None if the file is gone."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def _holds(file: Path) -> bool:
