@@ -41,11 +41,13 @@ def state(step: int, tables: int = 3) -> State:
             f"shop/{name}",
             step % 2 == 0,
             WrittenVersion(step // (n + 1), 1, step, n) if n else None,
+            adopted=n == 2,
         )
         for n, name in enumerate(names)
     }
     return State(
         barrier=step * 10 if step > 1 else None,
+        dated={"orders": {3: {"": (step, step * 10), "shop.t1": (step + 1, step * 10 + 2)}}},
         mark=f"uuid:{step}" if step % 3 else None,
         reached={"server \"é\" 'x' \\": step},
         ends={"topic": {0: step}},
