@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from changefeed import cli, redaction
+from changefeed.errors import SinkError
+from changefeed.pipeline.store.reading import ArrowFolder
 from changefeed.record_log import read, write
 from tests.schema_registry.answers import Answer, serving
 
@@ -82,6 +85,23 @@ BROKEN = [
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_remembered", {})
     monkeypatch.setattr("changefeed.sources.kafka.sample._SECONDS", 0.5)
+    monkeypatch.setattr(ArrowFolder, "names", _asked_once(ArrowFolder.names))
+
+
+def _asked_once(names: Callable[[ArrowFolder, str], list[str]]) -> Callable[[ArrowFolder, str], list[str]]:
+    """A folder that cannot be reached raises the same error for each command: Azure's client tries for ten seconds."""
+    errors: dict[str, SinkError] = {}
+
+    def asked(folder: ArrowFolder, below: str) -> list[str]:
+        if folder.path in errors:
+            raise errors[folder.path]
+        try:
+            return names(folder, below)
+        except SinkError as error:
+            errors[folder.path] = error
+            raise
+
+    return asked
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
