@@ -147,6 +147,7 @@ def read_partition(servers: str, topic: str, partition: int = 0, isolation: str 
         {
             "bootstrap.servers": servers, "group.id": "reader", "enable.auto.commit": False, "isolation.level": isolation,
             "enable.partition.eof": True, "auto.offset.reset": "earliest", "log_level": 0,
+            "fetch.wait.max.ms": 10,  # how long the broker waits at the end of the partition
         }
     )  # fmt: skip
     rows: list[Row] = []
