@@ -47,6 +47,8 @@ def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
 
+    from changefeed.spark_runtime.java_names import remember_packages
+
     if SparkContext._gateway is not None:
         return SparkContext._gateway
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -68,6 +70,7 @@ def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
     # changefeed reports a JVM that has died; py4j would also log a traceback for each thread, some to the root logger.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     logging.getLogger().addFilter(_is_not_of_py4j)
+    remember_packages(started.jvm)
     _ignore_signals(started)
     return started
 
