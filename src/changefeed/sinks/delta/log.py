@@ -110,15 +110,15 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
             return None
         transactions = state.transactions()
         last = transactions.get(application)
-        schema, properties = state.metadata().schema(), _pairs(jvm, state.metadata().configuration())
+        metadata = json.loads(state.metadata().json())["metaData"]
         return Snapshot(
             version,
             int(state.sizeInBytes()),
             unpack(int(last.get())) if last.isDefined() else None,
-            tuple(schema.fieldNames()),
-            properties,
-            str(schema.json()),
-            frozenset(_pairs(jvm, transactions)),
+            tuple(field["name"] for field in json.loads(metadata["schemaString"])["fields"]),
+            metadata["configuration"],
+            metadata["schemaString"],
+            _keys(jvm, transactions),
         )
 
 
@@ -208,6 +208,7 @@ def readable(path: str, way_out: str = TABLE_DAMAGED) -> Iterator[None]:
         raise SinkError(f"{path}: the table's log cannot be read: {first_line(error)}. {way_out}") from error
 
 
-def _pairs(jvm: Any, scala_map: Any) -> dict[str, Any]:
-    java = jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map)
-    return {str(key): java[key] for key in java}
+def _keys(jvm: Any, scala_map: Any) -> frozenset[str]:
+    """Returns the keys of a Scala map, as an array: at the end of an iterator the JVM raises, which takes a dozen calls."""
+    keys = jvm.scala.jdk.javaapi.CollectionConverters.asJava(scala_map).keySet().toArray()
+    return frozenset(str(keys[i]) for i in range(len(keys)))
