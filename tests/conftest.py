@@ -30,6 +30,7 @@ pytest.register_assert_rewrite(
     "tests.pipeline.store.conformance",
     "tests.sinks.conformance",
     "tests.sinks.event_conformance",
+    "tests.sinks.letter_conformance",
     "tests.sources.conformance",
 )
 
