@@ -256,6 +256,27 @@ class Conformance:
         sink.apply(write(Upsert, unusual), changed(after, of=unusual), WriteId(1, 2, 1), "{}")
         assert harness.rows(PATH) == [after]
 
+    # Deletion.
+
+    def test_a_deleted_table_is_gone_with_its_versions_and_files(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Load, path="shop/other"), changed(TWO), WriteId(1, 1, 2), "{}")
+        for _ in range(2):
+            sink.delete(PATH)
+            assert (sink.snapshot(PATH), sink.has_written(PATH), sink.has_files(PATH)) == (None, None, False)
+            assert list(harness.sink().tables()) == ["shop/other"]
+        assert harness.rows("shop/other") == [TWO]
+
+    def test_a_table_may_be_made_where_one_was_deleted(self, harness: Harness) -> None:
+        sink = loaded(harness, ONE)
+        sink.apply(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
+        sink.delete(PATH)
+        sink.apply(write(Load, LOG), changed({"at": 1, "note": None}, of=LOG), WriteId(1, 3, 1), "{}")
+        there = sink.snapshot(PATH)
+        assert there is not None
+        assert (there.version, there.columns, there.write_id) == (0, ("at", "note"), WriteId(1, 3, 1))
+        assert harness.rows(PATH) == [{"at": 1, "note": None}]
+
     # Once, and by the newest run alone.
 
     def test_a_write_that_exists_is_not_made_again(self, harness: Harness) -> None:

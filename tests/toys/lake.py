@@ -135,11 +135,24 @@ class LakeSink:
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
-        yield from sorted(str(first.parent.relative_to(self.root)) for first in self.root.rglob("v0.json"))
+        yield from sorted(str(first.parent.relative_to(self.root)) for first in self.root.glob("[!.]*/*/v0.json"))
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
         return (self.root / path).exists()
+
+    def delete(self, path: str) -> None:
+        """See `TableSink`: the folder is moved away first."""
+        folder, away = self.root / path, self.root / ".deleted" / path
+        try:
+            if away.exists():
+                shutil.rmtree(away)
+            if folder.exists():
+                away.parent.mkdir(parents=True, exist_ok=True)
+                folder.rename(away)
+                shutil.rmtree(away)
+        except OSError as error:
+            raise SinkError(f"{folder}: {error}", transient=True) from error
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""

@@ -70,16 +70,14 @@ def owner(definition: Definition) -> str | None:
 
 
 def occupied(definition: Definition, tables: Mapping[str, str]) -> list[str]:
-    """The places of new tables that hold files and no Delta table.
+    """The places of new tables that hold files and no table.
 
     The arguments, and what is raised, are those of `strangers`.
     """
     latest, there = read_ledger(definition).latest(), sink(definition.sink)
     known = latest.state.known() if latest else {}
-    new = [below for below in sorted(tables.values()) if below not in known]
-    return [
-        there.location(below) for below in new if there.has_files(below) and not there.has_files(f"{below}/_delta_log")
-    ]
+    new = [below for below in sorted(tables.values()) if below not in known and there.has_files(below)]
+    return [there.location(below) for below in new if there.has_written(below) is None]
 
 
 def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:

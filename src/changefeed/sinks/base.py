@@ -407,6 +407,16 @@ class TableSink(Protocol):
         """Whether there are any files at the path, of a table or not."""
         ...
 
+    def delete(self, path: str) -> None:
+        """Deletes the table at the path with all of its versions and files; nothing happens if there is none. Needs no Spark.
+
+        If it is interrupted, no reader may find a table of which a part is missing; the next call deletes the rest.
+
+        Raises:
+            SinkError: something cannot be deleted.
+        """
+        ...
+
     def differences(self, path: str, table: Table) -> list[str]:
         """Returns the differences between the columns of the table at the path and those of `table`.
 

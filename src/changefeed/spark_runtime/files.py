@@ -1,4 +1,4 @@
-"""Files in the sink's storage, through Hadoop's file systems: any storage that Spark supports."""
+"""Files in the sink's storage: through Hadoop's file systems, which are those that Spark supports, or by fsspec."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
+
+from changefeed.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +33,24 @@ def has_files(spark: SparkSession, path: str) -> bool:
     """Whether a folder contains anything, or the path is a file."""
     folder, files = file_system(spark, path)
     return bool(files.exists(folder)) and len(files.listStatus(folder)) > 0
+
+
+def file_system_without_spark(url: str) -> tuple[Any, str]:
+    """Returns the file system of a path or URL, by fsspec, and the path there.
+
+    Raises:
+        MissingExtraError: fsspec is not installed.
+        ConfigError: fsspec has no such file system.
+    """
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingExtraError("Deleting folders without Spark", "spark") from error
+    try:
+        system, folder = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise ConfigError(f"{url}: {error} (`changefeed expire` deletes by fsspec, without Spark)") from error
+    return system, str(folder).rstrip("/")
 
 
 def read_text(spark: SparkSession, path: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +95,9 @@ class DiskSink(MemorySink):
 
     def has_files(self, path: str) -> bool:
         return Path(self._at(path)).exists()
+
+    def delete(self, path: str) -> None:
+        shutil.rmtree(self._at(path), ignore_errors=True)
 
     def prepare(self, jobs: Sequence[Job]) -> None:
         self.native.prepare(_NO_SPARK, self.owner, jobs)

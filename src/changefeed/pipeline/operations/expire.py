@@ -28,7 +28,7 @@ from changefeed.errors import ConfigError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import ledger_name, read_ledger
 from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import WrittenVersion
 from changefeed.pipeline.store.base import Cut, Latest, StoreReader
@@ -58,7 +58,8 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
         SinkError: the ledger cannot be read, or a folder cannot be deleted.
     """
     ledger = read_ledger(definition)
-    notes = Notes(tables_folder(definition), own_folder(definition))
+    tables = sink(definition.sink)
+    notes = Notes(tables, own_folder(definition))
     if not dry_run:
         for note in notes.left_behind():
             _carry_out(notes, note, ledger)
@@ -68,7 +69,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
             f"{ledger_name(definition)}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
         )
     paths, kept, since = list[str](), dict[str, str](), datetime.now(UTC) - age
-    there = sink(definition.sink).owned_by(latest.owner)
+    there = tables.owned_by(latest.owner)
     busy, young = _busy(latest), _ended_after(ledger, since)
     for path, written in sorted(latest.state.left.items()):
         if path in _pinned(latest) or _is_gone(path, written, known):

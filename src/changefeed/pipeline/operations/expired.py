@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from changefeed.errors import ConfigError, MissingExtraError, SinkError
+from changefeed.errors import ConfigError, SinkError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.hadoop import folder_to_read
-from changefeed.spark_runtime.files import file_system
+from changefeed.sinks.base import TableSink
+from changefeed.spark_runtime.files import file_system, file_system_without_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,11 +117,11 @@ class Notes:
     """Writes the notes of one pipeline's expiries, and deletes the folders that they name.
 
     Attributes:
-        root: the sink's path, which contains the folders.
+        sink: the sink, which contains the folders.
         own: the pipeline's own folder.
     """
 
-    root: str
+    sink: TableSink
     own: str
 
     def left_behind(self) -> list[Note]:
@@ -152,7 +153,7 @@ class Notes:
         return note
 
     def carry_out(self, note: Note) -> None:
-        """Records that the folders are gone, and deletes them. Each table's log goes first, so no partial table can be read.
+        """Records that the folders are gone, and deletes them.
 
         Raises:
             SinkError: a folder cannot be deleted; the note stays open.
@@ -160,15 +161,12 @@ class Notes:
         self._write(msgspec.structs.replace(note, settled=True))
         if note.paths:
             self._add(note)
-        system, root = _system(self.root)
         for path in note.paths:
-            for folder in (f"{root}/{path}/_delta_log", f"{root}/{path}"):
-                try:
-                    if system.exists(folder):
-                        system.rm(folder, recursive=True)
-                except OSError as error:
-                    raise SinkError(f"{folder}: {error}; run `changefeed expire` again", transient=True) from error
-        system, own = _system(self.own)
+            try:
+                self.sink.delete(path)
+            except SinkError as error:
+                raise SinkError(f"{error}; run `changefeed expire` again", transient=True) from error
+        system, own = file_system_without_spark(self.own)
         system.rm_file(f"{own}/expiring/{note.name}.json")
 
     def _open(self) -> Iterator[Note]:
@@ -179,7 +177,7 @@ class Notes:
         before = _files(f"{self.own}/expired", list[Gone])
         name, new = uuid.uuid4().hex, [Gone(path, note.step, note.at) for path in note.paths]
         self._put(f"expired/{name}.json", _distinct({**before, name: new}))
-        system, own = _system(self.own)
+        system, own = file_system_without_spark(self.own)
         for old in before:
             system.rm_file(f"{own}/expired/{old}")
 
@@ -188,7 +186,7 @@ class Notes:
 
     def _put(self, name: str, value: Any) -> None:
         """Writes a file atomically."""
-        system, own = _system(self.own)
+        system, own = file_system_without_spark(self.own)
         system.makedirs(f"{own}/{name.partition('/')[0]}", exist_ok=True)
         unfinished = f"{own}/.{uuid.uuid4().hex}.new"  # not beside the others: a run waits for whatever lies there
         system.pipe_file(unfinished, msgspec.json.encode(value))
@@ -224,15 +222,3 @@ def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
                 ) from error
         else:
             return values
-
-
-def _system(url: str) -> tuple[Any, str]:
-    try:
-        import fsspec
-    except ImportError as error:
-        raise MissingExtraError("Deleting folders without Spark", "spark") from error
-    try:
-        system, folder = fsspec.core.url_to_fs(url)
-    except (ValueError, ImportError) as error:
-        raise ConfigError(f"{url}: {error} (`changefeed expire` deletes by fsspec, without Spark)") from error
-    return system, str(folder).rstrip("/")

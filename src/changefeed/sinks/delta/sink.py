@@ -51,7 +51,7 @@ from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewrite_sql
-from changefeed.spark_runtime.files import file_system, has_files, is_local
+from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local
 from changefeed.spark_runtime.session import another, compiled
 
 if TYPE_CHECKING:
@@ -195,6 +195,16 @@ class DeltaTables:
         if self.session is None or is_local(location):
             return read.has_files(location)
         return has_files(self.session, location)
+
+    def delete(self, path: str) -> None:
+        """See `TableSink`: the log goes first."""
+        system, folder = file_system_without_spark(self.location(path))
+        for part in (f"{folder}/_delta_log", folder):
+            try:
+                if system.exists(part):
+                    system.rm(part, recursive=True)
+            except OSError as error:
+                raise SinkError(f"{part}: {error}", transient=True) from error
 
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""

@@ -171,6 +171,10 @@ class MemorySink:
         """See `TableSink`."""
         return path in self.lake.tables
 
+    def delete(self, path: str) -> None:
+        """See `TableSink`."""
+        self.lake.tables.pop(path, None)
+
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""
         has, wants = self.lake.tables[path][-1].types, self._types_of(table)
