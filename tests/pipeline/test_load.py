@@ -9,6 +9,7 @@ import pytest
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.config.load import load, read
+from changefeed.sources import protocol_of
 
 SOURCE = "source: {type: files, path: log.jsonl, protocol: ticdc-open}\n"
 SINK = "sink: {type: delta, path: lake}\n"
@@ -200,9 +201,13 @@ def test_relative_paths_start_at_the_folder_of_the_file(tmp_path: Path) -> None:
     path.write_text(SOURCE.replace("ticdc-open", protocol) + SINK)
     pipeline = load(path)
     assert (pipeline.source.model_dump()["path"], pipeline.sink.path) == (f"{tmp_path}/log.jsonl", f"{tmp_path}/lake")
-    assert pipeline.source.protocol.options == {"schema-registry": f"{tmp_path}/schemas.json"}
+    choice = protocol_of(pipeline.source)
+    assert choice is not None
+    assert choice.options == {"schema-registry": f"{tmp_path}/schemas.json"}
     path.write_text(path.read_text().replace("schemas.json", "http://registry:8081"))
-    assert load(path).source.protocol.options == {"schema-registry": "http://registry:8081"}
+    choice = protocol_of(load(path).source)
+    assert choice is not None
+    assert choice.options == {"schema-registry": "http://registry:8081"}
 
 
 def test_null_without_quotes_is_the_policy_of_that_name(tmp_path: Path) -> None:

@@ -84,13 +84,17 @@ class LinesSource:
     offset_names_partitions = False  # a file that is new has a partition that no source offset names
     whole = True  # a task reads one file, from one byte to another
 
+    def format(self) -> type[Lines]:
+        """The data source that Spark runs."""
+        return Lines
+
     def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
         """See `Stream`."""
         make_active(spark)  # Spark looks for the name of a data source in the active session
-        spark.dataSource.register(Lines)
+        spark.dataSource.register(self.format())
         options = {"folder": str(self.folder.path), "limit": str(self.limit)}
         options |= {"start": source_offset or self.start, "end": end or ""}
-        return spark.readStream.format(Lines.name()).options(**options).load()
+        return spark.readStream.format(self.format().name()).options(**options).load()
 
     def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
         """See `Stream`: Spark logs what `latestOffset` has returned."""

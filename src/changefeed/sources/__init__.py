@@ -5,19 +5,21 @@ A source is a folder here and a line in `SOURCES`, or a module of one's own. It 
 `RecordSource`: it returns records with the columns of Spark's Kafka source with headers, and `decoded.py` makes a `Source` of
 it and a protocol.
 
-A module of one's own has `SECTION`, the model of its section (derived from `sources.section.SourceSection`), and
-`open_source(section)`, which returns a `RecordSource`.
+A module of one's own has `SECTION`, the model of its section, and a function that opens the source: `open_source(section)`
+returns a `RecordSource`, and its section is derived from `sources.section.SourceSection`, which has the protocol;
+`open_changes(section)` returns a `Source`, and its section is derived from `ChangesSection`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from changefeed.errors import ConfigError
 from changefeed.modules import module_of
 from changefeed.protocols.base import Capabilities
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
     from changefeed.frames.chunks import Dated
     from changefeed.frames.mapped import Mapped
-    from changefeed.sources.section import SourceSection
+    from changefeed.sources.section import ProtocolChoice, SourceSection
     from changefeed.stages.changes import Redefinition
 
 SOURCES: dict[str, str] = {
@@ -224,9 +226,9 @@ def record_source(definition: Any) -> RecordSource:
     """The source of records that a definition's `source` section describes.
 
     Raises:
-        ConfigError: unknown type.
+        ConfigError: unknown type, or a module that opens no source of records.
     """
-    opened: RecordSource = module_of("source", definition.type, SOURCES).open_source(definition)
+    opened: RecordSource = _opener(definition.type, "open_source")(definition)
     return opened
 
 
@@ -234,8 +236,27 @@ def source(definition: Any) -> Source:
     """The source that a definition's `source` section describes.
 
     Raises:
-        ConfigError: unknown type.
+        ConfigError: unknown type, or a module that does not open a source as its section requires.
     """
     from changefeed.sources.decoded import DecodedSource
 
-    return DecodedSource(record_source(definition), definition.protocol.name, definition.protocol.options)
+    choice = protocol_of(definition)
+    if choice is None:
+        opened: Source = _opener(definition.type, "open_changes")(definition)
+        return opened
+    return DecodedSource(record_source(definition), choice.name, choice.options)
+
+
+def protocol_of(definition: Any) -> ProtocolChoice | None:
+    """The protocol in a definition's `source` section; None for a source of changes."""
+    from changefeed.sources.section import SourceSection
+
+    return definition.protocol if isinstance(definition, SourceSection) else None
+
+
+def _opener(type: str, function: str) -> Callable[[Any], Any]:
+    """The function of a source's module."""
+    opener: Callable[[Any], Any] | None = getattr(module_of("source", type, SOURCES), function, None)
+    if opener is None:
+        raise ConfigError(f'source "{type}" has no {function}: give the module that function, as the guide shows')
+    return opener

@@ -25,8 +25,8 @@ class ProtocolChoice(Section):
         return dict(self.model_extra or {})
 
 
-class SourceSection(Section):
-    """The options of every source of records.
+class ChangesSection(Section):
+    """The options of every source; a source of changes needs no others.
 
     Attributes:
         shorthands: models of other ways to write the section; `expanded` brings them into this one.
@@ -37,15 +37,9 @@ class SourceSection(Section):
     also: ClassVar[str] = ""
 
     type: str
-    protocol: ProtocolChoice = Field(description="Name of the protocol, or an object with `name` and its options.")
     max_records_per_batch: int = Field(
         default=200_000, ge=1, description="Maximum number of records to read before a step is applied."
     )
-
-    @field_validator("protocol", mode="before", json_schema_input_type=str | ProtocolChoice)
-    @classmethod
-    def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
 
     @property
     def reads(self) -> str:
@@ -79,3 +73,14 @@ class SourceSection(Section):
     def doubt(self) -> str | None:
         """A warning about options that are allowed but probably not intended; None if there are none."""
         return None
+
+
+class SourceSection(ChangesSection):
+    """The options of every source of records."""
+
+    protocol: ProtocolChoice = Field(description="Name of the protocol, or an object with `name` and its options.")
+
+    @field_validator("protocol", mode="before", json_schema_input_type=str | ProtocolChoice)
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value

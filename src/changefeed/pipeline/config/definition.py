@@ -29,7 +29,7 @@ from changefeed.sources import source_sections
 
 if TYPE_CHECKING:
     from changefeed.sinks.section import SinkSection
-    from changefeed.sources.section import SourceSection
+    from changefeed.sources.section import ChangesSection
 
 
 OWN = "own:"  # begins the tag of a model in a module of one's own, in the place of an error
@@ -193,7 +193,7 @@ class Own(Section):
 
 
 if TYPE_CHECKING:
-    AnySource: TypeAlias = SourceSection
+    AnySource: TypeAlias = ChangesSection
     AnySink: TypeAlias = SinkSection
 else:
     _SOURCES, _SINKS = _one_of(source_sections().values()), _one_of(sink_sections().values())

@@ -16,6 +16,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.problems import Problem
 from changefeed.protocols import protocol
 from changefeed.redaction import remember
+from changefeed.sources import protocol_of
 
 # Options of source, sink and protocols that are paths; a URL is not a path.
 _PATHS = (
@@ -74,7 +75,7 @@ def _validated(written: dict[str, Any]) -> tuple[Definition | None, list[Problem
 def _choice(definition: Definition | None, written: Mapping[str, Any]) -> Any:
     """The protocol and its options, from the definition, or from the document if the definition is not valid."""
     if definition is not None:
-        return definition.source.protocol.model_dump()
+        return choice.model_dump() if (choice := protocol_of(definition.source)) else None
     source = written.get("source")
     return source.get("protocol") if isinstance(source, dict) else None
 

@@ -31,7 +31,8 @@ from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.store.arrow import NeedsSparkError
 from changefeed.pipeline.store.base import foreign
 from changefeed.redaction import redact
-from changefeed.sources import record_source, source
+from changefeed.sources import protocol_of, record_source, source
+from changefeed.sources.section import ProtocolChoice
 from changefeed.stages.decode import RecordReader
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -39,6 +40,11 @@ _RECORDS = 1000
 _IN_SPARK = ("hdfs", "webhdfs", "swebhdfs", "viewfs")  # of Hadoop's client, which pyspark brings along
 _BY_SPARK = "`changefeed status` reads it through Spark"
 _JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+_POLICY = {
+    "stop": "the run will stop there; correct the options of the protocol, or set pipeline.dead-letters",
+    "quarantine": "their tables will be quarantined until `changefeed dlq replay`",
+    "continue": "the run will go on without them; `changefeed dlq list` shows them",
+}
 _FILE_SYSTEMS = {
     "s3": "name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
     "s3a": "name its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
@@ -102,8 +108,9 @@ def checks(definition: Definition, records: int = _RECORDS) -> Iterator[Check]:
 
 
 def _checks(definition: Definition, records: int) -> Iterator[Check]:
-    choice = definition.source.protocol.name
-    yield Check("definition", OK, f"{definition.source.type} → {choice} → {definition.sink.type}")
+    choice = protocol_of(definition.source)
+    parts = (definition.source.type, choice.name if choice else "", definition.sink.type)
+    yield Check("definition", OK, " → ".join(filter(None, parts)))
     if doubt := definition.source.doubt():
         yield Check("properties", WARN, doubt, "correct the name, unless a class of your own reads it")
     yield from _spark()
@@ -138,13 +145,14 @@ def _tried(name: str, attempt: Callable[[], str], fix: str) -> Check:
 
 
 def _source(definition: Definition, limit: int) -> Iterator[Check]:
-    opened = record_source(definition.source)
+    choice, opened = protocol_of(definition.source), source(definition.source)
     missing = opened.missing()
     if missing is not None:
         yield Check("source", FAIL, missing.what, missing.fix)
         return
     try:
-        batches = list(opened.sample(limit))
+        read = opened.sample_chunks if choice is None else record_source(definition.source).sample
+        batches = list(read(limit))
     except MissingExtraError as error:
         yield Check(
             "source", WARN, f"not checked: {error}", "the message has the command; Spark itself does not need it"
@@ -156,16 +164,49 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
     except SourceError as error:
         yield Check("source", FAIL, str(error), "correct the source section, or see that what it names can be reached")
         return
-    if not sum(batch.num_rows for batch in batches):
+    count = sum(batch.num_rows if choice else _chunks(batch)["read"] for batch in batches)
+    if not count:
         yield Check("source", WARN, "reachable; it has no records yet", "follow it (changefeed run without --once)")
         return
-    yield Check("source", OK, f"reachable; {sum(batch.num_rows for batch in batches):,} records read")
-    yield _records(definition, batches)
-    yield from _tables(definition, batches)
+    yield Check("source", OK, f"reachable; {count:,} records read")
+    yield _changes(definition, batches) if choice is None else _records(definition, choice, batches)
+    yield from _tables(definition, choice, batches)
 
 
-def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
-    choice = definition.source.protocol
+def _chunks(batch: pa.RecordBatch) -> Counter[str]:
+    """Counts the rows of chunks by their kind: records of those that count the records read."""
+    counted = Counter[str]()
+    for kind, rows in zip(batch.column("kind").to_pylist(), batch.column("rows").to_pylist(), strict=True):
+        counted[kind] += rows
+    return counted
+
+
+def _changes(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
+    """The check of the chunks of a source of changes."""
+    counted = sum(map(_chunks, batches), Counter[str]())
+    good = Counter(
+        {"rows": counted["rows"], "schema changes": counted["schema"], "resolved events": counted["resolved"]}
+    )
+    counts = ", ".join(f"{count:,} {name}" for name, count in good.items())
+    if counted["dead"]:
+        message = f"{counted['dead']:,} dead letters beside {counts}"
+        return Check("records", WARN, message, _POLICY[definition.pipeline.dead_letters])
+    has_ends = bool(good["resolved events"] or counted["transactions"])
+    return _without_ends(definition, counts) if _lacks_ends(definition, has_ends) else Check("records", OK, counts)
+
+
+def _lacks_ends(definition: Definition, has_ends: bool) -> bool:
+    return definition.pipeline.consistency == "transaction" and not has_ends
+
+
+def _without_ends(definition: Definition, counts: str) -> Check:
+    """The check for records without the events that cuts need."""
+    what, remedy = TELLING[source(definition.source).capabilities.cuts]
+    message = f"{counts}: nothing is applied without {what}"
+    return Check("records", WARN, message, f"{remedy}, or set pipeline.consistency to `key`")
+
+
+def _records(definition: Definition, choice: ProtocolChoice, batches: list[pa.RecordBatch]) -> Check:
     try:
         read = RecordReader(choice.name, choice.options)
         decoded = [read(batch) for batch in batches]
@@ -178,28 +219,30 @@ def _records(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     counts = ", ".join(f"{count:,} {name}" for name, count in good.items())
     if dead:
         message = f"{len(dead):,} dead letters beside {counts}; the first: {dead[0].error}"
-        return _undecodable(definition, batches, message, any_change=bool(good["rows"] or good["schema changes"]))
+        return _undecodable(
+            definition, choice, batches, message, any_change=bool(good["rows"] or good["schema changes"])
+        )
     has_ends = good["resolved events"] or any(
         isinstance(event, TransactionMark) for one in decoded for event in one.control
     )
-    if definition.pipeline.consistency == "transaction" and not has_ends:
-        what, remedy = TELLING[source(definition.source).capabilities.cuts]
-        return Check(
-            "records",
-            WARN,
-            f"{counts}: nothing is applied without {what}",
-            f"{remedy}, or set pipeline.consistency to `key`",
-        )
+    if _lacks_ends(definition, bool(has_ends)):
+        return _without_ends(definition, counts)
     return Check("records", OK, f"all decode as {choice.name}: {counts}")
 
 
-def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[Check]:
+def _names(choice: ProtocolChoice | None, batches: list[pa.RecordBatch]) -> set[tuple[str, str]]:
+    """Database and table of the rows in records, or in chunks."""
+    if choice is None:
+        rows = (row for batch in batches for row in batch.select(["kind", "database", "table"]).to_pylist())
+        return {(row["database"], row["table"]) for row in rows if row["kind"] == "rows"}
+    read = RecordReader(choice.name, choice.options)
+    return {(table.shape.database, table.shape.table) for batch in batches for table in read(batch).tables}
+
+
+def _tables(definition: Definition, choice: ProtocolChoice | None, batches: list[pa.RecordBatch]) -> Iterator[Check]:
     """Yields a failed check if tables or files of another program are where the pipeline would write."""
-    choice = definition.source.protocol
     try:
-        read = RecordReader(choice.name, choice.options)
-        shapes = [table.shape for batch in batches for table in read(batch).tables]
-        paths = {full_name(s.database, s.table): table_path(s.database, s.table) for s in shapes}
+        paths = {full_name(*name): table_path(*name) for name in _names(choice, batches)}
         files = occupied(definition, paths)
         unknown_tables = [] if files else strangers(definition, paths)
     except ChangefeedError:
@@ -215,9 +258,10 @@ def _tables(definition: Definition, batches: list[pa.RecordBatch]) -> Iterator[C
         yield Check("tables", FAIL, what, fix)
 
 
-def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message: str, *, any_change: bool) -> Check:
+def _undecodable(
+    definition: Definition, choice: ProtocolChoice, batches: list[pa.RecordBatch], message: str, *, any_change: bool
+) -> Check:
     """Returns the failed check for a record that cannot be decoded, with the likely cause: protocol, options, or damage."""
-    choice = definition.source.protocol
     registry = {name: str(value) for name, value in choice.options.items() if name == "schema-registry"}
     topics = detect(batches, registry)
     fitting = _fitting(topics, choice.name)
@@ -231,12 +275,7 @@ def _undecodable(definition: Definition, batches: list[pa.RecordBatch], message:
     if not any_change:
         fix = f"no change decodes: is {choice.name} the protocol of this source, with the options of its producer?"
         return Check("records", FAIL, message, fix)
-    policy = {
-        "stop": "the run will stop there; correct the options of the protocol, or set pipeline.dead-letters",
-        "quarantine": "their tables will be quarantined until `changefeed dlq replay`",
-        "continue": "the run will go on without them; `changefeed dlq list` shows them",
-    }
-    return Check("records", WARN, message, policy[definition.pipeline.dead_letters])
+    return Check("records", WARN, message, _POLICY[definition.pipeline.dead_letters])
 
 
 def _stranger(topics: list[DetectedTopic]) -> str | None:

@@ -25,7 +25,7 @@ from changefeed.pipeline.state import FolderSum, State, TableState
 from changefeed.protocols.base import Capabilities
 from changefeed.sinks import sink
 from changefeed.sinks.base import TableSink
-from changefeed.sources import Source, source
+from changefeed.sources import Source, protocol_of, source
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
 _BY_KEY_WAITS = {
@@ -99,7 +99,7 @@ class Explanation:
 
     Attributes:
         pipeline: the pipeline's name.
-        protocol: the protocol of the source's records.
+        protocol: the protocol of the source's records; for a source of changes, its title.
         records, rows, dead_letters: number of records that were read, and of row changes and dead letters in them.
         barrier: a sentence about how far tables move together.
         schema_changes: a sentence about how schema changes are applied.
@@ -169,7 +169,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         )
     return Explanation(
         pipeline=behaviour.name,
-        protocol=definition.source.protocol.name,
+        protocol=choice.name if (choice := protocol_of(definition.source)) else opened.title,
         records=seen.counts.records,
         rows=seen.counts.rows,
         dead_letters=seen.counts.dead,

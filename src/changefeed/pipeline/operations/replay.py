@@ -37,7 +37,7 @@ from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
-from changefeed.sources import source
+from changefeed.sources import protocol_of, source
 from changefeed.stages.decode import RecordReader
 
 if TYPE_CHECKING:
@@ -113,14 +113,20 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     chosen = _chosen(waiting, positions)
     passed = [letter for letter in chosen if _passed(letter, state)]
     outcome = Outcome(unread=len(chosen) - len(passed), unfinished=bool(state.replayed))
-    read = RecordReader(definition.source.protocol.name, definition.source.protocol.options)
-    late = _Late(state, definition.pipeline.consistency, outcome)
-    for records, at in _records(passed):
-        decoded = read(records)
-        good = _decodable(at, decoded.dead, outcome)
-        kept = late.split(_only(decoded, good))
-        outcome.rows += sum(len(table) for table in kept.tables)
-        outcome.chunks.append(read.pack(kept, records, records.slice(0, 0)))
+    choice, late = protocol_of(definition.source), _Late(state, definition.pipeline.consistency, outcome)
+    if choice is not None:
+        read = RecordReader(choice.name, choice.options)
+        for records, at in _records(passed):
+            decoded = read(records)
+            good = _decodable(at, decoded.dead, outcome)
+            kept = late.split(_only(decoded, good))
+            outcome.rows += sum(len(table) for table in kept.tables)
+            outcome.chunks.append(read.pack(kept, records, records.slice(0, 0)))
+    elif chosen:
+        raise ConfigError(
+            f"source {definition.source.type} has no protocol by which its dead letters could be decoded again: correct the "
+            "source, and rebuild their tables: changefeed repair --rebuild"
+        )
     outcome.released = _released(definition, waiting, state, set(outcome.letters))
     return outcome
 

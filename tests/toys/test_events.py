@@ -1,0 +1,118 @@
+"""The source of changes in `events.py`: it keeps the contract of `changefeed.sources`, and a definition may name it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import changefeed as cf
+from changefeed import record_log
+from changefeed.codec.decoding import decoder
+from changefeed.errors import ConfigError
+from changefeed.model.batch import record_batch
+from changefeed.model.text.write import lines
+from changefeed.pipeline.config.load import read
+from changefeed.sources import Source, source
+from tests.pipeline.history import small_history
+from tests.sources.conformance import Conformance, Row
+from tests.toys.events import EventsFolder, EventsSource
+from tests.toys.lake import LakeSink
+from tests.toys.test_pipeline import SALES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+YAML = """
+source: {type: tests.toys.events, path: events}
+sink: {type: tests.toys.lake, path: lake}
+pipeline: {name: own}
+"""
+
+
+def write(folder: Path, records: list[Row]) -> None:
+    """Decodes records, and appends their events to the files of their partitions."""
+    folder.mkdir(exist_ok=True)
+    decode = decoder("ticdc-open", {})
+    for row in records:
+        events = ",".join(lines(decode.decode(record_batch([row]))))
+        with (folder / f"{row['topic']}.{row['partition']}.jsonl").open("a") as file:
+            file.write(f"[{events}]\n")
+
+
+@dataclass
+class Events:
+    """A folder."""
+
+    folder: Path
+
+    def arrive(self, records: list[Row]) -> None:
+        write(self.folder, records)
+
+    def source(self, limit: int = 100_000) -> Source:
+        return EventsSource(EventsFolder(self.folder), limit)
+
+
+class TestEvents(Conformance):
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Events:
+        return Events(tmp_path / "events")
+
+
+def test_a_pipeline_runs_from_a_source_of_changes(tmp_path: Path, spark: SparkSession) -> None:
+    log, marks = small_history(tmp_path / "history.jsonl")
+    records = [row for batch in record_log.read(log) for row in batch.to_pylist()]
+    (tmp_path / "pipeline.yaml").write_text(YAML)
+    pipeline = cf.Pipeline.load(tmp_path / "pipeline.yaml")
+    write(tmp_path / "events", records[:25])
+    first = pipeline.run(spark)
+    write(tmp_path / "events", records[25:])
+    second = pipeline.run(spark)
+    assert (first.epoch, second.epoch, second.commit_ts) == (1, 2, marks[-1])
+    lake = LakeSink(tmp_path / "lake")
+    table = second.tables["app.sales"]
+    assert table.version is not None
+    sales = lake.rows(table.path, lake.read(table.path, table.version))
+    assert sorted(sales, key=lambda row: (row["note"] is not None, row["id"])) == SALES
+
+
+def test_commands_need_no_protocol(tmp_path: Path) -> None:
+    log, _ = small_history(tmp_path / "history.jsonl")
+    write(tmp_path / "events", [row for batch in record_log.read(log) for row in batch.to_pylist()])
+    (tmp_path / "pipeline.yaml").write_text(YAML)
+    pipeline = cf.Pipeline.load(tmp_path / "pipeline.yaml")
+    checks = {check.name: check for check in pipeline.check().checks}
+    assert checks["definition"].message == "tests.toys.events → tests.toys.lake"
+    assert (checks["source"].status, checks["records"].status) == ("ok", "ok")
+    assert checks["records"].message.endswith(" schema changes, 7 resolved events")
+    explained = pipeline.explain()
+    assert (explained.protocol, explained.dead_letters) == ("JSON events", 0)
+    assert {table.table for table in explained.tables} >= {"app.sales", "app.notes"}
+
+
+@pytest.mark.parametrize(
+    "section, message",
+    [
+        (
+            {"type": "tests.toys.events", "path": "x", "protocol": "ticdc-open"},
+            'definition: unknown name in source "protocol". Known: max-records-per-batch, path, type',
+        ),
+        ({"type": "tests.toys.lines", "path": "x"}, "definition: source.protocol is missing"),
+    ],
+)
+def test_a_source_of_records_has_a_protocol_and_one_of_changes_has_none(section: Row, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read({"source": section, "sink": {"type": "delta", "path": "lake"}})
+    assert str(caught.value) == message
+
+
+def test_a_module_that_opens_no_source_is_named(tmp_path: Path) -> None:
+    definition = read({"source": {"type": "tests.toys.events", "path": "x"}, "sink": {"type": "delta", "path": "lake"}})
+    other = definition.source.model_copy(update={"type": "tests.toys.lake"})
+    with pytest.raises(ConfigError) as caught:
+        source(other)
+    assert str(caught.value) == (
+        'source "tests.toys.lake" has no open_changes: give the module that function, as the guide shows'
+    )
