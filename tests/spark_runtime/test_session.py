@@ -219,8 +219,9 @@ def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None
     merged = properties.one_machine(mine, SCRATCH)
     assert merged["spark.jars"] == "/my.jar"
     assert merged["spark.driver.extraClassPath"] == "/a:/b:/jars/delta.jar:/jars/kafka.jar"
-    ours, folder, collector, compiler, last = shlex.split(merged["spark.driver.extraJavaOptions"])
+    ours, folder, collector, compiler, compiled, last = shlex.split(merged["spark.driver.extraJavaOptions"])
     assert (collector, compiler) == ("-XX:+UseParallelGC", "-XX:TieredStopAtLevel=1")
+    assert compiled == "-XX:ReservedCodeCacheSize=128m"
     assert ours.startswith("-Dlog4j2.configurationFile=file:///")
     assert Path(ours.removeprefix("-Dlog4j2.configurationFile=file://")).is_file()
     assert folder == "-Djava.io.tmpdir=/tmp/a b"
@@ -231,7 +232,7 @@ def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None
 def test_a_compiler_that_the_caller_chose_stays(no_jars: Any, option: str) -> None:
     merged = properties.one_machine({"spark.driver.extraJavaOptions": option}, SCRATCH)
     words = shlex.split(merged["spark.driver.extraJavaOptions"])
-    assert [word for word in words if "Tiered" in word or "Xint" in word] == [option]
+    assert [word for word in words if "Tiered" in word or "Xint" in word or "CodeCache" in word] == [option]
 
 
 def test_sparks_files_are_in_a_folder_that_is_deleted(no_jars: Any) -> None:

@@ -105,7 +105,9 @@ _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
 # Rows are decoded and written in Python workers and native code; the JVM does only planning, input and output.
 # Java's second compiler takes longer for that than it saves, with two million changes too: `bench/plans.py`.
+# Without it, Java keeps only 48 MiB of compiled code, which a few hundred steps fill: then it compiles the same methods again.
 _COMPILER = "-XX:TieredStopAtLevel=1"
+_COMPILED_CODE = "-XX:ReservedCodeCacheSize=128m"
 _COMPILER_CHOSEN = re.compile(r"-XX:(?:TieredStopAtLevel|[+-]TieredCompilation)\b|-Xint\b|-XX:CompilationMode")
 
 
@@ -126,7 +128,7 @@ def one_machine(config: Mapping[str, str], scratch: Path) -> dict[str, str]:
     # Ours first: of a repeated option the JVM takes the last. The collector needs a tenth of the heap less than G1 beside it.
     options = java_options(scratch)
     options += [] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"]
-    options += [] if _COMPILER_CHOSEN.search(theirs) else [_COMPILER]
+    options += [] if _COMPILER_CHOSEN.search(theirs) else [_COMPILER, _COMPILED_CODE]
     merged[JAVA_OPTIONS] = " ".join([*options, *filter(None, [theirs])])
     # Spark's defaults are the current folder, although the catalog is in memory only; and the temporary folder, where a
     # killed JVM leaves its files.
