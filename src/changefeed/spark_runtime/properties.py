@@ -105,7 +105,8 @@ _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 
 # Rows are decoded and written in Python workers and native code; the JVM does only planning, input and output.
 # Java's second compiler takes longer for that than it saves, with two million changes too: `bench/plans.py`.
-# Without it, Java keeps only 48 MiB of compiled code, which a few hundred steps fill: then it compiles the same methods again.
+# Without it, the limit for compiled code is 48 MiB; a JVM that uses many parts of Spark and Delta for long reaches it, and then
+# compiles the same methods again.
 _COMPILER = "-XX:TieredStopAtLevel=1"
 _COMPILED_CODE = "-XX:ReservedCodeCacheSize=128m"
 _COMPILER_CHOSEN = re.compile(r"-XX:(?:TieredStopAtLevel|[+-]TieredCompilation)\b|-Xint\b|-XX:CompilationMode")
