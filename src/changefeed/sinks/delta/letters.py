@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.letters import COLUMNS
 from changefeed.sinks.ways_out import LETTERS_DAMAGED
+from changefeed.spark_runtime.files import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +34,8 @@ class DeltaLetters:
         """See `LetterTable`."""
         if self.session is None:
             return read.properties(self.path) is not None
+        if is_local(self.path) and not os.path.exists(f"{self.path}/_delta_log"):
+            return False  # Delta's own reader, which most runs do without, takes a second to start
         return log.snapshot(self.session, self.path, way_out=LETTERS_DAMAGED) is not None
 
     def rows(self, *, replayed: bool = False) -> list[dict[str, Any]]:
