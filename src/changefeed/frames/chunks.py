@@ -24,8 +24,11 @@ as read and end here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -307,22 +310,22 @@ def by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
     """The rows of each (topic, partition), in the order of their first row."""
     if rows.num_rows == 0:
         return
-    topics, partitions = rows.column("topic"), rows.column("partition")
-    if all(pc.all(pc.equal(column, column[0])).as_py() for column in (topics, partitions)):
-        yield topics[0].as_py(), partitions[0].as_py(), rows
-        return
-    pairs = pa.StructArray.from_arrays([topics, partitions], names=["topic", "partition"])
-    for topic, partition in dict.fromkeys((p["topic"], p["partition"]) for p in _distinct(pairs)):
-        in_partition = pc.and_(
-            pc.equal(topics, pa.scalar(topic)), pc.equal(partitions, pa.scalar(partition, pa.int32()))
-        )
-        yield topic, partition, rows.filter(in_partition)
+    topics = pc.dictionary_encode(rows.column("topic"))
+    places = topics.indices.to_numpy().astype(np.int64) << 32 | rows.column("partition").to_numpy()
+    starts = _starts(places)
+    if len(starts) > len(np.unique(places[starts])):  # rows of partitions take turns
+        _, first, number = np.unique(places, return_index=True, return_inverse=True)
+        order = np.argsort(first[number], kind="stable")
+        rows, places = rows.take(pa.array(order)), places[order]
+        starts = _starts(places)
+    for start, end in pairwise([*starts.tolist(), len(places)]):
+        place = int(places[start])
+        yield topics.dictionary[place >> 32].as_py(), place & (2**32 - 1), rows.slice(start, end - start)
 
 
-def _distinct(pairs: pa.StructArray) -> list[dict[str, Any]]:
-    table = pa.table({"topic": pairs.field(0), "partition": pairs.field(1)})
-    distinct: list[dict[str, Any]] = table.group_by(["topic", "partition"], use_threads=False).aggregate([]).to_pylist()
-    return distinct
+def _starts(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns the index of the first of each run of equal numbers."""
+    return np.flatnonzero(np.diff(places, prepend=~places[0]))
 
 
 def _applied(rows: pa.RecordBatch, document: dict[str, str]) -> pa.RecordBatch:

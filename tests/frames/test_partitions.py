@@ -1,0 +1,26 @@
+"""Records divided by partition."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changefeed.frames.chunks import by_partition
+
+SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
+PLACES = st.tuples(st.sampled_from(["a", "b", "é"]), st.sampled_from([0, 1, 7, 2**31 - 1]))
+
+
+@given(st.lists(PLACES, max_size=30), st.booleans(), st.integers(0, 3))
+def test_the_rows_of_each_partition_in_the_order_of_their_first_row(
+    places: list[tuple[str, int]], in_turns: bool, before: int
+) -> None:
+    places = places if in_turns else sorted(places)
+    rows = [{"topic": topic, "partition": number, "offset": i} for i, (topic, number) in enumerate(places)]
+    wanted = dict[tuple[str, int], list[int]]()
+    for i, place in enumerate(places[before:], before):
+        wanted.setdefault(place, []).append(i)
+    records = pa.RecordBatch.from_pylist(rows, schema=SCHEMA).slice(before)
+    parts = [((topic, number), part.column("offset").to_pylist()) for topic, number, part in by_partition(records)]
+    assert parts == list(wanted.items())
