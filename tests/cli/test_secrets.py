@@ -17,7 +17,7 @@ import pytest
 
 from changefeed import cli, redaction
 from changefeed.errors import SinkError
-from changefeed.pipeline.store.reading import ArrowFolder
+from changefeed.pipeline.store.arrow import ArrowFolder
 from changefeed.record_log import read, write
 from tests.schema_registry.answers import Answer, serving
 

@@ -12,7 +12,7 @@ in every partition, the event `resolved`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from tests.toys.lines import Lines, LinesFolder, LinesReader, LinesSource, Piece
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from changefeed.frames.chunks import Dated
     from changefeed.frames.mapped import Mapped
 
 CAPABILITIES = Capabilities(
@@ -78,9 +79,7 @@ class EventsSource(LinesSource):
         """See `Source`: the stream has the chunks already."""
         return streamed
 
-    def chunks(
-        self, batch: DataFrame | Mapped, latest: Mapping[str, Mapping[int, int]], fragments: DataFrame | None
-    ) -> DataFrame | Mapped:
+    def chunks(self, batch: DataFrame | Mapped, dated: Dated, fragments: DataFrame | None) -> DataFrame | Mapped:
         """See `Source`."""
         return batch
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.delta import by_spark
@@ -122,11 +124,20 @@ def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
             f"{path} cannot be {'reached' if away else 'read'}: {_in_a_line(error)}", transient=away
         ) from error
     except DeltaError as error:
+        if _is_file(path):  # delta-rs takes a file for a table that it cannot read
+            return None
         raise SinkError(f"{path} is not a Delta table, or was damaged: {_in_a_line(error)}") from error
     except Exception as error:
         if type(error) is not Exception:  # delta-rs has no type for the errors of its SQL engine
             raise
         raise SinkError(f"{path} was damaged: {_in_a_line(error)}") from error
+
+
+def _is_file(path: str) -> bool:
+    """Whether a local path, or the URL of one, is that of a file."""
+    if path.startswith("file:"):
+        path = url2pathname(urlsplit(path).path)
+    return "://" not in path and os.path.isfile(path)
 
 
 def _in_a_line(error: Exception) -> str:

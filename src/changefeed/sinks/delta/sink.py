@@ -147,10 +147,7 @@ class DeltaTables:
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        location = self.location(path)
-        if is_local(location) and Path(location).is_file():
-            return None  # the reader takes a file for a table that it cannot read
-        return read.wrote(location, self.owner)
+        return read.wrote(self.location(path), self.owner)
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
