@@ -112,29 +112,37 @@ def write_here(files: Iterable[str], writes: Sequence[StepWrite]) -> list[TaskRe
 
 def _write_each(files: Iterable[str], writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
     """Yields the result of each of the writes; their chunks are read before the first one, and are in memory together."""
-    wanted = _named({write.source for write in writes})
     try:
-        groups = [group for file in files for group in read_chunks(file, _READ[:-1], wanted)]
+        groups = [group for file in files for group in read_chunks(file, _READ[:-1], _taken_by(writes))]
     except (OSError, pa.ArrowException) as error:
         raise SinkError(f"pending changes cannot be read: {error}") from error
-    rows_by_source = defaultdict[tuple[str, str], list[int]](list)
-    chunks = pa.concat_tables(groups).sort_by([(n, "ascending") for n in _ORDER[1:]]) if groups else _NO_CHUNKS
-    plain = chunks.drop_columns("payload").to_pylist()
-    for row, chunk in enumerate(plain):
-        rows_by_source[chunk["database"], chunk["table"]].append(row)
-    payloads = chunks.column("payload")
+    chunks, rows_by_source = (
+        pa.concat_tables(groups) if groups else _NO_CHUNKS,
+        defaultdict[tuple[str, str], list[int]](list),
+    )
+    plain, payloads = chunks.drop_columns("payload"), chunks.column("payload")
+    order, described = pc.sort_indices(plain, sort_keys=[(name, "ascending") for name in _ORDER[1:]]), plain.to_pylist()
+    for row in order.to_pylist():
+        rows_by_source[described[row]["database"], described[row]["table"]].append(row)
     for write in writes:
-        rows = [row for row in rows_by_source[write.source] if write.takes(plain[row])]
+        rows = [row for row in rows_by_source[write.source] if write.takes(described[row])]
         yield write_item(write.item, (payloads[row].as_py() for row in rows))
 
 
-def _named(wanted: set[tuple[str, str]]) -> Callable[[pa.Table], Any]:
-    """Returns the function that marks `rows` chunks of some databases and tables."""
-    databases, tables = (pa.array(sorted({of[i] for of in wanted}), pa.string()) for i in (0, 1))
+def _taken_by(writes: Sequence[StepWrite]) -> Callable[[pa.Table], Any]:
+    """Returns the function that marks `rows` chunks which one of the writes may take: see `StepWrite.takes`."""
+    databases, tables = (pa.array(sorted({write.source[i] for write in writes}), pa.string()) for i in (0, 1))
+    after = None if any(write.after is None for write in writes) else min(write.after or 0 for write in writes)
+    upto = None if any(write.upto is None for write in writes) else max(write.upto or 0 for write in writes)
 
     def mask(chunks: pa.Table) -> Any:
         named = pc.and_(pc.is_in(chunks.column("database"), databases), pc.is_in(chunks.column("table"), tables))
-        return pc.and_(pc.equal(chunks.column("kind"), "rows"), named)
+        taken = pc.and_(pc.equal(chunks.column("kind"), "rows"), named)
+        if after is not None:
+            taken = pc.and_(taken, pc.greater(chunks.column("max_commit_ts"), after))
+        if upto is not None:
+            taken = pc.and_(taken, pc.less_equal(chunks.column("min_commit_ts"), upto))
+        return pc.fill_null(taken, False)
 
     return mask
 
