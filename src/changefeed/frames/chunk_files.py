@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from changefeed.errors import SinkError
 from changefeed.frames.chunks import CHUNKS, snapshot_lines, stream
 from changefeed.frames.slices import Work
 
@@ -87,15 +88,18 @@ def read_chunks(file: str, columns: Sequence[str], wanted: Callable[[pa.Table], 
         wanted: returns a mask of the chunks to read. Payloads of row groups without such chunks are not read.
 
     Raises:
-        OSError, pyarrow.ArrowException: the file cannot be read, or is damaged.
+        SinkError: the file cannot be read, or is damaged.
     """
-    with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
-        for number in range(parquet.num_row_groups):
-            plain = parquet.read_row_group(number, columns=list(columns), use_threads=False)
-            mask = wanted(plain)
-            if pc.any(mask).as_py():
-                payload = parquet.read_row_group(number, columns=["payload"], use_threads=False)
-                yield plain.append_column("payload", payload.column(0)).filter(mask)
+    try:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+            for number in range(parquet.num_row_groups):
+                plain = parquet.read_row_group(number, columns=list(columns), use_threads=False)
+                mask = wanted(plain)
+                if pc.any(mask).as_py():
+                    payload = parquet.read_row_group(number, columns=["payload"], use_threads=False)
+                    yield plain.append_column("payload", payload.column(0)).filter(mask)
+    except (OSError, pa.ArrowException) as error:
+        raise SinkError(f"pending changes cannot be read: {error}") from error
 
 
 def unpacked(index: bytes) -> list[dict[str, Any]]:

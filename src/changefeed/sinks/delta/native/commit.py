@@ -192,8 +192,7 @@ def checkpoint(opened: Opened) -> bool:
     from deltalake.exceptions import DeltaError
 
     path, now = opened.folder.path, opened.log.read()
-    every = int(opened.state.properties.get("delta.checkpointInterval", _CHECKPOINTS))
-    if now is None or now.version % every:
+    if now is None or now.version % int(now.properties.get("delta.checkpointInterval", _CHECKPOINTS)):
         return False
     try:
         table = DeltaTable(path, now.version)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import SinkError
 from changefeed.frames.chunk_files import read_chunks
 from changefeed.frames.chunks import CHUNKS
 from changefeed.frames.slices import Work
@@ -112,14 +111,9 @@ def write_here(files: Iterable[str], writes: Sequence[StepWrite]) -> list[TaskRe
 
 def _write_each(files: Iterable[str], writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
     """Yields the result of each of the writes; their chunks are read before the first one, and are in memory together."""
-    try:
-        groups = [group for file in files for group in read_chunks(file, _READ[:-1], _taken_by(writes))]
-    except (OSError, pa.ArrowException) as error:
-        raise SinkError(f"pending changes cannot be read: {error}") from error
-    chunks, rows_by_source = (
-        pa.concat_tables(groups) if groups else _NO_CHUNKS,
-        defaultdict[tuple[str, str], list[int]](list),
-    )
+    groups = [group for file in files for group in read_chunks(file, _READ[:-1], _taken_by(writes))]
+    chunks = pa.concat_tables(groups) if groups else _NO_CHUNKS
+    rows_by_source = defaultdict[tuple[str, str], list[int]](list)
     plain, payloads = chunks.drop_columns("payload"), chunks.column("payload")
     order, described = pc.sort_indices(plain, sort_keys=[(name, "ascending") for name in _ORDER[1:]]), plain.to_pylist()
     for row in order.to_pylist():
@@ -132,16 +126,16 @@ def _write_each(files: Iterable[str], writes: Sequence[StepWrite]) -> Iterator[T
 def _taken_by(writes: Sequence[StepWrite]) -> Callable[[pa.Table], Any]:
     """Returns the function that marks `rows` chunks which one of the writes may take: see `StepWrite.takes`."""
     databases, tables = (pa.array(sorted({write.source[i] for write in writes}), pa.string()) for i in (0, 1))
-    after = None if any(write.after is None for write in writes) else min(write.after or 0 for write in writes)
-    upto = None if any(write.upto is None for write in writes) else max(write.upto or 0 for write in writes)
+    afters = [write.after for write in writes if write.after is not None]
+    uptos = [write.upto for write in writes if write.upto is not None]
 
     def mask(chunks: pa.Table) -> Any:
         named = pc.and_(pc.is_in(chunks.column("database"), databases), pc.is_in(chunks.column("table"), tables))
         taken = pc.and_(pc.equal(chunks.column("kind"), "rows"), named)
-        if after is not None:
-            taken = pc.and_(taken, pc.greater(chunks.column("max_commit_ts"), after))
-        if upto is not None:
-            taken = pc.and_(taken, pc.less_equal(chunks.column("min_commit_ts"), upto))
+        if afters and len(afters) == len(writes):
+            taken = pc.and_(taken, pc.greater(chunks.column("max_commit_ts"), min(afters)))
+        if uptos and len(uptos) == len(writes):
+            taken = pc.and_(taken, pc.less_equal(chunks.column("min_commit_ts"), max(uptos)))
         return pc.fill_null(taken, False)
 
     return mask
