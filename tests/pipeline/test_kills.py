@@ -21,6 +21,9 @@ from tests.pipeline.running import check_cuts, definition
 
 pytestmark = pytest.mark.xdist_group("processes")
 
+_RECORDS = 4
+"""Records of a batch: few, so that a run takes about a dozen steps, and is still in the midst of them when it is killed."""
+
 
 @pytest.fixture
 def pipeline(tmp_path: Path) -> tuple[Definition, Path, History]:
@@ -28,13 +31,13 @@ def pipeline(tmp_path: Path) -> tuple[Definition, Path, History]:
     log, _ = small_history(tmp_path / "app.jsonl")
     file = tmp_path / "pipeline.yaml"
     sections = {
-        "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": 25},
+        "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": _RECORDS},
         "sink": {"type": "delta", "path": str(tmp_path / "lake")},
         "pipeline": {"name": "test"},
         "spark": {"spark.driver.memory": "1g"},
     }
     file.write_text(json.dumps(sections))  # JSON is YAML
-    return definition(log, tmp_path / "lake", limit=25), file, History(log)
+    return definition(log, tmp_path / "lake", limit=_RECORDS), file, History(log)
 
 
 def _start(file: Path, failpoint: str | None = None) -> subprocess.Popen[str]:
@@ -50,11 +53,12 @@ def _finish(file: Path) -> None:
     assert process.returncode == 0, output
 
 
-def _first_step(process: subprocess.Popen[str]) -> None:
-    """Waits until the run has reported its first step."""
+def _after_steps(process: subprocess.Popen[str], steps: int) -> None:
+    """Waits until the run has reported this many steps."""
     assert process.stdout is not None
     for line in process.stdout:
-        if json.loads(line)["event"] == "step":
+        steps -= json.loads(line)["event"] == "step"
+        if not steps:
             return
     raise AssertionError(process.stderr.read() if process.stderr else "")
 
@@ -75,8 +79,9 @@ def test_the_driver_killed_at_a_write_then_the_jvm_at_a_random_moment_then_both(
     only_jvm = _start(file)
     seed = random.randrange(2**32)
     print("seed", seed)
-    _first_step(only_jvm)
-    time.sleep(random.Random(seed).random() * 4)
+    moment = random.Random(seed)
+    _after_steps(only_jvm, moment.randint(1, 3))
+    time.sleep(moment.random() * 0.3)  # seconds: within the step that follows
     os.kill(_jvm(only_jvm), signal.SIGKILL)
     _, output = only_jvm.communicate(timeout=200)
     assert only_jvm.returncode == 1
@@ -95,7 +100,7 @@ def test_a_run_stopped_while_another_takes_over_is_fenced_when_it_goes_on(
 ) -> None:
     pipe, file, history = pipeline
     older = _start(file)
-    _first_step(older)
+    _after_steps(older, 1)
     java = _jvm(older)
     for process in (older.pid, java):
         os.kill(process, signal.SIGSTOP)
