@@ -201,7 +201,7 @@ class Bench:
                 opened.target(tuple(TYPES), ("id",)), ChunkReader(table(name), Window()), opened.files(["id"]), "merge"
             )
             writes.append(StepWrite(item, ("app", name)))
-        done = write_all(self.pending.read([folder]), writes, SLOTS)
+        done = write_all(self.spark, writes, SLOTS, chunks=self.pending.read([folder]))
 
         def finish(name: str, written: Any) -> None:
             commit(at[name], [written], WriteId(1, self.step, 1), "{}")

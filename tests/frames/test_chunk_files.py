@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from changefeed.frames import chunk_files
-from changefeed.frames.chunk_files import read_chunks, rename, unpacked, write_files
+from changefeed.frames.chunk_files import StoredChunks, rename, unpacked, write_files
 from changefeed.frames.chunks import CHUNKS, TRANSACTIONS, snapshot_lines, unpack_records
 
 
@@ -92,8 +92,10 @@ def test_chunks_that_are_wanted_are_read(tmp_path: Path, monkeypatch: pytest.Mon
         asked.extend(plain.column("table").to_pylist())
         return pc.and_(pc.equal(plain.column("table"), "small"), pc.equal(plain.column("rows"), 1))
 
-    [chunk_table] = read_chunks(str(tmp_path / file["name"]), ["table", "rows"], second)
-    assert chunk_table.to_pylist() == [{"table": "small", "rows": 1, "payload": b"x" * 20}]
+    stored, path = StoredChunks(), str(tmp_path / file["name"])
+    [chunk] = [chunk for group in stored.find(path, ["table", "rows"], second) for chunk in group.to_pylist()]
+    assert (chunk["table"], chunk["rows"], chunk["file"]) == ("small", 1, path)
+    assert stored.payload(path, chunk["group"], chunk["row"]) == b"x" * 20
     assert len(asked) == 1 + len(rows)
 
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import IO, Any
 
@@ -32,6 +34,7 @@ from changefeed.frames.slices import Work
 FILES_DDL = "name string, size bigint, md5 string, index binary"
 NOT_PLANNED_BY = ("rows", "dead", "waiting")  # kinds of chunks whose payloads planning does not read
 _TOGETHER, _GROUP = 32 * 2**20, 2**20  # bytes of the chunks that are sorted by table, and of a row group
+_KEPT = 64 * 2**20  # bytes of row groups that a reader keeps
 _PLAIN = [name for name in CHUNKS.names if name != "payload"]
 
 
@@ -79,27 +82,65 @@ def rename(folder: str, names: Sequence[str]) -> list[str]:
     return parts
 
 
-def read_chunks(file: str, columns: Sequence[str], wanted: Callable[[pa.Table], Any]) -> Iterator[pa.Table]:
-    """Reads chunks from a file of this module or of Spark, one row group after the other.
+class StoredChunks:
+    """Chunks in files of this module or of Spark: found by their plain columns, payloads are read when they are asked for.
 
-    Args:
-        file: local path of a Parquet file with the columns of `frames.chunks`.
-        columns: the plain columns to read; the result also has `payload`.
-        wanted: returns a mask of the chunks to read. Payloads of row groups without such chunks are not read.
-
-    Raises:
-        SinkError: the file cannot be read, or is damaged.
+    Payloads are read by row groups, of which the last ones are kept: chunks should be asked for in the order of their files.
     """
-    try:
-        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+
+    def __init__(self, most: int = _KEPT) -> None:
+        """`most`: bytes of payloads that are kept."""
+        self._most, self._size = most, 0
+        self._footers: dict[str, pq.FileMetaData] = {}
+        self._groups: OrderedDict[tuple[str, int], pa.ChunkedArray] = OrderedDict()
+
+    def find(self, file: str, columns: Sequence[str], wanted: Callable[[pa.Table], Any]) -> Iterator[pa.Table]:
+        """Finds chunks of a file; yields those of one row group at a time.
+
+        Args:
+            file: local path of a Parquet file with the columns of `frames.chunks`.
+            columns: the plain columns to read; the result also has the arguments of `payload`: `file`, `group` and `row`.
+            wanted: returns a mask of the chunks to find.
+
+        Raises:
+            SinkError: the file cannot be read, or is damaged.
+        """
+        with self._open(file) as parquet:
             for number in range(parquet.num_row_groups):
                 plain = parquet.read_row_group(number, columns=list(columns), use_threads=False)
-                mask = wanted(plain)
-                if pc.any(mask).as_py():
-                    payload = parquet.read_row_group(number, columns=["payload"], use_threads=False)
-                    yield plain.append_column("payload", payload.column(0)).filter(mask)
-    except (OSError, pa.ArrowException) as error:
-        raise SinkError(f"pending changes cannot be read: {error}") from error
+                rows = pc.indices_nonzero(wanted(plain))
+                if len(rows):
+                    chunks = plain.take(rows).append_column("row", rows)
+                    chunks = chunks.append_column("group", pa.repeat(pa.scalar(number, pa.int32()), len(rows)))
+                    yield chunks.append_column("file", pa.repeat(file, len(rows)))
+
+    def payload(self, file: str, group: int, row: int) -> bytes:
+        """Reads the payload of a chunk.
+
+        Raises:
+            SinkError: the file cannot be read, or is damaged.
+        """
+        payloads = self._groups.get((file, group))
+        if payloads is None:
+            with self._open(file) as parquet:
+                payloads = parquet.read_row_group(group, columns=["payload"], use_threads=False).column(0)
+            self._groups[file, group] = payloads
+            self._size += payloads.nbytes
+            while self._size > self._most and len(self._groups) > 1:
+                self._size -= self._groups.popitem(last=False)[1].nbytes
+        else:
+            self._groups.move_to_end((file, group))
+        read: bytes = payloads[row].as_py()
+        return read
+
+    @contextmanager
+    def _open(self, file: str) -> Iterator[pq.ParquetFile]:
+        try:
+            with pq.ParquetFile(file, metadata=self._footers.get(file), page_checksum_verification=True) as parquet:
+                self._footers[file] = parquet.metadata
+                yield parquet
+        except (OSError, pa.ArrowException) as error:
+            raise SinkError(f"pending changes cannot be read: {error}") from error
 
 
 def unpacked(index: bytes) -> list[dict[str, Any]]:

@@ -198,7 +198,7 @@ class Chunked:
         source: database and table of this write's chunks.
         reading: converts the chunks to typed rows.
         last_reading: for a table without a key: see `stages.latest.last_reading`.
-        folders: full paths of the chunks' folders, if they are on this machine.
+        folders: full paths of the chunks' folders, if they are on this machine. Their files are named `part-…`.
     """
 
     origin: tuple[str, ...]

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import SinkError
-from changefeed.frames.chunk_files import read_chunks
+from changefeed.frames.chunk_files import StoredChunks
 from changefeed.frames.chunks import unpack
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Counts
@@ -114,12 +114,13 @@ def across_here(files: Iterable[str], wanted: Across) -> Counter[str]:
         spans = [pc.and_(pc.less_equal(low, bound), pc.greater(high, bound)) for bound in bounds]
         return pc.and_(pc.equal(chunks.column("kind"), "rows"), pc.fill_null(reduce(pc.or_, spans), False))
 
-    counts = Counter[str]()
+    counts, stored = Counter[str](), StoredChunks()
     for file in files:
         folder = os.path.basename(os.path.dirname(file))
-        for chunks in read_chunks(file, _PLAIN, crosses):
+        for chunks in stored.find(file, _PLAIN, crosses):
             for row in chunks.to_pylist():
-                counts.update(_counted({"folder": folder, **row}, wanted))
+                payload = stored.payload(row["file"], row["group"], row["row"])
+                counts.update(_counted({"folder": folder, **row, "payload": payload}, wanted))
     return counts
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 # Payloads are large and all different: to look for equal ones costs as much as to write them.
 _PARQUET = {"compression": "zstd", "parquet.enable.dictionary#payload": "false"}
-_HERE_BYTES = 64 * 2**20  # of files that the driver reads rather than a Spark job
+_HERE_BYTES = 256 * 2**20  # of files in which the driver counts rows rather than a Spark job
 _PLAIN = (
     "kind", "database", "table", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition", "first_offset",
     "last_offset",

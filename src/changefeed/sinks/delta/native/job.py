@@ -5,8 +5,8 @@
 A chunk is read once, however many tables a step has, and sent once to each item of its table. An item gets its chunks in a
 fixed order as a stream: they are never in memory together.
 
-Chunks that fit into the memory of a task are not sent: each task reads the files itself, and keeps the chunks of its own items
-(`ChunkFiles`). `write_here` is for a few rows, without a job.
+Chunks in files of this machine are not sent: each task reads the files of its own items. `write_here` is for a few rows,
+without a job.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.chunk_files import read_chunks
-from changefeed.frames.chunks import CHUNKS
+from changefeed.frames.chunk_files import StoredChunks
 from changefeed.frames.slices import Work
 from changefeed.sinks.delta.native.item import Item, TaskResult, left, write_item
 
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
-_READ = ["kind", "database", "table", "max_commit_ts", *_ORDER[1:], "payload"]
-_NO_CHUNKS = pa.schema([CHUNKS.field(name) for name in _READ]).empty_table()
+_READ = ["kind", "database", "table", "max_commit_ts", *_ORDER[1:]]
 _LEAST = 256 * 2**20
 _RESULT = "item int, written binary"
 
@@ -45,6 +43,7 @@ class StepWrite:
         source: database and table of the chunks.
         after, upto: the range of commit_ts of the chunks, (after, upto]; None means unbounded.
         weight: amount of work, relative to other writes.
+        files: paths of the files with the chunks, if they are on this machine.
     """
 
     item: Item
@@ -52,24 +51,22 @@ class StepWrite:
     after: int | None = None
     upto: int | None = None
     weight: int = 1
+    files: frozenset[str] = frozenset()
 
     def takes(self, chunk: Mapping[str, Any]) -> bool:
-        """Whether a chunk of the write's table may have changes in the range."""
+        """Whether a chunk of the write's table is in its files and may have changes in the range."""
         low, high = chunk["min_commit_ts"], chunk["max_commit_ts"]
         above = self.after is None or (high is not None and high > self.after)
-        return above and (self.upto is None or (low is not None and low <= self.upto))
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkFiles:
-    """Parquet files with the columns of `frames.chunks`, at these paths on all machines."""
-
-    spark: SparkSession
-    paths: tuple[str, ...]
+        return chunk["file"] in self.files and above and (self.upto is None or (low is not None and low <= self.upto))
 
 
 def write_all(
-    chunks: DataFrame | ChunkFiles, writes: Sequence[StepWrite], slots: int, least: int = _LEAST
+    spark: SparkSession,
+    writes: Sequence[StepWrite],
+    slots: int,
+    least: int = _LEAST,
+    *,
+    chunks: DataFrame | None = None,
 ) -> list[TaskResult]:
     """Carries out writes in a Spark job; returns their results, in order.
 
@@ -77,50 +74,57 @@ def write_all(
     contains.
 
     Args:
-        chunks: the chunks of all writes, with the columns of `frames.chunks`, or the files that contain them.
         writes: the writes, one for each table.
         slots: number of tasks that run at the same time.
         least: minimum size of the files of a task, in bytes.
+        chunks: the chunks of all writes, with the columns of `frames.chunks`; None if the writes name their files.
     """
     split_writes = [split(write, slots, least) for write in writes]
     parts = [part for group in split_writes for part in group]
-    done = iter(_run(chunks, parts, slots))
+    done = iter(_run(spark, parts, slots, chunks))
     results = [[next(done) for _ in group] for group in split_writes]
     rest = [
         (i, replace(writes[i], item=left(writes[i].item, [w.matched or b"" for w in group])))
         for i, group in enumerate(results)
         if len(group) > 1
     ]
-    for (i, _), written in zip(rest, _run(chunks, [write for _, write in rest], slots), strict=True):
+    for (i, _), written in zip(rest, _run(spark, [write for _, write in rest], slots, chunks), strict=True):
         results[i].append(written)
     return [_joined(group) for group in results]
 
 
-def write_here(files: Iterable[str], writes: Sequence[StepWrite]) -> list[TaskResult]:
-    """Carries out writes in this process: for a few rows, a Spark job costs more than the writes.
-
-    Args:
-        files: Parquet files of chunks on this machine, with the columns of `frames.chunks`.
-        writes: the writes, one for each table.
+def write_here(writes: Sequence[StepWrite]) -> list[TaskResult]:
+    """Carries out writes in this process, from their files: for a few rows, a Spark job costs more than the writes.
 
     Raises:
         SinkError: a file cannot be read, or as `write_item`.
     """
-    return list(_write_each(files, writes))
+    return list(_write_each(writes))
 
 
-def _write_each(files: Iterable[str], writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
-    """Yields the result of each of the writes; their chunks are read before the first one, and are in memory together."""
-    groups = [group for file in files for group in read_chunks(file, _READ[:-1], _taken_by(writes))]
-    chunks = pa.concat_tables(groups) if groups else _NO_CHUNKS
-    rows_by_source = defaultdict[tuple[str, str], list[int]](list)
-    plain, payloads = chunks.drop_columns("payload"), chunks.column("payload")
-    order, described = pc.sort_indices(plain, sort_keys=[(name, "ascending") for name in _ORDER[1:]]), plain.to_pylist()
-    for row in order.to_pylist():
-        rows_by_source[described[row]["database"], described[row]["table"]].append(row)
+def _write_each(writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
+    """Yields the result of each of the writes; the payloads of its chunks are read one after the other."""
+    stored = StoredChunks()
+    chunks_by_source = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
+    for chunk in _chunks_of(stored, writes):
+        chunks_by_source[chunk["database"], chunk["table"]].append(chunk)
     for write in writes:
-        rows = [row for row in rows_by_source[write.source] if write.takes(described[row])]
-        yield write_item(write.item, (payloads[row].as_py() for row in rows))
+        mine = [chunk for chunk in chunks_by_source[write.source] if write.takes(chunk)]
+        yield write_item(write.item, (stored.payload(c["file"], c["group"], c["row"]) for c in mine))
+
+
+def _chunks_of(stored: StoredChunks, writes: Sequence[StepWrite]) -> Iterator[dict[str, Any]]:
+    """Yields the chunks that the writes may take, in the order in which changes are applied."""
+    by_file = defaultdict[str, list[StepWrite]](list)
+    for write in writes:
+        for file in write.files:
+            by_file[file].append(write)
+    groups = [group for file in sorted(by_file) for group in stored.find(file, _READ, _taken_by(by_file[file]))]
+    if groups:
+        chunks = pa.concat_tables(groups)
+        described = chunks.to_pylist()
+        for row in pc.sort_indices(chunks, sort_keys=[(name, "ascending") for name in _ORDER[1:]]).to_pylist():
+            yield described[row]
 
 
 def _taken_by(writes: Sequence[StepWrite]) -> Callable[[pa.Table], Any]:
@@ -177,15 +181,14 @@ def _joined(parts: Sequence[TaskResult]) -> TaskResult:
     return TaskResult(added, removed, parts[0].read, marked=tuple(file for part in parts for file in part.marked))
 
 
-def _run(chunks: DataFrame | ChunkFiles, writes: Sequence[StepWrite], slots: int) -> list[TaskResult]:
+def _run(spark: SparkSession, writes: Sequence[StepWrite], slots: int, chunks: DataFrame | None) -> list[TaskResult]:
     if not writes:
         return []
     items = [write.item for write in writes]
     count = min(slots, len(writes))
     slot_of = _slots([write.weight for write in writes], count)
-    if isinstance(chunks, ChunkFiles):
-        numbers = chunks.spark.range(0, count, 1, count)
-        done = numbers.mapInArrow(_reading_worker(chunks.paths, writes, slot_of), _RESULT)
+    if chunks is None:
+        done = spark.range(0, count, 1, count).mapInArrow(_reading_worker(writes, slot_of), _RESULT)
     else:
         done = _dealt(chunks, writes, slot_of, count).mapInArrow(worker(items), _RESULT)
     results_by_item = {row["item"]: pickle.loads(row["written"]) for row in done.collect()}
@@ -241,13 +244,14 @@ def worker(items: Sequence[Item]) -> Work:
     return run
 
 
-def _reading_worker(paths: Sequence[str], writes: Sequence[StepWrite], slot_of: Sequence[int]) -> Work:
+def _reading_worker(writes: Sequence[StepWrite], slot_of: Sequence[int]) -> Work:
     """Returns the function that workers run: numbers of slots in, the results of the slots' items out."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for slot in (slot for batch in batches for slot in batch.column(0).to_pylist()):
             mine = [item for item, of in enumerate(slot_of) if of == slot]
-            for item, written in zip(mine, _write_each(paths, [writes[item] for item in mine]), strict=True):
+            mine.sort(key=lambda item: writes[item].source)  # the order of the chunks in their files
+            for item, written in zip(mine, _write_each([writes[item] for item in mine]), strict=True):
                 yield _result(item, written)
 
     return run

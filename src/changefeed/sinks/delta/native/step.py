@@ -1,6 +1,6 @@
 """Native writes of a step: the data files of all writes in one Spark job, then one commit for each write.
 
-    prepare   open tables ──▶ items ──▶ one job for each origin of chunks ──▶ files that no commit refers to yet
+    prepare   open tables ──▶ items ──▶ one job for all of them ──▶ files that no commit refers to yet
     apply     the files of a write ──▶ commit, as the version after the one that was opened
 
 After the commit of a table that merges on read, its files are compacted if it is worth it, in a separate commit that changes
@@ -16,6 +16,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,7 +48,7 @@ from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, cr
 from changefeed.sinks.delta.native.compaction import CompactionRules, groups
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
-from changefeed.sinks.delta.native.job import ChunkFiles, StepWrite, compact_all, write_all, write_here
+from changefeed.sinks.delta.native.job import StepWrite, compact_all, write_all, write_here
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog
 from changefeed.sinks.delta.native.snapshot import table_snapshot
@@ -63,7 +64,6 @@ MOST_ROWS = 10_000_000
 _FEW_ROWS = 10_000  # typed changes that the driver may hold
 # Up to here a Spark job costs more than the writes themselves: they are made in the driver.
 _HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
-_READ_BYTES = 256 * 2**20  # compressed chunks that all tasks together may read themselves
 
 _WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Upsert: "merge", Append: "append"}
 
@@ -161,10 +161,11 @@ class NativeWrites:
         items = {job.write.path: self._item(job, opened[job.write.path]) for job in mine}
         done = {path: write_item(item, ()) for path, item in items.items() if isinstance(item.changes, _Typed)}
         chunked = [(job.write.path, job.changes, c) for job in mine if (c := _chunked(job)) and job.changes]
+        files_of = cache(_files)
         for _, group in groupby(sorted(chunked, key=_origin), _origin):
             together = list(group)
-            writes = [_write(items[path], changes, c) for path, changes, c in together]
-            written = _written(spark, together[0][2], writes)
+            writes = [_write(items[path], changes, c, files_of(c.folders)) for path, changes, c in together]
+            written = _written(spark, writes, together[0][2])
             done |= dict(zip((path for path, _, _ in together), written, strict=True))
         for job in mine:
             path = job.write.path
@@ -416,25 +417,28 @@ def _chunked(job: Job) -> Chunked | None:
 
 
 def _origin(of: tuple[str, Changes, Chunked]) -> tuple[str, ...]:
-    return of[2].origin
+    """Equal for writes that one job can make: they read files of this machine, or share a DataFrame."""
+    return of[2].origin if of[2].folders is None else ()
 
 
-def _write(item: Item, changes: Changes, chunked: Chunked) -> StepWrite:
+def _files(folders: tuple[str, ...] | None) -> frozenset[str]:
+    return frozenset(str(file) for folder in folders or () for file in Path(folder).glob("part-*"))
+
+
+def _write(item: Item, changes: Changes, chunked: Chunked, files: frozenset[str]) -> StepWrite:
     window, size = chunked.reading.window, sum(item.files.column("size").to_pylist())
-    return StepWrite(item, chunked.source, window.after, window.upto, changes.rows + size // 128)
+    # a write weighs its rows, and what of the table it may have to read
+    return StepWrite(item, chunked.source, window.after, window.upto, changes.rows + size // 128, files)
 
 
-def _written(spark: SparkSession, chunked: Chunked, writes: Sequence[StepWrite]) -> list[TaskResult]:
+def _written(spark: SparkSession, writes: Sequence[StepWrite], chunked: Chunked) -> list[TaskResult]:
     slots = spark.sparkContext.defaultParallelism
-    if chunked.folders is not None:
-        paths = [file for folder in chunked.folders for file in sorted(Path(folder).glob("part-*"))]
-        size = sum(file.stat().st_size for file in paths)
-        # a write weighs its rows, and what of the table it may have to read
-        if size <= _HERE_BYTES and sum(w.weight for w in writes) <= _HERE_WEIGHT:
-            return write_here(map(str, paths), writes)
-        if size * min(slots, len(writes)) <= _READ_BYTES:
-            return write_all(ChunkFiles(spark, tuple(map(str, paths))), writes, slots)
-    return write_all(chunked.chunks(spark), writes, slots)
+    if chunked.folders is None:
+        return write_all(spark, writes, slots, chunks=chunked.chunks(spark))
+    size = sum(os.path.getsize(file) for file in frozenset[str]().union(*(write.files for write in writes)))
+    if size <= _HERE_BYTES and sum(write.weight for write in writes) <= _HERE_WEIGHT:
+        return write_here(writes)
+    return write_all(spark, writes, slots)
 
 
 def _too_large(changes: Changes, *, keyed: bool) -> str | None:
