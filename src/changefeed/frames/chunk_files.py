@@ -20,7 +20,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import IO, Any
 
 import pyarrow as pa
@@ -34,6 +34,7 @@ from changefeed.frames.slices import Work
 FILES_DDL = "name string, size bigint, md5 string, index binary"
 NOT_PLANNED_BY = ("rows", "dead", "waiting")  # kinds of chunks whose payloads planning does not read
 _TOGETHER, _GROUP = 32 * 2**20, 2**20  # bytes of the chunks that are sorted by table, and of a row group
+_FEW = 64  # chunks of a row group that are written one by one
 _KEPT = 64 * 2**20  # bytes of row groups that a reader keeps
 _PLAIN = [name for name in CHUNKS.names if name != "payload"]
 
@@ -200,10 +201,18 @@ def _groups(chunks: pa.Table) -> Iterator[pa.Table]:
             group.append(row)
             size += sizes[row]
         if size >= _GROUP:
-            yield chunks.take(group)
+            yield _taken(chunks, group)
             group, size = [], 0
     if group:
-        yield chunks.take(group)
+        yield _taken(chunks, group)
+
+
+def _taken(chunks: pa.Table, rows: list[int]) -> pa.Table:
+    """Returns some rows of a table; a few rows with large payloads are not copied."""
+    if len(rows) > _FEW:
+        return chunks.take(rows)
+    starts = [i for i, row in enumerate(rows) if i == 0 or row != rows[i - 1] + 1]
+    return pa.concat_tables(chunks.slice(rows[a], b - a) for a, b in pairwise([*starts, len(rows)]))
 
 
 def _indexed(group: pa.Table, *, cuts: bool) -> pa.Table:
