@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-import changefeed as cf
-from changefeed import record_log
 from changefeed.codec.decoding import decoder
 from changefeed.errors import ConfigError
 from changefeed.model.batch import record_batch
 from changefeed.model.text.write import lines
 from changefeed.pipeline.config.load import read
 from changefeed.sources import Source, source
-from tests.pipeline.history import small_history
 from tests.sources.conformance import Conformance, Row
 from tests.toys.events import EventsFolder, EventsSource
 from tests.toys.lake import LakeSink
-from tests.toys.test_pipeline import SALES
+from tests.toys.two_runs import SALES, history, load, rows, run_twice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,27 +60,16 @@ class TestEvents(Conformance):
 
 
 def test_a_pipeline_runs_from_a_source_of_changes(tmp_path: Path, spark: SparkSession) -> None:
-    log, marks = small_history(tmp_path / "history.jsonl")
-    records = [row for batch in record_log.read(log) for row in batch.to_pylist()]
-    (tmp_path / "pipeline.yaml").write_text(YAML)
-    pipeline = cf.Pipeline.load(tmp_path / "pipeline.yaml")
-    write(tmp_path / "events", records[:25])
-    first = pipeline.run(spark)
-    write(tmp_path / "events", records[25:])
-    second = pipeline.run(spark)
-    assert (first.epoch, second.epoch, second.commit_ts) == (1, 2, marks[-1])
-    lake = LakeSink(tmp_path / "lake")
-    table = second.tables["app.sales"]
-    assert table.version is not None
-    sales = lake.rows(table.path, lake.read(table.path, table.version))
-    assert sorted(sales, key=lambda row: (row["note"] is not None, row["id"])) == SALES
+    records, last = history(tmp_path)
+    summary = run_twice(load(tmp_path, YAML), spark, records, partial(write, tmp_path / "events"))
+    assert summary.commit_ts == last
+    assert rows(LakeSink(tmp_path / "lake"), summary)["app.sales"] == SALES
 
 
 def test_commands_need_no_protocol(tmp_path: Path) -> None:
-    log, _ = small_history(tmp_path / "history.jsonl")
-    write(tmp_path / "events", [row for batch in record_log.read(log) for row in batch.to_pylist()])
-    (tmp_path / "pipeline.yaml").write_text(YAML)
-    pipeline = cf.Pipeline.load(tmp_path / "pipeline.yaml")
+    records, _ = history(tmp_path)
+    write(tmp_path / "events", records)
+    pipeline = load(tmp_path, YAML)
     checks = {check.name: check for check in pipeline.check().checks}
     assert checks["definition"].message == "tests.toys.events → tests.toys.lake"
     assert (checks["source"].status, checks["records"].status) == ("ok", "ok")
