@@ -117,7 +117,7 @@ def test_records_of_something_else(pipeline: Path, capsys: pytest.CaptureFixture
     _damage(pipeline.parent / "log.jsonl", slice(None))
     records = _check(pipeline, capsys, 2)["records"]
     assert records["message"].startswith(
-        "30 dead letters beside 0 rows, 0 schema changes, 0 resolved events; the first: "
+        "dead letters: 30, beside 0 rows, 0 schema changes, 0 resolved events; the first: "
     )
     assert records["fix"].startswith("no change decodes: is ticdc-open the protocol of this source")
 
@@ -130,7 +130,7 @@ def test_some_dead_letters(policy: str, fix: str, pipeline: Path, capsys: pytest
     pipeline.write_text(YAML.format(protocol="ticdc-open", policy=policy))
     records = _check(pipeline, capsys, 0)["records"]
     assert records["status"] == "warn"
-    assert records["message"].startswith("2 dead letters beside ")
+    assert records["message"].startswith("dead letters: 2, beside ")
     assert records["fix"].startswith(fix)
 
 
@@ -164,7 +164,7 @@ def test_how_far_the_ledger_is(pipeline: Path, capsys: pytest.CaptureFixture[str
     ledger = FileStore(LocalFolder(str(pipeline.parent / "lake" / "_changefeed" / "ledger")), "shop")
     ledger.claim()
     ledger.finish(State(barrier=7))
-    assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, 1 steps done, up to 7"
+    assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, step 1 done, up to 7"
 
 
 def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:

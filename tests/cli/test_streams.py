@@ -60,7 +60,7 @@ def test_a_dead_letter_is_3_after_all_other_events(damaged: Path) -> None:
     lines = done.stdout.decode().splitlines()
     assert (done.returncode, [line.split()[0] for line in lines]) == (3, ["schema", "dead_letter", "schema"])
     assert done.stderr.decode() == (
-        "1 dead letters: records or messages that could not be decoded; --json shows their bytes\n"
+        "1 dead letter: records or messages that could not be decoded; --json shows their bytes\n"
     )
     done = _run("decode", damaged, *OPEN, "--json")
     kinds = [json.loads(line)["kind"] for line in done.stdout.splitlines()]

@@ -251,7 +251,7 @@ def test_on_the_command_line(lake: Lake, tmp_path: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out.splitlines() == [
         "would delete app/old",
         f"kept app/dropped: the newest cut used it until {lake.now - DAY:%Y-%m-%d %H:%M:%S}Z",
-        "1 folders; 2 cuts that use them would be no longer shown by `status`",
+        "1 folder; `status` would no longer show 2 cuts that used them",
     ]
     assert run(["expire", str(path), "--older-than", "0s", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {

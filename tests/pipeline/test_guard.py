@@ -121,7 +121,7 @@ def _other_table(pipeline: Definition) -> None:
         pytest.param(_gone, "the table is gone", marks=pytest.mark.nightly),
         pytest.param(_log_gone, "the table is gone", marks=pytest.mark.nightly),
         (_last_commit_gone, ""),
-        (_data_file_gone, "1 data files are gone or damaged, the first part-"),
+        (_data_file_gone, "data files are gone or damaged (1, the first is part-"),
         (_foreign_row, FOREIGN),
         pytest.param(_foreign_column, FOREIGN, marks=pytest.mark.nightly),
         pytest.param(_other_table, "this is not the table that the pipeline wrote", marks=pytest.mark.nightly),

@@ -101,5 +101,5 @@ def test_a_module_that_opens_no_source_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         source(other)
     assert str(caught.value) == (
-        'source "tests.toys.lake" has no open_changes: give the module that function, as the guide shows'
+        'source "tests.toys.lake" has no open_changes: define it in the module, as docs/guides/own.md shows'
     )

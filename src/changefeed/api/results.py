@@ -54,7 +54,7 @@ class Progress:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `changefeed run --json`."""
+        """Returns the fields of a line `{"event": "step", …}` of `changefeed run --json`."""
         reached = _reached(self.commit_ts, self.counts, self.quarantined)
         return {**reached, "tables": self.tables, "waits_for": list(self.waits_for)}
 
@@ -136,7 +136,7 @@ class Summary:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The output of `changefeed run --json`."""
+        """Returns the fields of the line `{"event": "summary", …}` of `changefeed run --json`."""
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,

@@ -10,7 +10,7 @@ import msgspec
 
 from changefeed.api.logs import Events
 from changefeed.cli.options import common, example, logs, protocol_options
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
 from changefeed.model.text import describe, lines
 from changefeed.startup import without_pandas
 
@@ -34,7 +34,7 @@ def decode(output: Output, logs: tuple[Path, ...], protocol: str, options: Mappi
         output.lines(text if output.json else _for_people(text))
     if events.dead_letters and not output.json:
         output.note(
-            f"{events.dead_letters} dead letters: records or messages that could not be decoded; --json shows their bytes"
+            f"{many(events.dead_letters, 'dead letter')}: records or messages that could not be decoded; --json shows their bytes"
         )
     return 3 if events.dead_letters else 0
 

@@ -87,7 +87,7 @@ def replay(output: Output, path: Path, positions: tuple[str, ...], dry_run: bool
 
     A quarantined table is released when its last dead letter is replayed, and catches up. For a table that was not
     quarantined (dead-letters: continue), only changes above the barrier are applied; the others came too late and are
-    counted as repeated.
+    counted as repeated. With consistency `key` there is no barrier: all of them came too late.
 
     Exit code 3 if a letter still cannot be decoded. A run in progress is stopped, as it is by a second run.
     """
@@ -131,13 +131,13 @@ def _summary(outcome: Outcome, dry_run: bool) -> Iterator[str]:
         yield f"{table} {would}released from quarantine"
     for table, rows in sorted(outcome.late.items()):
         yield (
-            f"{rows:,} rows of {table} are not applied: they are at or below the barrier and could overwrite newer rows. "
+            f"not applied: {many(rows, 'row')} of {table} at or below the barrier, which could overwrite newer rows. "
             "The table differs from the upstream until a new snapshot. To hold tables back instead, set "
             "`dead-letters: quarantine`"
         )
     if outcome.late_schema_changes:
-        yield f"{outcome.late_schema_changes:,} schema changes at or below the barrier were skipped"
+        yield f"not applied: {many(outcome.late_schema_changes, 'schema change')} at or below the barrier"
     if outcome.unread:
-        yield f"{outcome.unread:,} dead letters have not been read again yet: `changefeed run` reads their records"
+        yield f"not replayed: {many(outcome.unread, 'dead letter')} of records that the next `changefeed run` reads again"
     for letter in outcome.dead:
         yield f"still dead: {letter.error}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from changefeed.cli.options import common, example, pipeline
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
 
 _AGE = re.compile(r"(\d{1,6})([smhd])", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -53,7 +53,5 @@ def expire(output: Output, path: Path, age: timedelta, dry_run: bool) -> None:
         return
     output.lines([f"{'would delete' if dry_run else 'deleted'} {folder}" for folder in result.deleted])
     output.lines([f"kept {folder}: {why}" for folder, why in result.kept.items()])
-    verb = "would be" if dry_run else "are"
-    output.lines(
-        [f"{len(result.deleted)} folders; {result.cuts} cuts that use them {verb} no longer shown by `status`"]
-    )
+    show = "would no longer show" if dry_run else "no longer shows"
+    output.lines([f"{many(len(result.deleted), 'folder')}; `status` {show} {many(result.cuts, 'cut')} that used them"])

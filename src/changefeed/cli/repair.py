@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from changefeed.cli.options import common, example, pipeline
-from changefeed.cli.output import Output
+from changefeed.cli.output import Output, many
 
 if TYPE_CHECKING:
     from changefeed.pipeline.operations.repair import How
@@ -54,7 +54,7 @@ def repair(output: Output, path: Path, tables: tuple[str, ...], every: bool, how
         return
     if result.starts_over:
         output.lines(
-            [f"{len(result.tables)} tables will be replaced: the next run reads the source from its beginning"]
+            [f"the next run reads the source from its beginning, and replaces {many(len(result.tables), 'table')}"]
         )
         return
     done = {"restore": "restored", "accept": "accepted", "rebuild": "rebuilt"}[how]

@@ -141,7 +141,7 @@ def _tell(output: Output, done: Summary, stop: Stop) -> None:
         output.document({"event": "summary", **done.to_dict(), "stopped_by": stop.signal and stop.signal.name})
         return
     if done.tables:
-        rows = [(name, *_table(done, table), table.path) for name, table in done.tables.items()]
+        rows = [(name, *_table(done, name, table), table.path) for name, table in done.tables.items()]
         output.table(("table", "version", "applied", "path"), rows)
     words = [
         f"{done.pipeline}: {many(done.applied, 'row')}"
@@ -152,12 +152,13 @@ def _tell(output: Output, done: Summary, stop: Stop) -> None:
     output.lines([" ".join(words), ", ".join([f"{many(done.counts.pending, 'row')} pending", *_troubles(done)])])
 
 
-def _table(done: Summary, table: TableVersion) -> tuple[str, str]:
+def _table(done: Summary, name: str, table: TableVersion) -> tuple[str, str]:
     """The versions before and after the run, and the last applied commit_ts."""
     old, version = table.before, table.version
     moved = f"{'new' if old is None else old} → {version}" if old != version else str(version)
     if table.held:
-        return moved, f"in quarantine since {shown(table.held_after)}"
+        state = "in quarantine" if name in done.quarantined else "not in the cut"
+        return moved, f"{state} since {shown(table.held_after)}"
     return moved, shown(done.commit_ts) if done.commit_ts is not None else "everything read"
 
 

@@ -88,7 +88,7 @@ class Executor:
     def _check_files(self, path: str, version: int) -> None:
         if damaged := self.sink.damaged_files(path, version):
             raise SinkError(
-                f"{self.sink.location(path)}: {len(damaged)} data files are gone or damaged, the first {damaged[0]}. "
+                f"{self.sink.location(path)}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}). "
                 f"{TABLE_CHANGED}"
             )
 

@@ -258,5 +258,5 @@ def _opener(type: str, function: str) -> Callable[[Any], Any]:
     """The function of a source's module."""
     opener: Callable[[Any], Any] | None = getattr(module_of("source", type, SOURCES), function, None)
     if opener is None:
-        raise ConfigError(f'source "{type}" has no {function}: give the module that function, as the guide shows')
+        raise ConfigError(f'source "{type}" has no {function}: define it in the module, as docs/guides/own.md shows')
     return opener

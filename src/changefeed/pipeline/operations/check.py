@@ -189,7 +189,7 @@ def _changes(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     )
     counts = ", ".join(f"{count:,} {name}" for name, count in good.items())
     if counted["dead"]:
-        message = f"{counted['dead']:,} dead letters beside {counts}"
+        message = f"dead letters: {counted['dead']:,}, beside {counts}"
         return Check("records", WARN, message, _POLICY[definition.pipeline.dead_letters])
     has_ends = bool(good["resolved events"] or counted["transactions"])
     return _without_ends(definition, counts) if _lacks_ends(definition, has_ends) else Check("records", OK, counts)
@@ -218,7 +218,7 @@ def _records(definition: Definition, choice: ProtocolChoice, batches: list[pa.Re
     good["resolved events"] = sum(isinstance(event, Resolved) for one in decoded for event in one.control)
     counts = ", ".join(f"{count:,} {name}" for name, count in good.items())
     if dead:
-        message = f"{len(dead):,} dead letters beside {counts}; the first: {dead[0].error}"
+        message = f"dead letters: {len(dead):,}, beside {counts}; the first: {dead[0].error}"
         return _undecodable(
             definition, choice, batches, message, any_change=bool(good["rows"] or good["schema changes"])
         )
@@ -369,7 +369,7 @@ def _ledger(definition: Definition) -> Check:
         return _unreachable(path, error)
     if latest is None:
         return Check("ledger", OK, "none yet: the first run creates it")
-    steps = f"{latest.step:,} steps done, up to {latest.state.barrier}" if latest.step else "no step done"
+    steps = f"step {latest.step:,} done, up to {latest.state.barrier}" if latest.step else "no step done"
     return Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
 
 

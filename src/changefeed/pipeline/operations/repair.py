@@ -122,7 +122,9 @@ def _accept(flow: Flow, table: TableState) -> None:
             "rebuild it"
         )
     if damaged := sink.damaged_files(table.path, snapshot.version):
-        raise ConfigError(f"{at}: {len(damaged)} data files are gone or damaged, the first {damaged[0]}: rebuild it")
+        raise ConfigError(
+            f"{at}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}): rebuild it"
+        )
     _apply(flow, Touch(path=table.path, number=REPAIRED, table=table.table))
 
 
