@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.shown import ROOT, Shown, shown
 
-GUIDES = ("quickstart", "tutorial", "ticdc", "debezium", "tencent-dts", "open-to-debezium")
+GUIDES = ("quickstart", "tutorial", "ticdc", "debezium", "tencent-dts", "open-to-debezium", "translate")
 PAGES = ("README.md", *(f"docs/guides/{name}.md" for name in GUIDES))
 
 
