@@ -25,11 +25,11 @@ def module_of(kind: str, type: str, known: Mapping[str, str]) -> ModuleType:
 
     Args:
         kind: of section, for messages: `sink`.
-        type: as the section has it.
+        type: `type` of the section.
         known: type -> module, of changefeed's own.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: no module has this type.
     """
     if not is_own(type):
         if type not in known:

@@ -53,7 +53,7 @@ def test_a_key_and_a_value_are_enough_and_offsets_continue() -> None:
 )  # fmt: skip
 def test_other_values_than_records_are_refused_with_their_fields(records: Any) -> None:
     with pytest.raises(
-        cf.SchemaError, match="not a record of key, value, topic, partition, offset, timestamp, headers"
+        cf.SchemaError, match="expected records of key, value, topic, partition, offset, timestamp and headers"
     ):
         cf.decoder("ticdc-open")(records)
 

@@ -79,7 +79,7 @@ def test_a_table_of_others_at_the_path_or_around_it(
     assert [name for name, one in checks.items() if one["status"] == "fail"] == ["tables"]
     assert checks["tables"]["message"] == f"{theirs}: a Delta table that this pipeline has not written"
     assert run(["explain", str(pipeline)]) == 2
-    assert f"{theirs}: a Delta table that this pipeline has not written" in capsys.readouterr().err
+    assert f"Delta tables that this pipeline has not written: {theirs}. " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", ["metadata/v1.metadata.json", ""])
@@ -88,10 +88,11 @@ def test_files_of_others_at_the_path(file: str, pipeline: Path, capsys: pytest.C
     (theirs / file).parent.mkdir(parents=True, exist_ok=True)
     (theirs / file).write_text("{}")
     checks = _check(pipeline, capsys, 2)
-    assert checks["tables"]["message"] == f"{theirs}: holds files and no Delta table"
+    assert checks["tables"]["message"] == f"{theirs}: contains files, but no Delta table"
     assert run(["explain", str(pipeline)]) == 2
     assert capsys.readouterr().err == (
-        f"error: {theirs} holds files and no Delta table: give the pipeline another sink.path, or move the folder away\n"
+        f"error: the sink contains files, but no Delta table, at {theirs}: give the pipeline another sink.path, or move them "
+        "away\n"
     )
 
 

@@ -278,7 +278,7 @@ ERRORS: list[tuple[list[str], str]] = [
         "e:1: Object contains unknown field `xid` - at `$.transaction`; did you mean `id`?",
     ),
     ([_row("{}", ',"commit_ts":-1')], "e:1: Expected `int` >= 0 - at `$.commit_ts`"),
-    ([_row("{}", f',"commit_ts":{2**64}')], f"e:1: {2**64} is more than 64 bits - at `$.commit_ts`"),
+    ([_row("{}", f',"commit_ts":{2**64}')], f"e:1: {2**64} has more than 64 bits - at `$.commit_ts`"),
     (
         [_row("{}", ',"commit_time":"2026-01-02 03:04:05"')],
         "e:1: '2026-01-02 03:04:05' is not of the form 2026-01-02T03:04:05Z with 0, 3 or 6 digits - at `$.commit_time`",
@@ -294,7 +294,7 @@ ERRORS: list[tuple[list[str], str]] = [
     ([_row("{}", ',"shape":"ab"')], "e:1: no line of kind \"shape\" before it describes 'ab' - at `$.shape`"),
     (
         [SHAPE_LINE, (ORDERS_ROW % "{}").replace('["id"]', '["note"]')],
-        "e:2: ['note'], but its shape has ['id'] - at `$.keys`",
+        "e:2: ['note'] differs from ['id'], which its shape has - at `$.keys`",
     ),
     ([SHAPE_LINE, ORDERS_ROW % '{"ID":1}'], "e:2: its shape has no column 'ID'; it has id, note - at `$.after`"),
     (
@@ -326,7 +326,7 @@ ERRORS: list[tuple[list[str], str]] = [
     ),
     (
         [SHAPE_LINE, ORDERS_ROW % '{"note":"x"},"irregular":{"note":"y"}'],
-        "e:2: the image must have 'note' and null there: the value is kept here alone - at `$.irregular.note`",
+        "e:2: the image must have 'note' with the value null, because only `irregular` has its text - at `$.irregular.note`",
     ),
     (
         [_row('{"a":null}')],
@@ -343,11 +343,11 @@ ERRORS: list[tuple[list[str], str]] = [
     ([_row("{}", ',"x":1,"kind":"y"')], "e:1: Object contains unknown field `x`"),
     ([_row("{}", f',"x":{"7" * 5000}')], "e:1: Object contains unknown field `x`"),
     ([_row("{}", ',"opp":"\\udc80"')], "e:1: Object contains unknown field `opp`; did you mean `op`?"),
-    ([_row(f'{{"a":{"[" * 5000}')], "e:1: JSON nested too deep"),
+    ([_row(f'{{"a":{"[" * 5000}')], "e:1: the JSON is nested too deeply"),
     ([_row("{}", ',"origin":[]')], "e:1: Expected `object | null` - at `$.origin`"),
     (
         ['{"kind":"resolved","commit_ts":1,"partition":1,"position":"t:0:0"}'],
-        "e:1: 1, but its position is t:0:0 - at `$.partition`",
+        "e:1: 1 differs from the position t:0:0 - at `$.partition`",
     ),
 ]
 

@@ -229,7 +229,8 @@ def test_an_expiry_that_is_at_work_is_waited_for(lake: Lake, pid: int, host: str
         lake.expire()
     assert str(caught.value) == (
         f"another `changefeed expire` has been running since {lake.now:%Y-%m-%d %H:%M:%S}Z (process {pid} on "
-        f"{host or socket.gethostname()}): wait for it. One on another machine that died is taken over after an hour"
+        f"{host or socket.gethostname()}): wait for it. If it has died on another machine, run this "
+        "command an hour after it began"
     )
     assert len(_there(lake)) == 3
 

@@ -360,7 +360,9 @@ def test_no_table_is_made_inside_a_table_of_others(
     write_deltalake(_lake(pipeline) / folder, pa.table({"n": pa.array([1], pa.int32())}))
     with pytest.raises(ConfigError) as error:
         explain(pipeline)
-    assert str(error.value).startswith(f"{_lake(pipeline) / folder}: a Delta table that this pipeline has not written.")
+    assert str(error.value).startswith(
+        f"the sink has Delta tables that this pipeline has not written: {_lake(pipeline) / folder}."
+    )
     with pytest.raises(ConfigError) as error:
         run(pipeline, spark, once=True)
     assert str(error.value) == (

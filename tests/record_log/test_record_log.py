@@ -291,7 +291,7 @@ def test_records_that_json_lines_cannot_hold_are_refused(tmp_path: Path) -> None
     assert str(raised.value) == "t:0:5: its timestamp has microseconds, JSON Lines hold milliseconds"
     with pytest.raises(UnsupportedError) as raised:
         write(tmp_path / "log.jsonl", [record_batch([{"topic": "t", "partition": 0}])])
-    assert str(raised.value) == "a record without topic, partition or offset: t:0:None"
+    assert str(raised.value) == "a record lacks its topic, partition or offset: t:0:None"
     with pytest.raises(SinkError):
         write(tmp_path / "missing" / "log.jsonl", [])
 

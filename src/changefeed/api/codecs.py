@@ -95,7 +95,17 @@ class Encoder:
         return [record for part in parts for record in records_of(self.encode(part))]
 
     def encode(self, changes: Decoded) -> pa.RecordBatch:
-        """Encodes changes to an Arrow batch with the columns of Spark's Kafka source; raises as a call does."""
+        """Encodes changes to an Arrow batch of records.
+
+        Args:
+            changes: what a decoder returns for a batch of records.
+
+        Returns:
+            A batch with the columns of Spark's Kafka source: key, value, topic, partition, offset, timestamp, headers.
+
+        Raises:
+            UnsupportedError: the protocol cannot carry one of the events; the message names it.
+        """
         return self._encoder.encode(changes)
 
     def finish(self) -> list[Record]:

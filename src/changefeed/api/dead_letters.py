@@ -51,7 +51,11 @@ class KeptDeadLetter:
     headers: tuple[tuple[str, bytes | None], ...]
 
     def has(self, which: str) -> bool:
-        """Whether `which` identifies this dead letter: its position, its record's, or six or more first digits of its id."""
+        """Whether a text identifies this dead letter.
+
+        Args:
+            which: the dead letter's position, or its record's; or at least the first six digits of `sha256`.
+        """
         return which in (self.position, self.record) or (len(which) >= 6 and self.sha256.startswith(which))
 
     @property

@@ -169,7 +169,10 @@ class Pipeline:
         return asked(self.definition, lambda: status(self.definition, cuts))
 
     def dead_letters(self, *, replayed: bool = False) -> list[KeptDeadLetter]:
-        """Returns the dead letters that have not been replayed, sorted by position; with `replayed`, the replayed ones too.
+        """Returns the pipeline's dead letters, sorted by position. Needs no Spark if the sink's folder can be read without it.
+
+        Args:
+            replayed: whether to include the dead letters that have been replayed.
 
         Raises:
             ConfigError: the ledger belongs to another pipeline.

@@ -63,6 +63,14 @@ class Translation:
             path: the log to write.
             on_dead_letter: called with each dead letter.
             progress: called with the number of records that have been read since the last call.
+
+        Returns:
+            The numbers of records and dead letters, and the keys that were lost.
+
+        Raises:
+            ConfigError: a path does not exist or is not a record log.
+            SourceError: a log cannot be read.
+            UnsupportedError: the target cannot carry one of the events; nothing is written.
         """
         events = Events(paths, self._source.name, self._source_options)
         encoder = Encoder(self._target.name, self._target_options)

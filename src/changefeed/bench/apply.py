@@ -317,7 +317,7 @@ def _compared(path: str, version: int | None, wanted: Rows) -> int:
     """Compares every row of a table with the rows that it should have; returns their number.
 
     Raises:
-        SinkError: they differ.
+        SinkError: the rows differ.
     """
     from deltalake import DeltaTable, QueryBuilder
 

@@ -57,7 +57,7 @@ class GroupDecoder(FragmentDecoder, Interface):
         ...
 
     def skip(self, records: pa.RecordBatch, run: Run) -> bool:
-        """Skips consecutive records that are a group each; False if the first is not the next in the sequence."""
+        """Skips consecutive records that are whole groups; returns False if the first is not the next in its sequence."""
         ...
 
     def alone(self, records: pa.RecordBatch, row: int) -> RecordGroup:

@@ -128,17 +128,25 @@ def _parts(parts: Iterable[Part], heads: dict[str, int]) -> Iterator[dict[str, A
 
 
 def moment(digits: int, *, ahead: int = 0, separator: str = " ", suffix: str = "", start: int = -(2**63)) -> Form:
-    """The form of a quoted date and time, for values from `start` on; `ahead` µs are added to each value."""
+    """Returns the form of a date and time in quotes.
+
+    Args:
+        digits: number of fraction digits.
+        ahead: microseconds that are added to each value.
+        separator: text between date and time.
+        suffix: text after the time, before the closing quote.
+        start: the smallest value to which the form applies.
+    """
     return {"moment": {"digits": digits, "ahead": ahead, "separator": separator, "suffix": suffix, "from": start}}
 
 
 def count(times: int = 1, by: int = 1, *, first: int = -(2**63), last: int = 2**63 - 1) -> Form:
-    """The form of days or microseconds from `first` to `last` as a number: `times / by` of it, rounded down."""
+    """Returns the form of days or microseconds as a number: the value * `times` / `by`, rounded down, for `first` to `last`."""
     return {"count": _numbered(times, by, first, last)}
 
 
 def time(times: int = 1, by: int = 1, *, most: int = 2**62) -> Form:
-    """The form of a TIME as a number: as `count` for its microseconds, between `-most` and `most`."""
+    """Returns the form of a TIME as a number: its microseconds * `times` / `by`, rounded down, for `-most` to `most`."""
     return {"time": _numbered(times, by, -most, most)}
 
 

@@ -4,7 +4,7 @@
     {…}                               JSON, schemas.enable=false
     00 │ 00 00 00 07 │ datum          Avro: the schema is in the schema registry under its id
 
-JSON never begins with 00. A payload that happens to have the members `schema` and `payload` is recognised because its
+JSON never begins with 00. A payload that happens to have the members `schema` and `payload` is recognized because its
 `schema` is not a schema.
 """
 

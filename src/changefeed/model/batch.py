@@ -81,7 +81,12 @@ def table_schema(shape: TableShape, unit: str = "ms") -> pa.Schema:
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """Changes of rows of one shape, as Arrow columns; the top of this module lists the columns."""
+    """Changes of rows of one shape, as Arrow columns.
+
+    Attributes:
+        shape: the columns and types of the rows.
+        rows: the columns that the top of this module lists, both images among them.
+    """
 
     shape: TableShape
     rows: pa.RecordBatch

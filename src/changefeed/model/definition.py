@@ -56,7 +56,15 @@ class Table:
         uniques: tuple[UniqueKey, ...],
         virtual: tuple[tuple[int, str], ...] = (),
     ) -> Table:
-        """Creates a table from its columns and unique keys: chooses the handle key, and marks its columns."""
+        """Creates a table from its columns and unique keys: chooses the handle key, and marks its columns.
+
+        Args:
+            database: name of the database.
+            name: name of the table.
+            columns: the columns, in their order; those of the primary key become NOT NULL.
+            uniques: the primary key and the unique keys.
+            virtual: as the attribute `virtual`.
+        """
         primary = next((k.columns for k in uniques if k.name == PRIMARY), ())
         columns = tuple(replace(c, nullable=False) if c.name in primary else c for c in columns)
         keys = handle_key(columns, uniques)

@@ -77,7 +77,11 @@ class SchemaChange(_Event):
 
     Attributes:
         type: the kind of statement in snake case: `create_table`, `add_column`, … or `other`.
-        ddl: the text of the statement, as sent.
+        database, table: the names that the record contains; None if it does not contain them.
+        ddl: the text of the statement, as sent; None if the record does not contain it.
+        place: position of the event.
+        commit_ts: the upstream's number of the transaction; None if the protocol does not carry it.
+        instant: time of the commit; None if the protocol does not carry it.
         columns: the table's columns after the change; None if the record does not contain them.
         sequence: its place in the order of changes, if there is no commit_ts.
         origin: other fields of the protocol, by the protocol's own names.
@@ -97,7 +101,14 @@ class SchemaChange(_Event):
 
 @dataclass(frozen=True, slots=True)
 class Resolved(_Event):
-    """A resolved event: no later event of the same partition will have a commit_ts at or below this one."""
+    """A resolved event: no later event of the same partition will have a commit_ts at or below this one.
+
+    Attributes:
+        commit_ts: the upstream's number of a transaction.
+        place: position of the event.
+        instant: time of the commit_ts; None if the protocol does not carry it.
+        origin: other fields of the protocol, by the protocol's own names.
+    """
 
     commit_ts: int
     place: Place
@@ -111,6 +122,9 @@ class TransactionMark(_Event):
 
     Attributes:
         status: `begin` or `end`.
+        id: the transaction's name, such as a GTID.
+        place: position of the event.
+        event_count: number of the transaction's events; None if the record does not contain it.
         tables: `database.table` -> number of the transaction's events in it.
     """
 
@@ -128,7 +142,9 @@ class Heartbeat(_Event):
     """A sign of life of the producer.
 
     Attributes:
-        sequence: no later event of the partition will be at or below this in the order of changes; None without promise.
+        place: position of the event.
+        sequence: no later event of the partition will be at or below this in the order of changes; None if the event does
+            not promise this.
     """
 
     place: Place

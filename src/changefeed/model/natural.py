@@ -88,7 +88,7 @@ def _moment(value: Any, t: ColumnType, *, zoned: bool) -> Any:
     moment = _of(datetime, value, t)
     if (moment.tzinfo is not None) is not zoned:
         raise SchemaError(
-            f"{value!r} is not {t.with_article}: expected datetime {'with' if zoned else 'without'} a time zone"
+            f"{value!r} is not {t.with_article}: expected a datetime {'with' if zoned else 'without'} a time zone"
         )
     return moment
 

@@ -34,7 +34,11 @@ class Position:
 
     @classmethod
     def parse(cls, text: str, record: int = 0) -> Position:
-        """Parses `topic:partition:offset`, with or without `:index`.
+        """Parses the text of a position: the inverse of `str`.
+
+        Args:
+            text: `topic:partition:offset`, with or without `:index`.
+            record: the attribute `record` of the result, which the text does not contain.
 
         Raises:
             ConfigError: the text does not have this form.

@@ -52,7 +52,7 @@ def batch_of(records: Records, first: int = 0) -> pa.RecordBatch:
         return record_batch(_row(_record(record), number) for number, record in enumerate(records, first))
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise SchemaError(
-            f"not a record of key, value, topic, partition, offset, timestamp, headers: {error}"
+            f"expected records of key, value, topic, partition, offset, timestamp and headers: {error}"
         ) from error
 
 

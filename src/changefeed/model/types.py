@@ -104,7 +104,11 @@ class ColumnType:
 
     @classmethod
     def parse(cls, text: str) -> ColumnType:
-        """Parses a type such as `decimal(12,2)` or `INT UNSIGNED`. NOT NULL, charsets and the like are not allowed.
+        """Parses the text of a MySQL type.
+
+        Args:
+            text: a type as in DDL, in any case: `decimal(12,2)`, `INT UNSIGNED`, `enum('a','b')`. Other properties of a
+                column, such as NOT NULL or a charset, are not allowed.
 
         Raises:
             SchemaError: the text is not a MySQL type.

@@ -92,7 +92,7 @@ def read_datetime(text: str) -> tuple[int, int]:
 
     Raises:
         SchemaError: the text does not have this form.
-        IrregularError: it is not a valid date and time, such as a zero date.
+        IrregularError: the text is not a valid date and time, such as a zero date.
     """
     match = _DATETIME.fullmatch(text)
     if match is None:
@@ -300,4 +300,4 @@ def _write_float(value: float) -> float | str:
 
 
 def _nothing(value: Any) -> Any:
-    raise SchemaError(f"{value!r} in a column of type null")
+    raise SchemaError(f"{value!r} is not NULL, which a column of type null requires")

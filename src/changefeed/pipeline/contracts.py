@@ -62,7 +62,7 @@ class Pending(Protocol):
         ...
 
     def across(self, wanted: Across) -> Counter[str]:
-        """Counts rows of chunks that span a bound, see `counting.py`."""
+        """Counts the rows on each side of a bound, in chunks that have rows on both; see `counting.py`."""
         ...
 
     def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:

@@ -72,7 +72,7 @@ _WORKER_ENDED = re.compile(
 
 @contextmanager
 def as_ours(*folders: str) -> Iterator[None]:
-    """Replaces errors of Spark: by the error of changefeed that they carry, or by one that describes a cause outside.
+    """Translates errors that leave a `with` block: to the changefeed error in their text, or to one that names a cause outside.
 
     Args:
         folders: where this work writes, besides the temporary folder; one of them may be on a full disk.

@@ -39,7 +39,7 @@ def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
 
 
 def read_ledger(definition: Definition) -> StoreReader:
-    """The ledger for a command that reads it: without Spark, unless the command is inside `read_by`.
+    """Opens the ledger for reading: without Spark, except inside `read_by`, whose session then reads the files.
 
     Raises:
         NeedsSparkError: the sink's path is a URL that only Spark can read.
@@ -63,7 +63,7 @@ def owner(definition: Definition) -> str | None:
 
     Raises:
         ConfigError: the ledger belongs to another pipeline, or is too new.
-        SinkError: it cannot be read.
+        SinkError: the ledger cannot be read.
     """
     latest = read_ledger(definition).latest()
     return latest.owner if latest else None

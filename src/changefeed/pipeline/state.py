@@ -32,9 +32,9 @@ class TableState:
     Attributes:
         table: its columns and keys upstream, as of the barrier.
         path: path below the sink's path.
-        declared: the columns come from DDL; otherwise they are inferred from rows and may widen.
+        declared: whether the columns come from DDL; otherwise they are inferred from rows and may widen.
         written: the last write; None if there is no table yet. Its version belongs to the barrier's cut.
-        adopted: it has rows from before the pipeline, which the source does not have.
+        adopted: whether the table has rows from before the pipeline, which the source does not have.
     """
 
     table: Table

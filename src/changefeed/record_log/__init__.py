@@ -1,11 +1,11 @@
 """Record logs: files of Kafka records, not decoded.
 
-        *.jsonl  *.jsonl.gz  *.jsonl.zst     one record per line; see `lines.py`
+    *.jsonl  *.jsonl.gz  *.jsonl.zst     one record per line; see `lines.py`
     *.parquet, or a folder of them       the columns of Spark's Kafka source with headers; see `parquet.py`
 
 Logs are read as a stream: one batch of records is in memory, never a whole file. Records are numbered from 0 in the order of
 the log; a `LogPosition` lies between two of them. A plain `.jsonl` may grow while it is read: an incomplete last line is not
-a record yet, `advance` stops before it, and a cursor leads back to its place without reading what comes before.
+a record yet, `advance` stops before it, and a cursor is a position from which a read continues without reading what comes before.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def require_form(path: str | Path) -> None:
     """Refuses a path whose name is not that of a record log.
 
     Raises:
-        ConfigError: it is not; the message lists the endings.
+        ConfigError: the name has another ending; the message lists the endings.
     """
     _form(path)
 
@@ -101,12 +101,12 @@ def count(path: str | Path) -> int:
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether it is a folder with at least one Parquet file."""
+    """Whether the path is a folder with at least one Parquet file."""
     return bool(parquet.inside(Path(path)))
 
 
 def is_compressed(path: str | Path) -> bool:
-    """Whether its lines must be decompressed from the start to read any of them."""
+    """Whether the log is compressed, so that its lines can only be read from the start."""
     return str(path).endswith(LINES) and compression(Path(path)) is not None
 
 
@@ -116,7 +116,12 @@ def partitions(path: str | Path) -> dict[str, set[int]]:
 
 
 def scan(path: str | Path, at: LogPosition = START) -> tuple[dict[str, dict[int, int]], LogPosition]:
-    """Topic -> partition -> number of records up to its last one, of the complete records from `at` on; and their end."""
+    """Finds the topics and partitions of the complete records from `at` on.
+
+    Returns:
+        Topic -> partition -> number of the log's records up to the partition's last one, which is included; and the
+        position after the last complete record.
+    """
     return _form(path).scan(Path(path), at)  # type: ignore[no-any-return]
 
 

@@ -204,7 +204,7 @@ def encode(batch: pa.RecordBatch) -> bytearray:
     columns = [batch.column(name).to_pylist() for name in names]
     for topic, partition, offset, key, value, headers, us in zip(*columns, times.to_pylist(), strict=True):
         if topic is None or partition is None or offset is None:
-            raise UnsupportedError(f"a record without topic, partition or offset: {topic}:{partition}:{offset}")
+            raise UnsupportedError(f"a record lacks its topic, partition or offset: {topic}:{partition}:{offset}")
         if us is not None and us % 1000:
             raise UnsupportedError(
                 f"{topic}:{partition}:{offset}: its timestamp has microseconds, JSON Lines hold milliseconds"

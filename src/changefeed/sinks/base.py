@@ -395,7 +395,7 @@ class TableSink(Protocol):
         """Returns the commits with after < version <= through, oldest first.
 
         Raises:
-            SinkError: one of them is missing or damaged.
+            SinkError: a commit is missing or damaged.
         """
         ...
 

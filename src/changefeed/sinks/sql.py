@@ -120,7 +120,7 @@ def merge_sql(target: str, source: str, table: Table, extra: dict[str, str], *, 
         return f"CASE WHEN s._has[{place[name]}] THEN {new} ELSE t.{quoted(name)} END" if partial else new
 
     def ours(name: str, expression: str) -> str:
-        return _told(table, expression) if partial and name == IRREGULAR else expression
+        return _irregular_texts(table, expression) if partial and name == IRREGULAR else expression
 
     sets = [f"t.{quoted(c.name)} = {value(c.name)}" for c in table.columns]
     sets += [f"t.{quoted(name)} = {ours(name, expression)}" for name, expression in extra.items()]
@@ -134,8 +134,8 @@ def merge_sql(target: str, source: str, table: Table, extra: dict[str, str], *, 
     )
 
 
-def _told(table: Table, new: str) -> str:
-    """Returns SQL for the irregular texts after a MERGE: those of the change, and old ones of columns it does not carry."""
+def _irregular_texts(table: Table, new: str) -> str:
+    """Returns SQL for the irregular texts after a MERGE: the change's, and old ones of columns that it does not carry."""
     columns = ", ".join(text(c.name) for c in table.columns)
     carried = f"coalesce(get(s._has, CAST(array_position(array({columns}), k) AS int) - 1), true)"
     kept = f"map_filter(t.{quoted(IRREGULAR)}, (k, v) -> NOT {carried})"

@@ -112,7 +112,8 @@ class Stream(Protocol):
     def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
         """The records from `source_offset` (None: from where the definition starts) to `end` (None: without end).
 
-        A stream with an end is stopped when a batch has this very source offset. Batches are limited by the source itself.
+        A stream with an end is stopped after the batch that has `end` as its source offset.
+        Batches are limited by the source itself.
         """
         ...
 

@@ -83,10 +83,10 @@ def one_table(options: ReadOptions, known: Known, schema: StructType | None) -> 
         return OneTable(_free(known.required(options.table)), options.before, options.irregular, letters)
     names = {name.lower() for name in schema.names}
     if letters and "_dead_letter" not in names:
-        raise ConfigError("changefeed: dead-letters is `rows`, and the schema has no column `_dead_letter` for them")
+        raise ConfigError("changefeed: dead-letters is `rows`, but the schema has no column `_dead_letter`: add it")
     table, irregular = table_of(options.table, schema), options.irregular
     if irregular == "keep" and "_irregular" not in names:
-        raise ConfigError("changefeed: irregular is `keep`, and the schema has no column `_irregular` for the texts")
+        raise ConfigError("changefeed: irregular is `keep`, but the schema has no column `_irregular`: add it")
     shape = OneTable(table, "_before" in names, irregular, letters, strict=False, wanted=tuple(schema.names))
     for own, user in zip(spark_schema(shape.schema), schema, strict=True):
         if (wanted := own.dataType.simpleString()) != user.dataType.simpleString():

@@ -136,7 +136,7 @@ class OneTable:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns."""
+        """The Arrow schema of the rows that a read returns."""
         columns = [pa.field(c.name, sink_type(c.type).arrow, metadata=_metadata(c)) for c in self.table.columns]
         fields = [pa.field(f"_{name}", kind) for name, kind in _CHANGE] + columns
         more = {"_before": pa.struct(columns), "_irregular": _TEXTS, "_dead_letter": LETTER}

@@ -78,11 +78,11 @@ class DataSource(datasource.DataSource):
 
     def reader(self, schema: StructType) -> LogReader:
         """Creates a batch reader of the records that the logs have now."""
-        return LogReader(Logs(self._path()), self._reading(self._given(schema)))
+        return LogReader(Logs(self._path()), self._reading(self._users(schema)))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # Spark's name
         """Creates a stream reader of the logs."""
-        return LogStreamReader(Logs(self._path()), self._reading(self._given(schema)))
+        return LogStreamReader(Logs(self._path()), self._reading(self._users(schema)))
 
     def writer(self, schema: StructType, overwrite: bool) -> LogWriter | KafkaWriter:
         """Creates a batch writer to a folder of record logs, or to Kafka."""
@@ -108,7 +108,7 @@ class DataSource(datasource.DataSource):
         plan = writing(Language(options.protocol, own), options.table, schema, options.default_topic, keys)
         return target, plan
 
-    def _given(self, schema: StructType) -> StructType | None:
+    def _users(self, schema: StructType) -> StructType | None:
         """Returns the schema if the user has set it, else None."""
         return None if self._own_schema else schema
 

@@ -66,7 +66,7 @@ def find(environ: Mapping[str, str] | None = None, places: Iterable[str] = PLACE
     """Returns the first supported Java.
 
     Raises:
-        ConfigError: there is none; the message lists the installed ones, and the command that installs a supported one.
+        ConfigError: no supported Java was found; the message lists the installed ones, and a command that installs one.
     """
     unfit: dict[Path, Java] = {}
     for java in _installed(os.environ if environ is None else environ, places):

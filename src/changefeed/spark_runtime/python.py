@@ -23,7 +23,11 @@ INSTEAD = 'case "$1 $2" in\n{}esac\n'.format(
 
 
 def program(path: Path) -> str:
-    """Writes the program to `path` and returns it; returns Python itself if programs cannot be executed there."""
+    """Writes the shell script that starts Python to `path`.
+
+    Returns:
+        The path of the script; that of Python itself if the file system does not allow programs to be executed.
+    """
     path.write_text(f'#!/bin/sh\n{INSTEAD}exec {shlex.quote(sys.executable)} "$@"\n')
     path.chmod(0o700)
     return str(path) if os.access(path, os.X_OK) else sys.executable

@@ -70,7 +70,7 @@ def refuse_dispatch(name: str, options: Options, or_else: str = "") -> None:
     """Refuses options of an encoder by which it chooses the topic or the partition of a row.
 
     Raises:
-        ConfigError: one of them is set.
+        ConfigError: one of these options is set.
     """
     if options.dispatches:
         raise ConfigError(

@@ -31,7 +31,7 @@ def check_available(name: str) -> None:
 
 
 def inflate(data: bytes, name: str, limit: int) -> bytes:
-    """Decompresses a message; LZ4 is recognised by its magic bytes, also if `name` is another compression.
+    """Decompresses a message; LZ4 is recognized by its magic bytes, also if `name` is another compression.
 
     Raises:
         ProtocolError: the bytes cannot be decompressed, or have more than `limit` bytes decompressed.

@@ -22,7 +22,7 @@ def integer(members: dict[str, Any], name: str, limits: tuple[int, int], where: 
     """Returns the member as an integer within limits, both included.
 
     Raises:
-        SchemaError: it is missing, not an integer, or outside the limits.
+        SchemaError: the member is missing, not an integer, or outside the limits.
     """
     value = members.get(name)
     if type(value) is Number and len(value) <= 20 and not _FRACTION.intersection(value):
@@ -36,7 +36,7 @@ def mapping(value: Any, what: str, where: str = "") -> dict[str, Any]:
     """Returns the value as an object; `what` is the subject of the error.
 
     Raises:
-        SchemaError: it is not an object.
+        SchemaError: the value is not an object.
     """
     if type(value) is not dict:
         raise SchemaError(f"{what} is {show(value)}, expected an object{at(where)}")
@@ -58,7 +58,7 @@ def string(members: dict[str, Any], member: str, where: str = "") -> str:
     """Returns the member as a string.
 
     Raises:
-        SchemaError: it is missing, not a string, or not UTF-8.
+        SchemaError: the member is missing, not a string, or not UTF-8.
     """
     value = members.get(member)
     if type(value) is not str:
@@ -70,7 +70,7 @@ def unicode_name(name: str, where: str) -> str:
     """Returns the name, after checking that UTF-8 can represent it.
 
     Raises:
-        SchemaError: it is not UTF-8.
+        SchemaError: the name is not UTF-8.
     """
     try:
         name.encode()

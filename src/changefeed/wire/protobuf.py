@@ -77,7 +77,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Reads an unsigned varint at `at`; returns the number and its end.
 
     Raises:
-        ProtocolError: it ends early, or has more than 64 bits.
+        ProtocolError: the varint ends early, or has more than 64 bits.
     """
     if at < end and data[at] < 0x80:
         return data[at], at + 1
@@ -115,7 +115,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
             tag, at = varint(data, at, end)
         kind = tag & 7
         if tag > _MAX_TAG or tag < 8:
-            raise ProtocolError(f"field number {tag >> 3}", reason="bad-protobuf", byte=begin)
+            raise ProtocolError(f"field number {tag >> 3} is not allowed", reason="bad-protobuf", byte=begin)
         if kind == VARINT:
             value, at = varint(data, at, end)
         elif kind == SIZED:

@@ -142,14 +142,14 @@ def test_values_that_the_type_cannot_hold_are_kept_verbatim(text: str, kind: str
         (row(None), "message of type INSERT has no rows - at `data`"),
         (row([{"id": "1"}], [{}]), "message of type INSERT has old rows - at `old`"),
         (row([{"id": "1"}], [{}, {}], kind="UPDATE"), "message has 1 rows and 2 old rows - at `old`"),
-        (row([{"id": "1"}], table=""), "row without a database or a table"),
+        (row([{"id": "1"}], table=""), "row does not name its database and table"),
         (row([{"id": "1"}], _tidb={}), "extension of a row has no commitTs - at `_tidb`"),
         (
             row([{"id": "1"}], _tidb={"onlyHandelKey": True}),
             "extension has an unknown member 'onlyHandelKey' - at `_tidb`",
         ),
         (row([{"id": "1"}], xid=7), "message has an unknown member 'xid'"),
-        (row([{"id": "1"}], isDdl=True), "DDL without a statement - at `sql`"),
+        (row([{"id": "1"}], isDdl=True), "DDL has no statement - at `sql`"),
         (row(None, kind="TIDB_WATERMARK", database="", table=""), "watermark has no watermarkTs - at `_tidb`"),
     ],
 )

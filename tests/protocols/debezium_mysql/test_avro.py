@@ -64,7 +64,7 @@ def in_avro(name: str, stores_in_memory: Stores) -> list[dict[str, Any]]:
 
 
 def meaning(decoded: Decoded) -> list[dict[str, Any]]:
-    """The events without the members that depend on the serialisation."""
+    """The events without the members that depend on the serialization."""
     events = [json.loads(line) for line in text.lines(decoded)]
     for event in events:
         for key in ("shape", "wire"):

@@ -203,7 +203,7 @@ def test_without_envelope_a_renamed_topic_leaves_the_table_to_the_schema() -> No
 @pytest.mark.parametrize("topic", ["orders", "inv.orders"])
 def test_without_envelope_and_schema_a_renamed_topic_leaves_no_table(topic: str) -> None:
     sent = {**record(None, b'{"id":1}'), "topic": topic}
-    why = 'row without database and table, and the topic does not name them; does "add.fields" have db,table?'
+    why = 'row does not name its database and table, nor does the topic; does "add.fields" have db,table?'
     assert errors(decode(sent, unwrap="true")) == [f"debezium-mysql: {why} ({topic}:0:41)"]
 
 

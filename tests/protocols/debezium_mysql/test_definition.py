@@ -105,7 +105,7 @@ def test_a_value_is_converted_to_its_declared_type(
         ("varchar", "blob", "0g", {"binary.handling.mode": "hex"}, SchemaError,
          "'0g' is not hex; is \"binary.handling.mode\" right?"),
         ("varchar", "blob", "+/8=", {"binary.handling.mode": "base64-url-safe"}, SchemaError,
-         "'+/8=' is not base64 safe in a URL; is \"binary.handling.mode\" right?"),
+         "'+/8=' is not URL-safe base64; is \"binary.handling.mode\" right?"),
         ("varchar", "int", "x", {}, SchemaError, '"x" is not an int32'),
         ("varchar", "timestamp", "yesterday", {}, SchemaError, "'yesterday' is not a date and time"),
         ("bigint", "text", 5, {}, SchemaError, "5 is not a string"),

@@ -107,7 +107,7 @@ def test_a_row_without_the_image_of_its_op_is_refused() -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode(Decoded(built.build()))
     assert str(caught.value) == (
-        "tencent-dts: insert of shop.orders at t:0:0: a row without the image that its op needs"
+        "tencent-dts: insert of shop.orders at t:0:0: the row lacks the image that its op needs"
     )
 
 
@@ -314,5 +314,5 @@ def test_a_group_of_too_many_envelopes_is_refused() -> None:
     built.add(SHAPE, Place("t", 0, 0), "insert", before=None, after={"id": 1, "note": "x" * 70_000})
     with pytest.raises(UnsupportedError) as caught:
         encode(Decoded(built.build()), max_data_bytes=1)
-    assert str(caught.value).startswith("tencent-dts: the envelopes of t:0:0 cannot be sent: 70")
-    assert str(caught.value).endswith(" envelopes for one group, at most 65536: raise max_data_bytes")
+    assert str(caught.value).startswith("tencent-dts: the envelopes of t:0:0 cannot be sent: one group would have 70")
+    assert str(caught.value).endswith(" envelopes, at most 65536 are allowed: raise max_data_bytes")

@@ -126,14 +126,14 @@ def test_a_group_that_contradicts_itself_is_dead_and_later_records_are_read(
         (b"", "tencent-dts: envelope has version 0, expected 1 (t:0:0)"),
         (envelope(BIG, version=2), "tencent-dts: envelope has version 2, expected 1 (t:0:0)"),
         (envelope(BIG, version=-1), "tencent-dts: envelope has version -1, expected 1 (t:0:0)"),
-        (envelope(BIG, 3, 3), "tencent-dts: envelope has index 3 of 3 (t:0:0)"),
-        (envelope(BIG, 0, 1), "tencent-dts: envelope has index 1 of 0 (t:0:0)"),
+        (envelope(BIG, 3, 3), "tencent-dts: envelope has index 3, but its group has 3 envelopes (t:0:0)"),
+        (envelope(BIG, 0, 1), "tencent-dts: envelope has index 1, but its group has 0 envelopes (t:0:0)"),
         (envelope(b"", 2), "tencent-dts: envelope 1 of 2 has no data (t:0:0)"),
         (
             envelope(b"\x10\x01"),
-            'tencent-dts: data without an entry at byte 6 (t:0:0). Is "protocol" right for this topic?',
+            'tencent-dts: data has no entry at byte 6 (t:0:0). Is "protocol" right for this topic?',
         ),
-        (envelope(BIG, 2**32 - 1), "tencent-dts: a group of 4294967295 envelopes, at most 65536 (t:0:0)"),
+        (envelope(BIG, 2**32 - 1), "tencent-dts: group has 4294967295 envelopes, expected at most 65536 (t:0:0)"),
         (
             b'{"id":1}',
             "tencent-dts: the record is JSON: only subscriptions in ProtoBuf format can be read at byte 0 (t:0:0)",

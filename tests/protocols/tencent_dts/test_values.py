@@ -149,12 +149,12 @@ def test_a_wrong_value_is_refused(original: str, data: dict[str, Any], error: st
     "entry, error",
     [
         (dml([ID], {"newColumns": [number(3, "1")] * 2}), "newColumns has 2 values for 1 columns"),
-        (dml([ID], {"oldColumns": [number(3, "1")]}), "a row without newColumns"),
+        (dml([ID], {"oldColumns": [number(3, "1")]}), "row has no newColumns"),
         (
             dml([ID], {"newColumns": [number(3, "1")], "oldColumns": [NIL]}),
             "a row of this operation must not have oldColumns",
         ),
-        (dml([ID], {"newColumns": [number(3, "1")]}, op=1), "a row without oldColumns"),
+        (dml([ID], {"newColumns": [number(3, "1")]}, op=1), "row has no oldColumns"),
         (dml([ID], {"newColumns": [number(3, "1")]}, op=7), "DML type 7 is unknown"),
         (dml([ID, ID], {"newColumns": [NIL, NIL]}), "column 'id' occurs twice"),
         (

@@ -69,7 +69,7 @@ def described(text: str, image: str) -> dict[str, Any]:
         ),
         (
             record(WHOLE.replace('"table":"t"', '"table":""')),
-            "row without a database or a table - at `payload.source` (shop:0:7)",
+            "row does not name its database and table - at `payload.source` (shop:0:7)",
         ),
         (record(WHOLE.replace('"op":"c"', '"op":"r"')), "op 'r' is unknown, expected c, u, d or m (shop:0:7)" + HINT),
         (

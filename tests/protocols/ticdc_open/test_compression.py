@@ -38,7 +38,7 @@ def test_compressed_values_are_read_back(name: str) -> None:
     assert written.column("value")[2].as_py() == bytes(8)
 
 
-def test_lz4_is_recognised_without_the_option() -> None:
+def test_lz4_is_recognized_without_the_option() -> None:
     assert len(rows(decode(record((key(), compressed("lz4", insert())))))) == 1
 
 

@@ -195,8 +195,8 @@ def test_a_decimal_has_the_fewest_bytes(text: str, data: str) -> None:
 @pytest.mark.parametrize(
     "data, error",
     [
-        ("", "a decimal of 0 bytes"),
-        ("00" * 35, "a decimal of 35 bytes"),
+        ("", "decimal has 0 bytes, expected 1 to 34"),
+        ("00" * 35, "decimal has 35 bytes, expected 1 to 34"),
         ("007f", "007f is not a decimal in its shortest form"),
         ("ff80", "ff80 is not a decimal in its shortest form"),
     ],

@@ -32,7 +32,10 @@ __all__ = ["Reshaped", "family", "plain_text", "reshape"]
 
 
 def reshape(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """The column in `target.arrow`, and row -> text of what that type cannot hold.
+    """Converts a column from one type to another.
+
+    Returns:
+        The column in `target.arrow`, and row -> text of the values that this type cannot hold: NULL in the column.
 
     Raises:
         SchemaError: no value of `source` means anything in `target`.

@@ -10,14 +10,14 @@ from changefeed.model.types import ColumnType
 
 
 def index_to_member(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """The index of a member, from 1; 0 for the empty text. An index past the last member is invalid."""
+    """Converts the indexes of an ENUM, from 1, to members; 0 is the empty text, and larger indexes are irregular."""
     members = target.members or ()
     array, irregular = blank(array, pc.greater(array, pa.scalar(len(members), pa.uint16())))
     return pa.array(["", *members], pa.string()).take(array), irregular
 
 
 def bits_to_members(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """By distinct value: a column of sets has few of them."""
+    """Converts the bit masks of a SET to lists of members, each distinct mask once; unknown bits are irregular."""
     members = target.members or ()
     most = pa.scalar(2 ** min(len(members), 64) - 1, pa.uint64())
     array, irregular = blank(array, pc.greater(array, most))
@@ -27,7 +27,7 @@ def bits_to_members(array: pa.Array, source: ColumnType, target: ColumnType) -> 
 
 
 def text_to_members(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Text that is a member already, or a list of members."""
+    """Checks texts against the members of an ENUM or SET; other texts are irregular."""
     members = target.members or ()
     if target.name == "enum":
         return blank(array, pc.invert(pc.is_in(array, value_set=pa.array(["", *members, None], pa.string()))))

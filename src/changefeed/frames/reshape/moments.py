@@ -24,7 +24,7 @@ def temporal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshape
 
 
 def time(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Converts to another precision: texts with as many fractional digits as the type has."""
+    """Converts texts of TIME to another precision; those that would lose a digit other than 0 are irregular."""
     if source.length == target.length:
         return array, {}
     digits = target.length or 0

@@ -39,7 +39,7 @@ def _outside(array: pa.Array, low: int, high: int) -> pa.Array | None:
 
 
 def integers(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Within the range of the target."""
+    """Converts integers to another integer type; those outside its range are irregular."""
     if source.name == "boolean":
         array = array.cast(pa.int8())
     irregular: dict[int, str] = {}
@@ -50,7 +50,7 @@ def integers(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshape
 
 
 def integer_to_real(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Those that a float or double holds exactly."""
+    """Converts integers to float or double; those that it cannot hold exactly are irregular."""
     if source.name == "boolean":
         array = array.cast(pa.int8())
     limit = _EXACT[target.name]
@@ -62,14 +62,14 @@ def integer_to_real(array: pa.Array, source: ColumnType, target: ColumnType) -> 
 
 
 def integer_to_decimal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Those with as many digits as the target has before its point."""
+    """Converts integers to decimals; those with more digits than the target has before its point are irregular."""
     if source.name == "boolean":
         array = array.cast(pa.int8())
     return text_to_decimal(array.cast(pa.string()), source, target)
 
 
 def text_to_decimal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Digits that the target has places for; zeros behind its last place are none."""
+    """Converts texts to decimals; those with more digits than the target are irregular, except for zeros at the end."""
     if target.length is None:
         return blank(array, pc.invert(pc.match_substring_regex(array, r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$")))
     whole, scale = target.length - (target.scale or 0), target.scale or 0
@@ -80,14 +80,14 @@ def text_to_decimal(array: pa.Array, source: ColumnType, target: ColumnType) -> 
 
 
 def _trimmed(array: pa.Array, scale: int) -> pa.Array:
-    """Decimal texts without the zeros behind their last place: Arrow refuses to drop even those."""
+    """Returns decimal texts without zeros that exceed the scale, because Arrow refuses to drop even those."""
     if not pc.any(pc.match_substring_regex(array, rf"\.[0-9]{{{scale}}}0")).as_py():
         return array
     return pc.replace_substring_regex(array, rf"(\.[0-9]{{{scale}}})0+$", r"\1")
 
 
 def decimal_to_decimal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """A cast where no digit can go, else by the text."""
+    """Converts decimals to another precision: by a cast if no digit can be lost, otherwise by their texts."""
     if source.length is None:
         return text_to_decimal(array, source, target)
     if target.length is None:
@@ -99,7 +99,7 @@ def decimal_to_decimal(array: pa.Array, source: ColumnType, target: ColumnType) 
 
 
 def text_to_integer(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Whole numbers within the range of the target."""
+    """Converts texts to integers; those that are not whole numbers, or outside the range, are irregular."""
     wide, irregular = text_to_decimal(array, source, ColumnType("decimal", length=20, scale=0))
     low, high = (pa.scalar(Decimal(n), wide.type) for n in _range(target))
     kept, outside = blank(wide, pc.or_(pc.less(wide, low), pc.greater(wide, high)))
@@ -108,17 +108,17 @@ def text_to_integer(array: pa.Array, source: ColumnType, target: ColumnType) -> 
 
 
 def decimal_to_integer(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Whole numbers within the range of the target."""
+    """Converts decimals to integers; those with a fraction, or outside the range, are irregular."""
     return text_to_integer(plain_text(array), source, target)
 
 
 def real_to_decimal(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """The shortest text of a float or double, as digits."""
+    """Converts floats and doubles to decimals, by the digits of their shortest text."""
     return text_to_decimal(plain_text(array), source, target)
 
 
 def real(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """A double as float where the shortest text stays the same."""
+    """Converts between float and double; doubles whose shortest text would change are irregular."""
     if target.name == source.name or target.name == "double":
         return array.cast(target.arrow), {}
     narrow = array.cast(pa.float32(), safe=False)

@@ -16,7 +16,7 @@ Reshaped = tuple[pa.Array, dict[int, str]]
 
 
 def family(t: ColumnType) -> str:
-    """The kind of type, by which conversions are chosen."""
+    """Returns the family of a type, such as `integer` or `text`, by which conversions are chosen."""
     if t.name in INTEGERS or t.name in ("bit", "year", "boolean"):
         return "integer"
     if t.name in TEXTS or t.name == "json":
@@ -31,7 +31,7 @@ def family(t: ColumnType) -> str:
 
 
 def blank(array: pa.Array, bad: pa.Array) -> Reshaped:
-    """The array with the bad rows NULL, and their texts."""
+    """Returns the array with the bad rows set to NULL, and row -> text of their values."""
     bad = pc.fill_null(bad, False)
     if not pc.any(bad).as_py():
         return array, {}
@@ -42,14 +42,14 @@ def blank(array: pa.Array, bad: pa.Array) -> Reshaped:
 
 
 def shown(value: Any) -> str:
-    """A value as text, for what is kept beside a column."""
+    """Returns an irregular value as text."""
     if isinstance(value, Decimal):
         return format(value, "f")
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def plain_text(array: pa.Array) -> pa.Array:
-    """The text of decimals or floats without exponents."""
+    """Returns the texts of decimals or floats, without exponents."""
     text = array.cast(pa.string())
     exponent = pc.match_substring(text, "e", ignore_case=True)
     if not pc.any(exponent).as_py():
@@ -62,7 +62,7 @@ def _plain(text: str) -> str:
 
 
 def each(values: list[Any], change: Callable[[Any], Any], target: ColumnType) -> Reshaped:
-    """Value by value, for what columns are rarely asked to become."""
+    """Converts value by value, for conversions that are rare; values for which `change` raises are irregular."""
     irregular: dict[int, str] = {}
     changed: list[Any] = []
     for row, value in enumerate(values):

@@ -27,7 +27,7 @@ def binary_to_text(array: pa.Array, source: ColumnType, target: ColumnType) -> R
 
 
 def to_text(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Any value as its canonical text; JSON for values whose canonical form is not a text."""
+    """Converts values of any type to canonical text; to JSON if their canonical form is not a text."""
     kind = family(source)
     if array.type == pa.string():
         return array, {}
@@ -44,7 +44,7 @@ def _as_text(value: Any) -> str:
 
 
 def text_to(array: pa.Array, source: ColumnType, target: ColumnType) -> Reshaped:
-    """Text in canonical form to the type it is the text of; not to a timestamp, for that would take a zone."""
+    """Converts canonical texts to the type of their values; not to a timestamp, which would require a time zone."""
     if target.name != "datetime":
         return each(array.to_pylist(), reader(target), target)
     full = ColumnType("datetime", length=6)

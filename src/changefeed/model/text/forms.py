@@ -186,7 +186,7 @@ def read_form(line: str | bytes, place: LinePlace) -> AnyForm:
             raise place.error(f"not a line of JSON: {error}") from error
         return value
     except RecursionError as error:
-        raise place.error("JSON nested too deep") from error
+        raise place.error("the JSON is nested too deeply") from error
 
 
 def _read_surrogates(line: str | bytes, place: LinePlace) -> AnyForm | None:

@@ -73,7 +73,7 @@ class _Reader:
     """Collects lines: shapes by their id, and the events of the current batch."""
 
     def __init__(self, place: LinePlace, topic: str) -> None:
-        self._here = place
+        self._line = place
         self._topic = topic
         self._shapes: dict[str, TableShape] = {}
         self._pending = _Pending()
@@ -86,14 +86,14 @@ class _Reader:
         last = self._pending.last
         if last is None or last.index is None:
             return False
-        place = LinePlace(self._here.name, self._here.number + 1)
+        place = LinePlace(self._line.name, self._line.number + 1)
         form = read_form(line, place)
         return isinstance(form, ShapeForm) or _continues(last, self._read_place(form, place))
 
     def add(self, line: str | bytes) -> None:
         """Parses one line and adds it to the current batch."""
-        self._here.number += 1
-        form = read_form(line, self._here)
+        self._line.number += 1
+        form = read_form(line, self._line)
         if isinstance(form, ShapeForm):
             shape = self._read_shape(form)
             if self._shapes.get(form.shape) != shape:
@@ -114,15 +114,15 @@ class _Reader:
         taken, self._pending = self._pending, _Pending()
         tables = list(taken.shaped.values())
         for rows in taken.by_hand.values():
-            tables.append((infer(((row.number, row.form) for row in rows), self._here), rows))
-        batches = [batch for shape, rows in tables for batch in table_batches(shape, rows, self._here)]
+            tables.append((infer(((row.number, row.form) for row in rows), self._line), rows))
+        batches = [batch for shape, rows in tables for batch in table_batches(shape, rows, self._line)]
         return Decoded(batches, taken.control, taken.dead)
 
     def _read_shape(self, form: ShapeForm) -> TableShape:
-        wire = raw_text(form.wire, self._here, "$.wire")
+        wire = raw_text(form.wire, self._line, "$.wire")
         columns = self._columns(form.columns)
         if len({c.name for c in columns}) != len(columns):
-            raise self._here.error("a column name occurs twice", "$.columns")
+            raise self._line.error("a column name occurs twice", "$.columns")
         return TableShape(form.database, form.table, columns, wire="" if wire == "null" else wire)
 
     def _columns(self, forms: list[ColumnForm]) -> tuple[Column, ...]:
@@ -132,30 +132,30 @@ class _Reader:
         try:
             return ColumnType.parse(form.type)
         except ProtocolError as error:
-            raise self._here.error(str(error), f"$.columns[{index}].type") from error
+            raise self._line.error(str(error), f"$.columns[{index}].type") from error
 
     def _row(self, form: RowForm, place: Place) -> None:
-        row = TextRow(self._here.number, form, place, self._time(form.commit_time))
+        row = TextRow(self._line.number, form, place, self._time(form.commit_time))
         if form.commit_ts is not None and form.commit_ts >= 2**64:
-            raise self._here.error(f"{form.commit_ts} is more than 64 bits", "$.commit_ts")
+            raise self._line.error(f"{form.commit_ts} has more than 64 bits", "$.commit_ts")
         if form.shape is None:
             self._pending.by_hand.setdefault((form.database, form.table, tuple(sorted(form.keys))), []).append(row)
             return
         shape = self._shapes.get(form.shape)
         if shape is None:
-            raise self._here.error(f'no line of kind "shape" before it describes {form.shape!r}', "$.shape")
+            raise self._line.error(f'no line of kind "shape" before it describes {form.shape!r}', "$.shape")
         for key, value, described in (
             ("database", form.database, shape.database),
             ("table", form.table, shape.table),
             ("keys", form.keys, list(shape.keys)),
         ):
             if value != described:
-                raise self._here.error(f"{value!r}, but its shape has {described!r}", f"$.{key}")
+                raise self._line.error(f"{value!r} differs from {described!r}, which its shape has", f"$.{key}")
         self._pending.shaped.setdefault(id(shape), (shape, []))[1].append(row)
 
     def _place(self, form: EventForm) -> Place:
         last = self._pending.last
-        place = self._read_place(form, self._here, 0 if last is None else last.record)
+        place = self._read_place(form, self._line, 0 if last is None else last.record)
         if last is None or _continues(last, place):
             return place
         return replace(place, record=last.record + 1)
@@ -177,7 +177,7 @@ class _Reader:
         try:
             return _instant(text)
         except ProtocolError as error:
-            raise self._here.error(str(error), "$.commit_time") from error
+            raise self._line.error(str(error), "$.commit_time") from error
 
     def _control(self, form: ControlForm, place: Place) -> Control:
         time, origin = self._time(form.commit_time), form.origin or {}
@@ -188,7 +188,7 @@ class _Reader:
             )
         if isinstance(form, ResolvedForm):
             if form.partition not in (None, place.partition):
-                raise self._here.error(f"{form.partition}, but its position is {place}", "$.partition")
+                raise self._line.error(f"{form.partition} differs from the position {place}", "$.partition")
             return Resolved(form.commit_ts, place, time, origin)
         if isinstance(form, HeartbeatForm):
             return Heartbeat(place, time, origin)
@@ -196,7 +196,7 @@ class _Reader:
 
     def _dead(self, form: DeadLetterForm, place: Place) -> DeadLetter:
         if form.index != place.index:
-            raise self._here.error(f"{form.index}, but its position is {place}", "$.index")
+            raise self._line.error(f"{form.index} differs from the position {place}", "$.index")
         return DeadLetter(
             form.reason,
             form.error,

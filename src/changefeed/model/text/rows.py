@@ -168,10 +168,14 @@ def _irregular(row: TextRow, place: LinePlace) -> list[tuple[str, bytes]]:
         if form.before is not None and form.after is not None and name.startswith("before."):
             places.append((form.before, name.removeprefix("before.")))
         if all(image.get(column, ...) is not None for image, column in places):
-            message = f"the image must have {places[-1][1]!r} and null there: the value is kept here alone"
+            message = (
+                f"the image must have {places[-1][1]!r} with the value null, because only `irregular` has its text"
+            )
             raise place.error(message, f"$.irregular.{name}", number=row.number)
         try:
             kept.append((name, text.encode("utf-8", "surrogateescape")))
         except UnicodeEncodeError as error:
-            raise place.error(f"{error.reason}: bytes are \\udc80 to \\udcff", f"$.irregular.{name}") from error
+            raise place.error(
+                f"{error.reason}: write bytes that are not UTF-8 as \\udc80 to \\udcff", f"$.irregular.{name}"
+            ) from error
     return kept

@@ -98,7 +98,7 @@ class Tokens:
 
     def __init__(self, text: str, *, restored: bool = False) -> None:
         if len(text) > MAX_LENGTH:
-            raise UnsupportedError(f"a DDL statement of {len(text)} characters: the limit is {MAX_LENGTH}")
+            raise UnsupportedError(f"the DDL statement has {len(text)} characters, the limit is {MAX_LENGTH}")
         self.text = text
         self.restored = restored
         self.passed = 0

@@ -44,7 +44,7 @@ def read(written: dict[str, Any], *, base: Path | None = None, where: str = "def
     """The definition described by `written`; relative paths are relative to `base`.
 
     Raises:
-        ConfigError: it cannot work as written.
+        ConfigError: the definition cannot work as written.
     """
     return _read(written, base, where, {}, [])
 

@@ -107,9 +107,9 @@ class _Item:
 
     Attributes:
         first, last: its first and last position, as far as known.
-        whole: it is complete.
+        whole: whether it is complete.
         end: topic, partition and offset of its end; None if there is none.
-        signal: it has a signal for a snapshot: rows that it does not count may have its position.
+        signal: whether it has a signal for a snapshot; rows that the transaction does not count may then have its position.
         rows: number of rows of a snapshot; None for everything else.
         lacks: number of its events, and of its end, that are missing.
         time: latest commit time in milliseconds, None if unknown.

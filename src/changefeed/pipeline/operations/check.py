@@ -54,7 +54,15 @@ _FILE_SYSTEMS = {
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result of one check; `fix` is what to do if it failed."""
+    """The result of one check of a pipeline.
+
+    Attributes:
+        name: what was checked: `definition`, `java`, `jars`, `pyspark`, `properties`, `source`, `records`, `tables`, `sink`
+            or `ledger`.
+        status: `ok`; `warn`, if a run may still succeed; or `fail`.
+        message: what was found.
+        fix: what to do about it; None if nothing has to be done.
+    """
 
     name: str
     status: str
@@ -68,7 +76,11 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """The results of all checks of a pipeline, in order."""
+    """The results of all checks of a pipeline; `print` shows them as `changefeed check` does.
+
+    Attributes:
+        checks: one result for each check, in the order in which they were made.
+    """
 
     checks: tuple[Check, ...]
 
@@ -248,7 +260,7 @@ def _tables(definition: Definition, choice: ProtocolChoice | None, batches: list
     except ChangefeedError:
         return  # the checks of the records, the sink and the ledger have it
     if files:
-        what = f"{', '.join(files)}: holds files and no Delta table"
+        what = f"{', '.join(files)}: contains files, but no Delta table"
         yield Check("tables", FAIL, what, "give the pipeline another sink.path, or move the folder away")
     if unknown_tables:
         what = f"{', '.join(unknown_tables)}: a Delta table that this pipeline has not written"

@@ -135,7 +135,7 @@ class Notes:
             if not note.died():
                 raise ConfigError(
                     f"another `changefeed expire` has been running since {note.at:%Y-%m-%d %H:%M:%S}Z (process {note.pid} "
-                    f"on {note.host}): wait for it. One on another machine that died is taken over after an hour"
+                    f"on {note.host}): wait for it. If it has died on another machine, run this command an hour after it began"
                 )
         return notes
 
@@ -217,8 +217,6 @@ def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
             try:
                 values[name] = msgspec.json.decode(data, type=kind)
             except msgspec.DecodeError as error:
-                raise SinkError(
-                    f"{folder}/{name} was damaged: {error}. Restore it from a copy of the folder"
-                ) from error
+                raise SinkError(f"{folder}/{name} is damaged: {error}. Restore it from a copy of the folder") from error
         else:
             return values

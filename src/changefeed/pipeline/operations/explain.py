@@ -147,13 +147,13 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     paths = {name: table.path for name, table in planned.tables.items()}
     if files_there := occupied(definition, paths):
         raise ConfigError(
-            f"{', '.join(files_there)} holds files and no Delta table: give the pipeline another sink.path, or move the folder "
-            "away"
+            f"the sink contains files, but no Delta table, at {', '.join(files_there)}: give the pipeline another sink.path, or "
+            "move them away"
         )
-    if found_there := strangers(definition, paths):
+    if others := strangers(definition, paths):
         raise ConfigError(
-            f"{', '.join(found_there)}: a Delta table that this pipeline has not written. Give the pipeline another sink.path, "
-            "move the table away, or name it in sink.adopt to go on with its rows"
+            f"the sink has Delta tables that this pipeline has not written: {', '.join(others)}. Give the pipeline another "
+            "sink.path, move them away, or name them in sink.adopt to go on with their rows"
         )
     tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
     notes = list(planned.notes)

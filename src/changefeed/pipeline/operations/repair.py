@@ -132,7 +132,7 @@ def check_rebuild(definition: Definition, state: State, tables: Sequence[str], s
     """Checks that the source has all rows of these tables up to the barrier: see Rule 4.
 
     Raises:
-        ConfigError: it may not have them; the message names the table and the way out.
+        ConfigError: the source may lack some of the rows; the message names the table and what to do instead.
     """
     if state.barrier is None:
         raise ConfigError(

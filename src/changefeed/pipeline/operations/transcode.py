@@ -33,7 +33,7 @@ def require_new(out: Path) -> None:
     """Checks that the folder to write does not exist.
 
     Raises:
-        ConfigError: it exists, or its name has the ending of a file.
+        ConfigError: the folder exists, or its name has the ending of a file.
     """
     if out.exists():
         raise ConfigError(f"{out} exists already; remove it or name another folder")

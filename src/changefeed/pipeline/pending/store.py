@@ -73,7 +73,7 @@ class PendingStore:
         self._staged.add(folder)
         total = self.sum(folder)
         if not total.files:  # Spark writes one at least, for no chunk too
-            raise self._elsewhere(folder)
+            raise self._not_shared(folder)
         return folder, total
 
     def _write_in_workers(self, folder: str, chunks: Mapped) -> FolderSum:
@@ -84,11 +84,11 @@ class PendingStore:
         try:
             names = rename(path, [file["name"] for file in files])
         except FileNotFoundError as error:
-            raise self._elsewhere(folder) from error
+            raise self._not_shared(folder) from error
         self._indexes[folder] = [chunk_info(folder, chunk) for file in files for chunk in unpacked(file["index"])]
         return _total((name, file["size"], file["md5"]) for name, file in zip(names, files, strict=True))
 
-    def _elsewhere(self, folder: str) -> SinkError:
+    def _not_shared(self, folder: str) -> SinkError:
         return SinkError(
             f"{self.path}/{folder} is empty after Spark's workers wrote to it: is it the same folder on all machines?"
         )

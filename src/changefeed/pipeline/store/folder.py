@@ -35,7 +35,7 @@ class LedgerFolder(Protocol):
     def names(self, below: str) -> list[str]:
         """Returns the names of the files in a subfolder, except hidden ones (`.…`); empty if it does not exist.
 
-        The result includes every file that exists before the call and during it.
+        Every file that exists from the beginning of the call to its end is among them.
         """
 
     def read(self, name: str) -> bytes | None:

@@ -51,9 +51,9 @@ def read(message: CanalMessage, kept: dict[str, Any], place: Place) -> SchemaCha
         SchemaError: the message has no statement, or it has rows.
     """
     if not message.sql:
-        raise SchemaError("DDL without a statement - at `sql`")
+        raise SchemaError("DDL has no statement - at `sql`")
     if message.data or message.old:
-        raise SchemaError("DDL with rows - at `data`")
+        raise SchemaError("DDL has rows - at `data`")
     if message.extension is not None and message.extension.commit_ts is None:
         raise SchemaError("extension of a DDL has no commitTs - at `_tidb`")
     origin = {**kept, "type": message.type}

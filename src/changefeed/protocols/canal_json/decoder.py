@@ -212,7 +212,7 @@ def _add(rows: BatchBuilder, row: DecodedRow, place: Place) -> None:
 
 def _check_row_message(message: CanalMessage) -> None:
     if not (message.database and message.table):
-        raise SchemaError("row without a database or a table")
+        raise SchemaError("row does not name its database and table")
     if not message.data or not message.data[0]:
         raise SchemaError(f"message of type {message.type} has no rows - at `data`")
     if message.old is not None and message.type != "UPDATE":

@@ -61,7 +61,7 @@ class Images:
         if type(ready) is Moment:
             if column.bare and self.digits.setdefault(column.column.name, ready.digits) != ready.digits:
                 known = self.digits[column.column.name]
-                raise SchemaError(f"{known} fraction digits in one image, {ready.digits} in the other")
+                raise SchemaError(f"one image has {known} fraction digits, the other {ready.digits}")
             ready = ready.us
         if column.write is not None and _written(column, ready) != text:
             self.sent[name] = text

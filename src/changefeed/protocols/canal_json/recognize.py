@@ -1,4 +1,4 @@
-"""Recognises records of this protocol: JSON with `isDdl`, compressed or not."""
+"""Recognizes records of this protocol: JSON with `isDdl`, compressed or not."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ class Decoder:
         if op is None:
             raise ProtocolError(f"op {show(tree['op'])} is unknown, expected c, u, d, r or t", reason="unknown-kind")
         if source.table is None:
-            raise SchemaError("row without a table - at `source.table`")
+            raise SchemaError("row has no table - at `source.table`")
         if key is not None and not isinstance(key.payload, dict):
             raise SchemaError("key is not an object")
         around = Around(
@@ -237,7 +237,7 @@ class Decoder:
             before = key.payload
         present = [tree for tree in (before, after) if tree is not None]
         if not present:
-            raise SchemaError(f"{op} without an image")
+            raise SchemaError(f"{op} has no image")
         if len(present[-1]) > MOST_COLUMNS:
             raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_COLUMNS}")
         family = self._compiled(key, value, source, tuple(present[-1]))
@@ -284,7 +284,7 @@ class Decoder:
         self, key: ConnectPart | None, value: ConnectPart, source: envelope.SourceBlock, around: Around
     ) -> SchemaChange:
         if value.payload.get("before") is not None or value.payload.get("after") is not None:
-            raise SchemaError("truncate with an image")
+            raise SchemaError("truncate has an image")
         family = self._compiled(key, value, source, ())
         origin = around.whole_origin() | {"wire": family.wire}
         if key is not None:
@@ -328,9 +328,9 @@ def _trees(op: str, tree: dict[str, Any]) -> tuple[Any, Any]:
             raise SchemaError(f"{side} is not an object")
     wrong = after if op == "delete" else before if op != "update" else None
     if wrong is not None:
-        raise SchemaError(f"{op} with {'an after' if op == 'delete' else 'a before'} image")
+        raise SchemaError(f"{op} has {'an after' if op == 'delete' else 'a before'} image")
     if after is None and op != "delete":
-        raise SchemaError(f"{op} without an after image")
+        raise SchemaError(f"{op} has no after image")
     return before, after
 
 

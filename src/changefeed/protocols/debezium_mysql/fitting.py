@@ -199,7 +199,7 @@ def _unhex(text: str) -> bytes:
 
 def _url_safe(text: str) -> bytes:
     if "+" in text or "/" in text:
-        raise SchemaError(f"{text[:40]!r} is not base64 safe in a URL")
+        raise SchemaError(f"{text[:40]!r} is not URL-safe base64")
     return base64_text.read(text.translate(str.maketrans("-_", "+/")))
 
 

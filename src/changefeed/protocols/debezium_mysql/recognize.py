@@ -1,4 +1,4 @@
-"""Recognises records of this protocol: JSON whose source block names the connector, or Avro with Confluent's header."""
+"""Recognizes records of this protocol: JSON whose source block names the connector, or Avro with Confluent's header."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def text(shape: TableShape, writer: RowWriter, options: Options) -> str | None:
 
 
 def keys_compare(shape: TableShape, options: Options) -> bool:
-    """Whether both images have the columns of the key, of types that are compared by whole columns."""
+    """Whether both images have the key's columns, and the types of these can be compared as whole columns."""
     carried = {c.name for c in shape.before_columns} & {c.name for c in shape.after_columns}
     types = [shape.by_name[name].type.name for name in foreign_shapes.keys(shape, options)]
     return carried.issuperset(foreign_shapes.keys(shape, options)) and _UNCOMPARED.isdisjoint(types)
@@ -66,7 +66,7 @@ class _Page:
         self._places = templates.places(shape)
 
     def cases(self) -> Iterator[Case]:
-        """Yields the templates of the kinds of rows."""
+        """Yields a template for each op, and for each combination of images that it may have."""
         for op, letter in LETTERS.items():
             if op == "truncate" or (letter in self._options.skipped and not self._ours):
                 continue

@@ -3,13 +3,13 @@
     {"id":1,"name":"x","__deleted":"false","__op":"c","__table":"customers","__source_ts_ms":1795248617000}
      columns           what `add.fields` and the handling of deletes have added, each with `__` in front
 
-Rule 1. `op` is that of `__op`; else `__deleted` marks deletes, and all else is an upsert. A delete has its old row.
-Rule 2. Database and table are `__db` and `__table` where they were added, else the last two parts of the topic's name,
-        which has `_` for what a topic cannot have; of a topic that was renamed, those of the schema's name.
+Rule 1. `op` is `__op`; without it, `__deleted` marks deletes, and everything else is an upsert. A delete has its old row.
+Rule 2. Database and table are `__db` and `__table` if they were added. Otherwise they are the last two parts of the topic's name,
+        in which `_` replaces characters that a topic cannot contain; if the topic was renamed, those of the schema's name.
 Rule 3. The time is `__source_ts_ms`, else `__ts_ms`. There is no place in the order of changes.
-Rule 4. All added members are the origin's `unwrapped`. They stand behind the columns, so a column that has `__` in front
-        is one as long as a column without stands behind it; `__` alone always is.
-Rule 5. Of a delete the transform may leave nothing but its tombstone, which is a delete of the key's columns then.
+Rule 4. All added members are in the origin's `unwrapped`. They come after the columns. So a member that begins with `__` is a
+        column if a member without `__` follows it; a member named `__` is always a column.
+Rule 5. The transform may leave only the tombstone of a delete, which is then a delete with the key's columns.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read(key: ConnectPart | None, value: ConnectPart | None, topic: str, delimit
     row = {name: tree[name] for name in members[:own]}
     added = {name: tree[name] for name in members[own:]}
     if not row:
-        raise SchemaError("row without columns")
+        raise SchemaError("row has no columns")
     schema = None if part is None else part.schema
     database, table = _table(added, topic.rsplit(delimiter, 2), "" if schema is None else schema.name)
     return Unwrapped(
@@ -86,7 +86,7 @@ def _table(added: dict[str, Any], parts: list[str], name: str) -> tuple[str, str
     parts = parts if len(parts) == 3 else name.rpartition(".")[0].rsplit(".", 2)
     if len(parts) < 3 and None in (database, table):
         raise SchemaError(
-            'row without database and table, and the topic does not name them; does "add.fields" have db,table?'
+            'row does not name its database and table, nor does the topic; does "add.fields" have db,table?'
         )
     return parts[-2] if database is None else database, parts[-1] if table is None else table
 

@@ -50,7 +50,7 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
     none = origin.null_count == len(origin)
     times = _times(rows)
     clock = times if none else _clock(origin, times)
-    unsent = pa.repeat("", len(rows)) if none else _told(origin, ours)
+    unsent = pa.repeat("", len(rows)) if none else _unsent(origin, ours)
     if not ours:
         unsent = pc.if_else(_same_key(rows, table.shape, options), unsent, _no_text())
     sources = {f"source.{name}": _member(name, rows, ours, none, options) for name in (*TEXTS, *INTEGERS, "snapshot")}
@@ -64,8 +64,8 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
     }
 
 
-def _told(origin: pa.Array, ours: bool) -> pa.Array:
-    """Empty text where an origin has no other members than these; else NULL."""
+def _unsent(origin: pa.Array, ours: bool) -> pa.Array:
+    """Returns an empty text for each origin that has no members except those that a template writes; else NULL."""
     flat = pc.coalesce(pc.match_substring_regex(origin, _FLAT), False)
     if ours:
         parts = pc.and_(flat, pc.and_not(templates.silent(origin, _LEFT), pc.match_substring_regex(origin, _LEFT_NS)))

@@ -184,7 +184,7 @@ class Decoder:
             data, start, end = group.data()
             entries = protobuf.read(m.ENTRIES, data, start, end)
             if start < end and "items" not in entries:
-                raise SchemaError("data without an entry", byte=start)
+                raise SchemaError("data has no entry", byte=start)
             events = list(self._events(data, entries.get("items", [])))
         except ProtocolError as error:
             whole = ProtocolError(str(error), reason=error.reason, byte=_byte_of(error, group))

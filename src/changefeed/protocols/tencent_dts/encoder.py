@@ -136,7 +136,7 @@ class Encoder:
         return place.record if ours and self._options.partitions is None else None
 
     def _placed(self, origin: Origin, ours: bool) -> Origin:
-        """Returns the origin, with the shard for records that are not written unchanged."""
+        """Returns the origin; with the option `shard_id` as its shard, if the record is foreign or dispatched again."""
         as_it_was = self._options.shard_id is None or (ours and self._options.partitions is None)
         return origin if as_it_was else {**origin, SHARD: self._options.shard_id}
 

@@ -60,9 +60,9 @@ def read_entry(data: bytes, start: int, end: int) -> DtsEntry:
     name = BODIES[kind]
     for other in BODIES.values():
         if other != name and other in event:
-            raise SchemaError(f"message type {kind} with a {other}", byte=start)
+            raise SchemaError(f"message of type {kind} has a {other}", byte=start)
     if kind in _MUST_HAVE_BODY and name not in event:
-        raise SchemaError(f"message type {kind} without {name}", byte=start)
+        raise SchemaError(f"message of type {kind} has no {name}", byte=start)
     origin = _origin(header)
     if "properties" in event:
         origin["eventProperties"] = pairs(event["properties"])

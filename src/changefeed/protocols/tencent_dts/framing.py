@@ -49,7 +49,7 @@ class StreamRecord:
         """Returns the value of a header; None if the record does not have it.
 
         Raises:
-            ProtocolError: it is there more than once.
+            ProtocolError: the record has the header more than once.
         """
         values = [value for key, value in self.headers if key == name]
         if len(values) > 1:
@@ -202,7 +202,9 @@ class Streams:
         stream = self._streams.get(key)
         if stream is None:
             if len(self._streams) == MAX_STREAMS:
-                raise ProtocolError(f"more than {MAX_STREAMS} partitions and shards", reason="too-large")
+                raise ProtocolError(
+                    f"the records have more than {MAX_STREAMS} partitions and shards", reason="too-large"
+                )
             stream = self._streams[key] = StreamState()
         return stream
 
@@ -275,9 +277,11 @@ def _read_envelope(record: StreamRecord) -> dict[str, Any]:
         raise ProtocolError(f"envelope has version {version}, expected 1", reason="version")
     total, index = envelope.get("total", 0), envelope.get("index", 0)
     if index >= max(total, 1):
-        raise ProtocolError(f"envelope has index {index} of {total}", reason="incomplete-group")
+        raise ProtocolError(
+            f"envelope has index {index}, but its group has {total} envelopes", reason="incomplete-group"
+        )
     if total > 1 and "data" not in envelope:
         raise SchemaError(f"envelope {index + 1} of {total} has no data")
     if total > MAX_RECORDS:
-        raise ProtocolError(f"a group of {total} envelopes, at most {MAX_RECORDS}", reason="too-large")
+        raise ProtocolError(f"group has {total} envelopes, expected at most {MAX_RECORDS}", reason="too-large")
     return envelope

@@ -112,7 +112,9 @@ class Cutter:
             sizes = cut(len(data), self._most)
         count = len(sizes)
         if count > MAX_RECORDS:
-            raise ValueError(f"{count} envelopes for one group, at most {MAX_RECORDS}: raise max_data_bytes")
+            raise ValueError(
+                f"one group would have {count} envelopes, at most {MAX_RECORDS} are allowed: raise max_data_bytes"
+            )
         if envelopes is None or numbers.counts or count != (envelopes.get("total", 1) or 1):
             numbers.counts = True
             if envelopes is None or PS in stream:

@@ -94,7 +94,7 @@ def _image(data: bytes, spans: list[Span], side: str, columns: tuple[Described, 
     if len(spans) > len(columns):
         raise SchemaError(f"{side} has {len(spans)} values for {len(columns)} columns", byte=spans[len(columns)][0])
     if columns and not spans:
-        raise SchemaError(f"a row without {side}")
+        raise SchemaError(f"row has no {side}")
     return Image([protobuf.read(DATA, data, *span) for span in spans], [data[start:end] for start, end in spans])
 
 
@@ -182,7 +182,7 @@ def write_image(
 
 def _encoding_of(wire: WireColumn) -> Encoding:
     if wire.encoding is None:
-        raise UnsupportedError(f"a value in the column {wire.column.name} of type {wire.column.type}")
+        raise UnsupportedError(f"column {wire.column.name} of type {wire.column.type} has a value")
     return wire.encoding
 
 

@@ -94,7 +94,7 @@ class Options(base.Options, frozen=True, rename=str):  # the names as they stand
         source = self.source_type
         if isinstance(source, int) or source.isdigit():
             if not 0 <= int(source) < 2**31:
-                raise ConfigError(f"invalid source_type {source}")
+                raise ConfigError(f"invalid source_type {source}, expected a number below 2^31")
             return int(source)
         if source.lower() not in SOURCES:
             raise unknown_name("source_type", source, SOURCES)

@@ -1,4 +1,4 @@
-"""Recognises records of this protocol: an Envelope of version 1, and a `ps` in the headers."""
+"""Recognizes records of this protocol: an Envelope of version 1, and a `ps` in the headers."""
 
 from __future__ import annotations
 

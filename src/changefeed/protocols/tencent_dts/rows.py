@@ -82,7 +82,7 @@ class RowWriter:
         wanted = {INSERT: ("newColumns",), DELETE: ("oldColumns",), UPDATE: ("oldColumns", "newColumns")}[kind]
         present = [(side, image) for side in wanted if (image := images[side]) is not None]
         if len(present) < len(wanted):
-            raise UnsupportedError(f"tencent-dts: {row}: a row without the image that its op needs")
+            raise UnsupportedError(f"tencent-dts: {row}: the row lacks the image that its op needs")
         return present
 
 

@@ -1,4 +1,4 @@
-"""Recognises records of this protocol: Confluent's header in front of key and value, or the first byte of a message."""
+"""Recognizes records of this protocol: Confluent's header in front of key and value, or the first byte of a message."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def recognize(record: SampleRecord) -> str | None:
 
 
 def likely(record: SampleRecord) -> dict[str, str]:
-    """Returns the options that the bytes show: messages beside the rows exist with watermarks alone."""
+    """Returns the options that the bytes show: messages other than rows are only written with `avro-enable-watermark`."""
     if not _mark(record.value):
         return {}
     options = {"enable-tidb-extension": "true", "avro-enable-watermark": "true"}

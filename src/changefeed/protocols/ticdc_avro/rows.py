@@ -190,9 +190,9 @@ class RowWriter:
     def _texts(self, shape: TableShape, columns: Sequence[Column], old: bool) -> tuple[Text | None, Text | None]:
         """Returns the schemas of key and value for shape and options; None for a part that is not written."""
         if not shape.table:
-            raise UnsupportedError("a table without a name")
+            raise UnsupportedError("the table has no name")
         if not columns:
-            raise UnsupportedError("a table without columns")
+            raise UnsupportedError("the table has no columns")
         _check_names(columns)
         namespace = full_namespace(self._options.namespace, shape.database)
         keys = [c for c in columns if c.key]
@@ -228,7 +228,7 @@ def _check_names(columns: Sequence[Column]) -> None:
     for column in columns:
         field = sanitise(column.name)
         if not field:
-            raise UnsupportedError("a column without a name")
+            raise UnsupportedError("a column has no name")
         if field in seen:
             raise UnsupportedError(
                 f"columns {seen[field]} and {column.name} are both {field} in Avro (ErrAvroSchemaAPIError)"

@@ -126,8 +126,9 @@ def _type(column: Column, options: Options) -> tuple[str, list[tuple[str, str]],
         return "string", [("allowed", allowed(t.members)), ("tidb_type", t.name.upper())], ""
     if t.name == "bit":
         return "bytes", [("length", str(t.length or 64)), ("tidb_type", "BIT")], ""
-    why = ": its members are not known" if t.name in ("enum", "set") else ""
-    raise UnsupportedError(f"column {column.name} of type {t}{why}")
+    if t.name in ("enum", "set"):
+        raise UnsupportedError(f"the members of column {column.name} of type {t} are not known")
+    raise UnsupportedError(f"the protocol has no type for column {column.name} of type {t}")
 
 
 def _decimal(column: Column, options: Options) -> tuple[str, list[tuple[str, str]], str]:
@@ -181,5 +182,5 @@ def _bit(text: str, bits: int) -> bytes:
     """Returns the bytes of `b'101'` or of a number."""
     digits = text[2:-1] if text[:2].lower() == "b'" else f"{int(text):b}" if _INTEGER.fullmatch(text) else ""
     if not digits or set(digits) - {"0", "1"}:
-        raise UnsupportedError(f"{text!r:.60} as the default of bit({bits})")
+        raise UnsupportedError(f"{text!r:.60} is not a default of bit({bits})")
     return int(digits, 2).to_bytes(-(-bits // 8), "big")

@@ -113,7 +113,9 @@ def understand(schema_id: int, text: str, *, key: bool = False) -> RowSchema:
     own = record.fields[split:]
     columns = tuple(_column(field, schema_id) for field in record.fields[:split])
     if key and own:
-        raise SchemaError(f"schema {schema_id} of a key has a field {own[0].name}", reason="bad-schema")
+        raise SchemaError(
+            f"schema {schema_id} of a key has the field {own[0].name}, which only values have", reason="bad-schema"
+        )
     if not columns:
         raise SchemaError(f"schema {schema_id} has no columns", reason="bad-schema")
     for field in own:
@@ -151,7 +153,7 @@ def _type(name: str, t: Type, parameters: Mapping[str, Any]) -> tuple[ColumnType
         joined = parameters.get("allowed")
         members = members_of(joined.replace(REPLACED, "\ufffd")) if type(joined) is str else None
         if members is None:
-            raise SchemaError(f"{name} without allowed members")
+            raise SchemaError(f"{name} has no allowed members")
         return ColumnType(name.lower(), members=members), 0
     if (name, t.kind) == ("BIT", "bytes"):
         return ColumnType("bit", length=_number(parameters.get("length"), 64, "length")), 0
@@ -159,7 +161,7 @@ def _type(name: str, t: Type, parameters: Mapping[str, Any]) -> tuple[ColumnType
         precision = _number(t.attributes.get("precision"), _MAX_DIGITS, "precision")
         scale = _number(t.attributes.get("scale", "0"), precision, "scale", 0)
         if t.attributes.get("logicalType") != "decimal":
-            raise SchemaError("DECIMAL in bytes without logicalType decimal")
+            raise SchemaError("DECIMAL in bytes has no logicalType decimal")
         return ColumnType("decimal", length=precision, scale=scale), scale
     known = _TYPES.get((name, t.kind))
     if known is None:

@@ -169,7 +169,7 @@ def _write_bit(width: int | None) -> Write:
 
 def _item(value: float) -> str:
     if not math.isfinite(value):
-        raise UnsupportedError(f"{value} in a vector")
+        raise UnsupportedError(f"a vector cannot contain {value}")
     return fixed(value, 32)
 
 
@@ -187,6 +187,6 @@ def _write_moment(t: ColumnType, zone: tzinfo | None) -> Write:
         try:
             return model.write_datetime(us if zone is None else to_local(us, zone), t.length or 0)
         except (OverflowError, ValueError) as error:
-            raise UnsupportedError(f"{us} µs since 1970 as {t}") from error
+            raise UnsupportedError(f"{us} µs since 1970 do not fit {t}") from error
 
     return write

@@ -129,7 +129,7 @@ class Decoder:
             tuple(before or {} if after is None else after),
         )
         if not (origin.database and origin.table):
-            raise SchemaError("row without a database or a table - at `payload.source`")
+            raise SchemaError("row does not name its database and table - at `payload.source`")
         images = Images()
         images.read(before, after, described.fields)
         kept = {"ts_ms": integer(payload, "ts_ms", INT64, "payload."), **envelope.origin(origin)}
@@ -176,7 +176,11 @@ def _images(payload: Json) -> tuple[Json | None, Json | None]:
 
 
 def _check_key(key: Mapping[str, Any], image: Json) -> bool:
-    """Whether the row has all columns of its key, which must have the same values there."""
+    """Returns whether the row has all columns of its key.
+
+    Raises:
+        SchemaError: a column has another value in the key than in the row.
+    """
     for name, value in key.items():
         if name in image and image[name] != value:
             raise SchemaError(f"key has {show(value)}, but the row has {show(image[name])} - at `key.{name}`")
@@ -194,7 +198,7 @@ def _resolved(place: Place, key: Document | None, value: Document, source: Sourc
     if key is not None and key.payload:
         raise SchemaError(f"key of a watermark has the columns {', '.join(map(show, key.payload))}")
     if source.database or source.table:
-        raise SchemaError("watermark of one table - at `payload.source`")
+        raise SchemaError("watermark names a table - at `payload.source`")
     usual = blocks.watermark(source.cluster_id, options)
     origin = envelope.mark(value.payload, source) | blocks.unusual(key, value, usual)
     us = tso.milliseconds(source.commit_ts) * 1000

@@ -1,4 +1,4 @@
-"""Recognises records of this protocol: JSON whose source block names TiCDC, compressed or not."""
+"""Recognizes records of this protocol: JSON whose source block names TiCDC, compressed or not."""
 
 from __future__ import annotations
 

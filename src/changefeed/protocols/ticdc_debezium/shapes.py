@@ -37,7 +37,7 @@ class Described:
     Attributes:
         value_schema, key_schema: texts of the schema blocks, None without one.
         keys: columns of the key's payload; None without a Kafka key.
-        before, after: columns of the images; of the one there is for both.
+        before, after: columns of the images; if a family has only one image, both are its columns.
     """
 
     database: str

@@ -108,7 +108,7 @@ def read_key(data: bytes) -> EventKey:
         ccl=string(members, "ccl") if "ccl" in members else None,
     )
     if kind == ROW and not (key.schema and key.table):
-        raise SchemaError('row without "scm" or "tbl"')
+        raise SchemaError('row has no "scm" or no "tbl"')
     return key
 
 

@@ -1,4 +1,4 @@
-"""Recognises records of this protocol: a version and a length in front of `{"ts":`."""
+"""Recognizes records of this protocol: a version and a length in front of `{"ts":`."""
 
 from __future__ import annotations
 

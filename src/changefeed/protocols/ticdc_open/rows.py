@@ -88,7 +88,7 @@ class RowWriter:
         writers = self.shape(row.shape)
         if row.after is None:
             if row.before is None:
-                raise UnsupportedError(f"{row}: a row without any image")
+                raise UnsupportedError(f"{row} has no image")
             handle_only = handle_only or self.options.delete_only_output_handle_key_columns
             return '{"d":{' + self._image(row, Side(writers.before, row.before), handle_only) + "}}"
         new = Side(writers.after, row.after)

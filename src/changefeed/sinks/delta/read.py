@@ -126,11 +126,11 @@ def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
     except DeltaError as error:
         if _is_file(path):  # delta-rs takes a file for a table that it cannot read
             return None
-        raise SinkError(f"{path} is not a Delta table, or was damaged: {_in_a_line(error)}") from error
+        raise SinkError(f"{path} is not a Delta table, or is damaged: {_in_a_line(error)}") from error
     except Exception as error:
         if type(error) is not Exception:  # delta-rs has no type for the errors of its SQL engine
             raise
-        raise SinkError(f"{path} was damaged: {_in_a_line(error)}") from error
+        raise SinkError(f"{path} is damaged: {_in_a_line(error)}") from error
 
 
 def _is_file(path: str) -> bool:

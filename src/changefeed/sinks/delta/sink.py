@@ -197,7 +197,7 @@ class DeltaTables:
         return has_files(self.session, location)
 
     def delete(self, path: str) -> None:
-        """See `TableSink`: the log goes first."""
+        """See `TableSink`: the log is deleted first, so that an interrupted deletion leaves no table."""
         system, folder = file_system_without_spark(self.location(path))
         for part in (f"{folder}/_delta_log", folder):
             try:

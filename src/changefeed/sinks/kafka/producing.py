@@ -108,7 +108,7 @@ def count_partitions(producer: Producer, topic: str, servers: str, timeout: floa
 
 
 def error_for(message: str, error: Any, needs: str) -> Exception:
-    """Returns the error for one that Kafka's client reports: transient, or with the rights that are missing.
+    """Translates an error of Kafka's client: to one that names the rights that are missing, or to a transient one.
 
     Args:
         message: where it happened, and the failed action.

@@ -124,11 +124,11 @@ class MemorySink:
         return clash and f"column {clash!r} has the name of a metadata column: leave it out of sink.metadata-columns"
 
     def fallback(self, path: str) -> str | None:
-        """See `TableSink`: there is one way."""
+        """See `TableSink`: no write is slower than another."""
         return None
 
     def write_mode(self, path: str) -> str:
-        """See `TableSink`: there is one way."""
+        """See `TableSink`: there are no write modes."""
         return ""
 
     def has_written(self, path: str) -> bool | None:

@@ -66,7 +66,7 @@ class KafkaTopics:
             ConfigError: a server has no port, or the pattern is not one.
             SourceError: no server answers, or a topic does not exist. Spark's client would try for minutes, with a worse message.
         """
-        topics = self._found(spark)
+        topics = self._topics_to_read(spark)
         options = self.options | dict([self._subscription()])
         if source_offset is not None:
             new = {name: topic.partitions for name, topic in topics.items()}
@@ -134,7 +134,7 @@ class KafkaTopics:
         if source_offset is None and first == "latest":
             return None
         known = SourceOffset({}) if source_offset is None and first == "earliest" else read(source_offset or first)
-        topics = self._found(spark)
+        topics = self._topics_to_read(spark)
         known = SourceOffset(known.offsets, known.ids or {n: t.id for n, t in topics.items() if t.id is not None})
         known = known.extended({name: topic.partitions for name, topic in topics.items()})
         if any(offset == LATEST for of in known.offsets.values() for offset in of.values()):
@@ -200,12 +200,12 @@ class KafkaTopics:
 
     def _ask(self, spark: SparkSession) -> Brokers:
         if self._brokers is None:
-            _reach(self.options["kafka.bootstrap.servers"])
+            _check_reachable(self.options["kafka.bootstrap.servers"])
             properties = {n.removeprefix("kafka."): v for n, v in self.options.items() if n.startswith("kafka.")}
             self._brokers = Brokers(spark, properties)
         return self._brokers
 
-    def _found(self, spark: SparkSession) -> dict[str, Topic]:
+    def _topics_to_read(self, spark: SparkSession) -> dict[str, Topic]:
         """Returns the topics to read.
 
         Raises:
@@ -238,7 +238,7 @@ class KafkaTopics:
         return "subscribe", ",".join(self.names)
 
 
-def _reach(servers: str) -> None:
+def _check_reachable(servers: str) -> None:
     """Connects to one of the servers, to check that it can be reached."""
     reason: OSError | None = None
     for server in servers.split(","):

@@ -35,7 +35,7 @@ def topics_pattern(pattern: str) -> re.Pattern[str] | None:
     """The pattern in Python's syntax; None if only Java can read it correctly.
 
     Raises:
-        ConfigError: it is not a regular expression.
+        ConfigError: the pattern is not a regular expression.
     """
     if construct := _PYTHON_ALONE.search(pattern):
         raise ConfigError(f"{pattern!r}: Java's regular expressions have no {construct[0]}")

@@ -75,7 +75,7 @@ class Brokers:
         """The names that match a Java regular expression as a whole.
 
         Raises:
-            ConfigError: it is not a regular expression.
+            ConfigError: the pattern is not a regular expression.
         """
         from pyspark.errors import IllegalArgumentException
 

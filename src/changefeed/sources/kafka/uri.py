@@ -34,7 +34,7 @@ def read_uri(uri: str) -> dict[str, Any]:
     """The `source` section that reads what a producer with this sink URI writes.
 
     Raises:
-        ConfigError: it is not a Kafka URI, has no topic or protocol, or uses an authentication that is not supported.
+        ConfigError: the text is not a Kafka URI, has no topic or protocol, or uses an authentication that is not supported.
     """
     parts = urlsplit(uri)
     topic = unquote(parts.path.strip("/"))

@@ -33,7 +33,7 @@ def check_topic(expression: str) -> None:
     """Checks a topic name or expression.
 
     Raises:
-        ConfigError: it is invalid.
+        ConfigError: the expression is invalid.
     """
     if not expression or not _TOPIC.fullmatch(expression):
         raise ConfigError(

@@ -21,7 +21,7 @@ def read_decimal(data: bytes, scale: int) -> Decimal:
         SchemaError: there are no bytes, too many, or more than the number needs.
     """
     if not 0 < len(data) <= MAX_BYTES:
-        raise SchemaError(f"a decimal of {len(data)} bytes")
+        raise SchemaError(f"decimal has {len(data)} bytes, expected 1 to {MAX_BYTES}")
     if len(data) > 1 and (data[0], data[1] & 0x80) in ((0, 0), (0xFF, 0x80)):
         raise SchemaError(f"{data.hex()} is not a decimal in its shortest form")
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
@@ -36,7 +36,7 @@ def write_decimal(value: Decimal, scale: int) -> bytes:
     try:
         shifted = value.scaleb(scale, _EXACT)
     except InvalidOperation as error:
-        raise UnsupportedError(f"{value} has more digits than a decimal can") from error
+        raise UnsupportedError(f"{value} has more digits than a decimal can have") from error
     number = int(shifted)
     if number != shifted:
         raise UnsupportedError(f"{value} has more than {scale} digits after the point")

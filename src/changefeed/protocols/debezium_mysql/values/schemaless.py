@@ -109,11 +109,11 @@ def _number(value: Number) -> str:
         return "bigint"
     if value.isdigit() and len(value) <= 20 and int(value) < 2**64:
         return "bigint unsigned"
-    if len(value) <= 30 and (java_json.number(float(value), 64) == value or _beyond(value)):
+    if len(value) <= 30 and (java_json.number(float(value), 64) == value or _is_not_decimal(value)):
         return "double"
     return "decimal"
 
 
-def _beyond(value: Number) -> bool:
-    """Whether no DECIMAL is so: those have 0 to 30 fraction digits, doubles of Java before 19 9.999999999999999E22."""
+def _is_not_decimal(value: Number) -> bool:
+    """Whether a number in scientific notation is a double, as Java before 19 wrote it: a DECIMAL has 0 to 30 fraction digits."""
     return _SCIENTIFIC.fullmatch(value) is not None and not -30 <= int(Decimal(value).as_tuple().exponent) <= 0
