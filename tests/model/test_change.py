@@ -160,7 +160,10 @@ COLUMNS = (Column("id", ColumnType.parse("tinyint")), Column("day", ColumnType.p
             {"after": {"day": "2026-01-02"}, "columns": COLUMNS},
             "shop.t: column day: '2026-01-02' is not a date: expected date (events:0:0)",
         ),
-        ({"op": "replace"}, "'replace' is not an op: insert, update, delete, read, upsert (events:0:0)"),
+        (
+            {"op": "replace"},
+            "'replace' is not an op, expected one of insert, update, delete, read, upsert (events:0:0)",
+        ),
         (
             {"commit_time": datetime(2026, 1, 2)},
             "commit_time datetime.datetime(2026, 1, 2, 0, 0) has no time zone (events:0:0)",

@@ -66,7 +66,7 @@ class ShapeFamily(Generic[_V]):
         """Builds a family without shapes.
 
         Args:
-            make: the properties of a row, None for NULL -> the properties with NULLs completed, and the shape.
+            make: converts the properties of a row (None for NULL) to the same properties without None, and the shape.
         """
         self._make = make
         self._shapes: list[tuple[Sequence[_V | None], TableShape]] = []

@@ -179,7 +179,7 @@ def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
 
 
 def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in runs in which commit_ts does not go back: behind each but the last the producer sends again."""
+    """Splits the rows where commit_ts goes back: there the producer begins to send again."""
     ts = rows.column("commit_ts")
     back = pc.fill_null(pc.less(ts[1:], ts[:-1]), False) if len(rows) > 1 else pa.array([], pa.bool_())
     ends = [*(i + 1 for i in pc.indices_nonzero(back).to_pylist()), len(rows)]

@@ -1,7 +1,7 @@
 """The values of a column after MODIFY: as a Spark SQL expression, where Spark can compute what the upstream did.
 
 An upstream that checks (MySQL's strict mode, TiDB's default) refuses an ALTER under which a value would not fit, but it
-does round, pad and strip without a word, and sends no row event for it. Whatever cannot be followed exactly has no
+rounds, pads and strips values without an error, and sends no row event for that. Whatever cannot be followed exactly has no
 expression here: the pipeline then reports it instead of guessing.
 
     followed                                                  not followed

@@ -82,7 +82,7 @@ class SinkType:
     Attributes:
         sql: Spark SQL text, as `decimal(12,2)`.
         arrow: the Arrow type that `mapInArrow` returns for it.
-        lossy: what the type does not keep, a sentence for people; None when it keeps everything.
+        lossy: a sentence about what the type does not keep; None if it keeps everything.
     """
 
     sql: str

@@ -232,7 +232,7 @@ def _unit(change: RowChange) -> str:
 
 def _add(builder: BatchBuilder, shape: TableShape, change: RowChange, position: Position) -> None:
     if change.op not in OPS:
-        raise SchemaError(f"{change.op!r} is not an op: {', '.join(OPS)} ({position})")
+        raise SchemaError(f"{change.op!r} is not an op, expected one of {', '.join(OPS)} ({position})")
     time = None
     if change.commit_time is not None:
         if change.commit_time.tzinfo is None:

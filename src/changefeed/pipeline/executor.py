@@ -162,7 +162,7 @@ class Executor:
             self.before[copy.source] = replace(self.before[copy.source], done=first.number - 1)
 
     def _copy_of_later_rows(self, plan: Plan) -> Copy | None:
-        """A copy that is still to be made and whose source has had writes that the plan makes after the copy."""
+        """Returns a copy that is not made yet, although its source has writes that the plan makes only after it; else None."""
         last = Counter[str]()  # path -> number of the plan's last write to it so far
         for action in plan.actions:
             write = action.write

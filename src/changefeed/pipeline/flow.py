@@ -121,11 +121,11 @@ class Flow:
         """Moves the tables as far as `state` allows, and publishes what was reached.
 
         Args:
-            state: with everything that was read, of which some is not applied.
+            state: the state before the step, with everything that was read; some of it is not applied yet.
             partitions: the partitions of the source.
-            until: how far at most.
+            until: the point at which the tables stop; None to go as far as possible.
             caught_up: the source had nothing more to read when the last batch began.
-            idle: nothing has come since.
+            idle: nothing was read since then either.
             ended: see `FrontierStrategy.advance`.
         """
         chunks = self.pending.index(state.pending, state.sums)

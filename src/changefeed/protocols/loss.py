@@ -157,7 +157,7 @@ def _remedy(
 
 
 def _statement(source: Protocol, source_options: Options, missing: Collection[str]) -> Mapping[str, str]:
-    """Returns the source's variant of options with which its records have the missing keys."""
+    """Returns the options that declare that the source's records have the missing keys; empty if none do, or none are needed."""
 
     def has(options: Mapping[str, str]) -> bool:
         return set(missing) <= source.capabilities_of(source.read_options(options)).carries

@@ -32,7 +32,7 @@ class RecordLogWriter:
         if not self._path.name.endswith(_FORMS):
             raise ConfigError(f"{path}: a record log's name ends with one of {', '.join(_FORMS)}")
         if self._path.is_dir():
-            raise ConfigError(f"{path} is a folder")
+            raise ConfigError(f"{path} is a folder: name a file")
         self._unfinished = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         self.records = 0
 

@@ -42,7 +42,10 @@ class LetterTable(Protocol):
         ...
 
     def write(self, letters: DataFrame) -> None:
-        """Adds dead letters, with the columns `COLUMNS`. At the same position, one that was replayed is replaced, else kept."""
+        """Adds dead letters, with the columns `COLUMNS`.
+
+        If there is one at the same position, it is replaced if it has been replayed, and kept otherwise.
+        """
         ...
 
     def mark(self, places: DataFrame) -> None:

@@ -55,7 +55,7 @@ def deflate(data: bytes, name: str) -> bytes:
 
 def _lz4(data: bytes, limit: int) -> bytes:
     if not data:
-        raise _broken("lz4", "no bytes")
+        raise _broken("lz4", "the value is empty")
     try:
         with pa.CompressedInputStream(pa.BufferReader(data), "lz4") as stream:
             inflated = bytearray()

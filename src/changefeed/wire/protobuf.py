@@ -130,7 +130,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]
 
 def _past(at: int, size: int, end: int) -> int:
     if size > end - at:
-        raise TruncatedError(f"field of {size} bytes, but {end - at} are left", byte=at)
+        raise TruncatedError(f"field has {size} bytes, but only {end - at} are left", byte=at)
     return at + size
 
 

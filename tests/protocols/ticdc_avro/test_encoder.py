@@ -183,7 +183,7 @@ NAMED = "ticdc-avro cannot carry insert of shop.t at shop_t:3:118204: "
         (change([ID], None, {"id": 1}, commit_ts=None, commit_time=None), EXTENSION, NAMED + "it needs a commit_ts or a commit time"),
         (change([ID, V], None, {"id": 1, "v": "x" * 100}), {"max_message_bytes": 100}, NAMED + "it needs a message of 151 bytes, max-message-bytes is 100 (ErrMessageTooLarge)"),
         (change([V], {"v": "x"}, None), {}, "ticdc-avro cannot carry delete of shop.t at shop_t:3:118204: the table has no handle key to delete by"),
-        (change([ID], {"id": 1}, {"id": 1}, "delete"), {}, "ticdc-avro cannot carry delete of shop.t at shop_t:3:118204: a delete has no new row, and nothing else has none"),
+        (change([ID], {"id": 1}, {"id": 1}, "delete"), {}, "ticdc-avro cannot carry delete of shop.t at shop_t:3:118204: its op is a delete, but it has a new row"),
         (change([ID, column("v", "vector")], None, {"id": 1, "v": [float("inf")]}), {}, NAMED + "a vector cannot contain inf - at `v`"),
         (change([ID, column("v", "decimal(4,2)")], None, {"id": 1, "v": None}, irregular={"v": b"-0.00"}), {}, NAMED + "'-0.00' is not a value of a column of type decimal(4,2) - at `v`"),
         (Decoded(control=[SchemaChange("x", None, None, None, PLACE)]), {**EXTENSION, "avro_enable_watermark": True}, "ticdc-avro: x at shop:0:7 has no statement"),

@@ -52,7 +52,7 @@ def test_a_namespace_may_be_any_text() -> None:
         ('"decimal"', "'decimal' is not a type"),
         ("7", "7 is not a type"),
         ('["null","int","long"]', "['null', 'int', 'long'] is not a union of null and one other type"),
-        ('{"type":"array","items":"null"}', "array of items that take no bytes"),
+        ('{"type":"array","items":"null"}', "array has items that take no bytes"),
         ('{"type":"fixed","name":"f","size":9999999}', "f has the size 9999999"),
         ('{"type":"enum","name":"e","symbols":["A","A"]}', "e has no list of distinct symbols"),
         (record({"name": "a b", "type": "int"}), "default.shop.t has a field without a valid, unique name: 'a b'"),

@@ -120,7 +120,7 @@ class Tokens:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Takes these words if they come next, all of them or none; whether it did."""
+        """Takes these words if all of them come next; returns whether they do."""
         for i, word in enumerate(words):
             if self.peek(i).upper != word:
                 return False

@@ -146,7 +146,7 @@ def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
 
 
 def count_across(row: Mapping[str, Any], windows: Iterable[tuple[str, Window]]) -> Iterator[tuple[str, int]]:
-    """Number of rows of a chunk in those windows of which it spans a bound."""
+    """Yields (name, number of rows in the window) for each window with a bound inside the chunk."""
     crossed = [(n, w) for n, w in windows if _place(row["min_commit_ts"], row["max_commit_ts"], w) == (False, False)]
     if crossed:
         ts = unpack(row["payload"]).rows.column("commit_ts")

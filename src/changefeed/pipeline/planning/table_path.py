@@ -3,13 +3,12 @@ r"""Paths of tables below the sink's path: `<database>/<table>`, with names that
 An ordinary name is used as it is. In others `~XX` stands for a byte of UTF-8, as `~2F` for `/`: `%2F` would be decoded by
 readers that take every path for a URL. These characters are escaped:
 
-        anywhere            / \ % ~ : * ? # " < > | ` ^ special in URLs and file systems
-                                                [ ] { } = and spaces        patterns, and folders of partitions (`day=1`)
-                                                all but printable ASCII     control characters; letters that polars requests
-                                                by their URL
+    anywhere            / \ % ~ : * ? # " < > | ` ^ special in URLs and file systems
+                        [ ] { } = and spaces        patterns, and folders of partitions (`day=1`)
+                        all but printable ASCII     control characters; letters that polars requests by their URL
     at the beginning    .                           hidden files
     at the end          .                           dropped by some file systems
-    in certain names    the `_` at the beginning    `_delta_log` and other folders that Delta, Spark or Hadoop have
+    in certain names    the `_` at the beginning    `_delta_log` and other folders of Delta, Spark or Hadoop
 
 Rule 1. Other names may begin with `_`: that hides a file in a table, not the table itself, which is opened by its path.
 Rule 2. A name that is longer than 200 bytes when it is escaped ends with `~~` and 16 hexadecimal digits of its SHA-256 in

@@ -104,7 +104,7 @@ def content_of(data: bytes, id: str, page: Page, ledger: str) -> Content:
         raise damaged(ledger, f"{page.name} cannot be read: {error}") from error
     cuts = list(_whole(decoded(text, list[_Cut], ledger, page.name)))
     if [cut.step for cut in cuts] != list(range(page.first, page.last + 1)):
-        raise damaged(ledger, f"{page.name} has other steps than its name")
+        raise damaged(ledger, f"{page.name} has other steps than its name shows")
     return Content(cuts, sum, body.before)
 
 

@@ -143,7 +143,7 @@ class FileReader(StoreReader):
         body, own = opened(self._bytes(name), path, name)
         entry = decoded(body, LedgerEntry, path, name)
         if entry.number != number:
-            raise damaged(path, f"{name} is entry {entry.number}")
+            raise damaged(path, f"{name} contains entry {entry.number}")
         if sum is not None:
             self._check_sum(number, own, sum)
         return entry, own

@@ -1,7 +1,7 @@
 """Builds envelopes for foreign changes, as the connector would write them, from the options and the changes' origins.
 
 Rule 1. The source block gets version, connector and name from the options; the other members from the origin, where it
-        has one of that name and kind, else `file` "" and numbers 0; a row that a snapshot read is marked so. A transaction's
+        has one of that name and kind, else `file` "" and numbers 0; a row of a snapshot is marked as one. A transaction's
         id that is a GTID is the `gtid`, unless the origin has one. The origin may have a clock, a snapshot mark and a
         context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
@@ -205,6 +205,8 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
         origin["schemas"] = dict(zip(("key", "value"), described, strict=True))
     profile = options.debezium_version
     if blocks.profile_of(options.version) != profile:
-        raise UnsupportedError(f"debezium-mysql: source-version {options.version} is none of {profile}")
+        raise UnsupportedError(
+            f"debezium-mysql: source-version {options.version} is not a version of debezium-version {profile}"
+        )
     place = event.place if options.topic_prefix is None else replace(event.place, topic=options.topic_prefix)
     return replace(event, origin=origin, place=place)

@@ -19,7 +19,10 @@ _HEARTBEAT = (b'{"serverName":', b'{"ts_ms":')  # how key and value of one witho
 
 
 def recognize(record: SampleRecord) -> str | None:
-    """Returns why the record seems to be of this protocol, or None: flattened rows have no mark, other Avro the same header."""
+    """Returns the evidence that a record is of this protocol; None if there is none.
+
+    Rows without envelope cannot be recognized; a record in Avro of another protocol may have the same header.
+    """
     value = record.value or b""
     if _OTHER in value:
         return None

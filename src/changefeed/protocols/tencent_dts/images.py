@@ -182,7 +182,7 @@ def write_image(
 
 def _encoding_of(wire: WireColumn) -> Encoding:
     if wire.encoding is None:
-        raise UnsupportedError(f"column {wire.column.name} of type {wire.column.type} has a value")
+        raise UnsupportedError(f"column {wire.column.name} has a value, but no value is of type {wire.column.type}")
     return wire.encoding
 
 

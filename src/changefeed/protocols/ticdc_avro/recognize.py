@@ -8,7 +8,7 @@ _MARK_BYTES = 9  # kind and ts
 
 
 def recognize(record: SampleRecord) -> str | None:
-    """Returns why the record seems to be of this protocol, or None; other Avro has the same header."""
+    """Returns why the record seems to be of this protocol; None if it does not. Avro of other protocols has the same header."""
     key, value = record.key, record.value
     if _mark(value):
         return {1: "the value is a DDL message, 01 {", 2: "the value is a resolved message, 02 and a ts"}.get(

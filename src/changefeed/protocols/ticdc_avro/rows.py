@@ -102,7 +102,9 @@ class RowWriter:
     def value(self, row: Row, topic: str, ts: int | None) -> bytes | None:
         """Encodes the value of a row; None for a delete that has only its key."""
         if (row.after is None) != (row.op == "delete"):
-            raise self._unsupported(row, "a delete has no new row, and nothing else has none")
+            raise self._unsupported(
+                row, "its op is a delete, but it has a new row" if row.op == "delete" else "it has no new row"
+            )
         part = self.shape(row.shape, row.after is None).value
         if row.after is None and (part is None or BEFORE not in part.schema.own):
             marker = self._options.watermarks and not self._classic and not self._options.avro_include_before_value

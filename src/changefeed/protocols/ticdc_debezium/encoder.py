@@ -34,7 +34,7 @@ Message = tuple[bytes | None, bytes]
 
 
 class Encoder:
-    """Encodes as the producer in the options does. Remembers shapes; if it dispatches, also resolved events and offsets."""
+    """Encodes as the producer that the options name. Remembers shapes; if it dispatches, also resolved events and offsets."""
 
     def __init__(self, options: Options, stores: Stores) -> None:
         self._options = options

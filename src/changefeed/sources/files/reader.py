@@ -75,7 +75,10 @@ class RecordLogReader(DataSourceStreamReader):
         return slices
 
     def _copy(self, path: str, first: int, last: int, step: int) -> str | None:
-        """A plain copy of the lines of a compressed log, unless one task reads them from the log's start anyway."""
+        """Returns the path of a decompressed copy of these lines; None if a copy would not make reading cheaper.
+
+        A log that is not compressed, or that a single task reads from its start, needs none.
+        """
         if not record_log.is_compressed(path) or (first == 0 and last <= step):
             return None
         copy = self._spool.lines(path, first, last)

@@ -164,7 +164,7 @@ class _Parser:
     ) -> Type:
         items = self.type(tree.get("items" if kind == "array" else "values"), namespace, depth + 1)
         if items.empty and kind == "array":
-            raise _bad("array of items that take no bytes")
+            raise _bad("array has items that take no bytes")
         return Type(kind, attributes, items=items, leaves=items.leaves)
 
     def _define(
