@@ -30,7 +30,7 @@ def with_rules(values: Mapping[str, Any]) -> dict[str, Any]:
     sink = content.get("sink", content)
     rules = sink.get("dispatchers") if isinstance(sink, dict) else None
     if rules is None:
-        raise ConfigError(f"{path} has no dispatchers: expected those of a changefeed's [sink] section")
+        raise ConfigError(f"{path}: no dispatchers: expected those of a changefeed's [sink] section")
     sensitive = content.get("case-sensitive", content.get("case_sensitive", False))
     return {"case-sensitive": sensitive, **values, "dispatchers": rules}
 
