@@ -7,7 +7,8 @@ Rule 1. A transaction is complete when it has ended and each of its events was r
 Rule 2. The barrier is at the end of the longest sequence of complete transactions, in the order of the binlog.
 Rule 3. The sequence has no gap if the transactions' names count up one by one. Otherwise a schema change may still follow,
         because it is in another topic: the barrier waits until every partition has passed the transaction (`ends.py`), or
-        until the source had nothing more to read (*idle*).
+        until the source had nothing more to read (*idle*). For a schema change the barrier always waits like this: those of a
+        blocking snapshot have the name of the transaction before it, whose events may still follow.
 Rule 4. Changes that are sent again are at or below the barrier and are skipped. A transaction that is there by its position in
         the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
 Rule 5. Rows of a snapshot belong to no transaction. All have the position at which it was taken, and its last record is marked.
@@ -18,9 +19,9 @@ Rule 6. Rows that are read again while the binlog goes on (incremental and block
         passed when the source had nothing more to read. If the signal came another way, the position may be the barrier's own:
         rows at the barrier are applied all the same, see `reads_at`.
 Rule 7. An event or an end that could not be decoded is a dead letter, and will not come. A transaction that lacks events is
-        passed if there are as many dead letters, and nothing of it can follow: every partition has sent something after it;
-        or the source had nothing more to read, and the dead letters were read with what is pending. If a transaction lacks
-        its end, a later end must have been read.
+        passed if there are as many dead letters, and nothing of it can follow: every partition has sent something after it,
+        or has been read to its end after something was sent after it; or the source had nothing more to read, and the dead
+        letters were read with what is pending. If a transaction lacks its end, a later end must have been read.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from changefeed.mysql import gtid
 from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
-from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
+from changefeed.pipeline.frontier.ends import NOTHING, End, ends_after, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.protocols.origin import LAST
@@ -86,7 +87,11 @@ class Transactions:
         ended: Mapping[Partition, int],
     ) -> CutFrontier:
         """See `FrontierStrategy`."""
-        passed = passed_by_all(state, state.partitions().union(partitions), ended)
+        known = state.partitions().union(partitions)
+        if idle:  # every partition has ended, and everything was read before
+            latest = max((ts for of in state.latest.values() for ts in of.values()), default=None)
+            ended = dict.fromkeys(known, latest) if latest is not None else {}
+        passed = passed_by_all(state, known, ended)
         reached = barrier(state, chunks, until, idle=idle, passed=passed)
         return CutFrontier(reached, state.barrier, reads_at(fresh, state.barrier))
 
@@ -110,6 +115,8 @@ class _Item:
         whole: whether it is complete.
         end: topic, partition and offset of its end; None if there is none.
         signal: whether it has a signal for a snapshot; rows that the transaction does not count may then have its position.
+        is_change: whether it is a schema change.
+        before: first position of the next transaction that ended after it in the same partition, if no position of its own is known.
         rows: number of rows of a snapshot; None for everything else.
         lacks: number of its events, and of its end, that are missing.
         time: latest commit time in milliseconds, None if unknown.
@@ -121,6 +128,8 @@ class _Item:
     whole: bool
     end: tuple[str, int, int] | None = None
     signal: bool = False
+    is_change: bool = False
+    before: int | None = None
     rows: int | None = None
     time: int | None = None
     lacks: int = 0
@@ -148,13 +157,14 @@ def barrier(
     at, mark, reached, passed_ends = state.barrier, state.mark, dict(state.reached), list[tuple[str, int, int]]()
     snapshots, time = state.snapshots, state.time
     dead = sum(chunk.rows for chunk in chunks if chunk.kind == "dead") if idle else 0
-    for item in _items(known, ends_after(chunks, state.ends)):
+    for item in _items(known, ends_after(chunks, state.ends), state.barrier):
         name = item.name
         if _is_repeated(item, state, idle=idle):
             passed_ends += [item.end] if item.end else []
             continue
         lost = 0 < item.lacks <= (state.counts.dead if _is_behind(item, passed) else dead)
-        follows = not item.signal and (lost or _follows(name, reached) or _is_below(item, passed))
+        in_order = not item.is_change and _follows(name, reached)
+        follows = not item.signal and (lost or in_order or _is_below(item, passed))
         if not (item.whole or lost) or not (idle or follows) or _is_beyond(item, target):
             break
         if lost:
@@ -211,7 +221,7 @@ def is_reached(state: State, until: str) -> bool:
     return name is not None and state.reached.get(name.source, -1) >= name.number
 
 
-def _items(known: pa.Table, ends: list[End]) -> Iterator[_Item]:
+def _items(known: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_Item]:
     """The pending items in the order of the binlog.
 
     Transactions of one partition are in the order of their ends: of one without events nothing else is known. Where the topic of
@@ -231,18 +241,24 @@ def _items(known: pa.Table, ends: list[End]) -> Iterator[_Item]:
     for end in ends:  # a connector that restarts within a transaction ends it again, with fewer events
         most[end.id] = max(end.events, most.get(end.id, 0))
     keys, numbered = dict[tuple[str, int], int](), _numbered(events)
-    for name, end in {end.id: end for end in ends}.items():
+    ended = {end.id: end for end in ends}
+    before = _before({name: (end, events[name][1] if name in events else None) for name, end in ended.items()}, barrier)
+    for name, end in ended.items():
         seen, first, last, time = events.pop(name, (0, None, None, None))
         topic, partition, _ = end.place
         key = max(keys.get((topic, partition), 0), numbered(gtid.parse(name)) if first is None else first)
         keys[topic, partition] = key
         lacks = max(most[name] - seen, 0)
-        keyed.append(
-            (key, _Item(gtid.parse(name), first, last, not lacks, end.place, name in signals, time=time, lacks=lacks))
-        )
+        item = _Item(
+            gtid.parse(name), first, last, not lacks, end.place, name in signals, before=before[name], time=time, lacks=lacks
+        )  # fmt: skip
+        keyed.append((key, item))
     newest = max((key for key, _ in keyed), default=0)  # an end that comes before it will not follow
     keyed += [
-        (first, _Item(gtid.parse(name), first, last, False, None, name in signals, None, time, int(first < newest)))
+        (
+            first,
+            _Item(gtid.parse(name), first, last, False, None, name in signals, time=time, lacks=int(first < newest)),
+        )
         for name, (_, first, last, time) in events.items()
     ]
     changes = pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))
@@ -251,6 +267,17 @@ def _items(known: pa.Table, ends: list[End]) -> Iterator[_Item]:
     keyed += [(item.first - 1, item) for item in _snapshots(known) if item.first is not None]
     keyed.sort(key=lambda pair: pair[0])
     return (item for _, item in keyed)
+
+
+def _before(ended: dict[str, tuple[End, int | None]], barrier: int | None) -> dict[str, int | None]:
+    """Name of a transaction -> first position of the next one, above the barrier, that ended after it in the same partition."""
+    after, following = dict[str, int | None](), dict[tuple[str, int], int]()
+    for name, (end, first) in reversed(ended.items()):
+        topic, partition, _ = end.place
+        after[name] = following.get((topic, partition))
+        if first is not None and first > _below(barrier):
+            following[topic, partition] = first
+    return after
 
 
 def _numbered(events: Mapping[str, tuple[int, int, int, int | None]]) -> Callable[[gtid.Name | None], int]:
@@ -314,7 +341,7 @@ def _loose(known: pa.Table) -> pa.ChunkedArray:
 
 
 def _change(line: dict[str, Any]) -> _Item:
-    return _Item(gtid.parse(line["id"] or ""), line["commit_ts"], line["commit_ts"], True)
+    return _Item(gtid.parse(line["id"] or ""), line["commit_ts"], line["commit_ts"], True, is_change=True)
 
 
 def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
@@ -353,7 +380,9 @@ def _follows(name: gtid.Name | None, reached: dict[str, int]) -> bool:
 
 def _is_behind(item: _Item, passed: int | None) -> bool:
     """Whether all partitions have sent something after an item; at its last position, more of it may follow."""
-    return item.last is not None and passed is not None and item.last < passed
+    if passed is None:
+        return False
+    return item.last < passed if item.last is not None else item.before is not None and item.before <= passed
 
 
 def _is_below(item: _Item, passed: int | None) -> bool:
@@ -368,6 +397,10 @@ def _is_beyond(item: _Item, target: gtid.Name | int | None) -> bool:
         return item.last is not None and item.last > target
     name = item.name
     return name is not None and target is not None and name.source == target.source and name.number > target.number
+
+
+def _below(barrier: int | None) -> int:
+    return NOTHING if barrier is None else barrier
 
 
 def _place(sequence: int) -> str:
