@@ -23,6 +23,7 @@ rows stays pending until then. Rows without commit_ts show no such order.
 Rule 7. The schema changes of a snapshot wait until it is known whether rows follow: until one of its rows has been read, or
 its last schema change, which is marked if no rows follow, or a schema change after it. Any later row is enough if nothing more
 comes; otherwise it is not: a snapshot that recovers the schema may lie before rows that were read long ago.
+Rule 8. Where all pending rows wait as in Rule 4, schema changes wait with them: a new table is created and filled in one commit.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ class ByKey:
         frontier = table_frontier(
             state, chunks, partitions, self.capabilities, idle=caught_up or idle, quiet=idle, ended=ended
         )
-        return Tables(state, frontier)
+        return Tables(state, frontier, moves=not frontier.holds_all_rows(chunks))
 
     def is_reached(self, state: State, until: Until) -> bool:
         """Returns False: without a barrier no run stops at a commit_ts."""
@@ -113,12 +114,12 @@ class Tables:
 
     state: State
     table_frontier: TableFrontier
+    moves: bool = True
     _parts: dict[str, list[Part]] = field(default_factory=dict)
 
     after = None
     through = None
     again = False
-    moves = True
 
     def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
         """See `Frontier`."""
@@ -176,6 +177,13 @@ class TableFrontier:
         bounds = [self.bounds.get(key) for key in _keys(name, self.capabilities)]
         bounds += [self.schema_frontier, None if known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
+
+    def holds_all_rows(self, chunks: Iterable[ChunkInfo]) -> bool:
+        """Whether rows are pending, and all of them wait until every partition has passed them; see Rule 8."""
+        if self.schema_frontier is None:
+            return False
+        bounds = [(chunk.min_ts, self.upto(chunk.name, known=True)) for chunk in chunks if chunk.kind == "rows"]
+        return bool(bounds) and all(low is not None and bound is not None and low > bound for low, bound in bounds)
 
     def parts(self, name: str, after: int | None, upto: int | None, *, known: bool) -> list[Part]:
         """The rows of a table in (after, upto] that have not been applied yet, in the order in which to apply them.
