@@ -33,7 +33,8 @@ demo: install
 
 test: KERNEL := required
 test: install
-	@$(MAKE) --no-print-directory check check-rust tests
+	@$(MAKE) --no-print-directory --jobs 2 check check-rust
+	@$(MAKE) --no-print-directory tests
 
 check:
 	$(BIN)/ruff check .
