@@ -41,31 +41,46 @@ def test_read_in_any_order(history: Recorded, consistency: str) -> None:
         assert tables(run(history, consistency, random.Random(seed)), twice) == wanted, f"seed {seed}"
 
 
-@pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("history", ALL, ids=str)
-def test_dead_letters_hold_nothing_back(history: Recorded, at_once: bool) -> None:
+def test_dead_letters_hold_nothing_back(history: Recorded) -> None:
     """With `dead-letters: continue`, everything else is applied: a transaction without the event that is a dead letter, too."""
-    seed = random.randrange(2**32)
-    chance = random.Random(seed)
-    records = sent(history, chance)
-    ends = [i for i, record in enumerate(records) if record["topic"].endswith(".transaction")]
-    if not ends:
-        pytest.skip("a snapshot without its last row waits for a change after it")
-    last = ends[-1]  # it stays: without it, the last transaction may still go on
-    damaged = chance.sample([i for i, record in enumerate(records[:last]) if record["value"]], 2)
-    for i in damaged:
-        records[i] = records[i] | {"value": records[i]["value"][:-20]}
-    storage, definition = Storage(), memory_definition(keyless="inserts", **{"dead-letters": "continue"})
-    flow, partitions = begun(storage, definition), {(record["topic"], record["partition"]) for record in records}
-    if at_once:
+    for _ in range(ORDERS):
+        seed = random.randrange(2**32)
+        chance = random.Random(seed)
+        records = sent(history, chance)
+        ends = [i for i, record in enumerate(records) if record["topic"].endswith(".transaction")]
+        if not ends:
+            pytest.skip("a snapshot without its last row waits for a change after it")
+        last = ends[-1]  # it stays: without it, the last transaction may still go on
+        damaged = chance.sample(chance.choice([range(last), firsts(records[:last])]), 2)
+        for i in damaged:
+            records[i] = records[i] | {"value": (records[i]["value"] or b"{")[:-20]}
+        storages = [dead_letters_left_out(records, order) for order in (None, chance)]
+        for storage in storages:
+            counts = storage.published()[-1].counts
+            assert (counts.dead, counts.pending) == (len(damaged), 0), f"seed {seed}: {damaged}"
+        if all(records[i]["topic"] != "srv" for i in damaged):  # without a schema change, rows have another meaning
+            assert tables(storages[1]) == tables(storages[0]), f"seed {seed}: {damaged}"
+
+
+def firsts(records: list[Record]) -> list[int]:
+    """The index of the first record of each partition: nothing shows yet that a table's rows are in its topic."""
+    first: dict[Partition, int] = {}
+    for i, record in enumerate(records):
+        first.setdefault((record["topic"], record["partition"]), i)
+    return [i for (topic, _), i in first.items() if topic != "srv"]
+
+
+def dead_letters_left_out(records: list[Record], chance: random.Random | None) -> Storage:
+    """A pipeline that continues without dead letters, over the records: at once, or in batches by chance."""
+    storage, partitions = Storage(), {(record["topic"], record["partition"]) for record in records}
+    flow = begun(storage, memory_definition(keyless="inserts", **{"dead-letters": "continue"}))
+    if chance is None:
         flow.take(Batch(lambda dated, fragments: chunks(records), "", partitions, caught_up=True))
     else:
         follow(flow, records, partitions, chance)
     flow.step(flow.ledger.state, partitions, idle=True)
-    counts = flow.ledger.state.counts
-    assert counts.dead == len(damaged), f"seed {seed}: {damaged}"
-    assert counts.pending == 0, f"seed {seed}: {damaged}"
-    assert counts.rows == counts.applied + counts.repeated + counts.pending, f"seed {seed}: {damaged}"
+    return storage
 
 
 def tables(storage: Storage, but: Collection[str] = ()) -> dict[str, list[str]]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+import pyarrow.compute as pc
+
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
-from changefeed.pipeline.state import FolderSum, Hold, Positions, State
+from changefeed.pipeline.state import NOTHING, FolderSum, Hold, Positions, State
 
 
 def absorbed(
@@ -37,8 +39,7 @@ def absorbed(
         repeated=counts.repeated + repeated,
     )
     resolved = highest(state.resolved, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind == "resolved"))
-    dated = ("rows", "schema", "resolved")
-    latest = highest(state.latest, ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in dated))
+    latest = _latest(state, fresh)
     positions = highest(state.positions, ((c.topic, c.partition, c.last + 1) for c in fresh if c.kind == "read"))
     dated_records = {topic: dict(partitions) for topic, partitions in state.dated.items()}
     for chunk in fresh:
@@ -65,6 +66,19 @@ def absorbed(
         sums=state.sums | ({folder: total} if keeps else {}),
         held=held,
     )
+
+
+def _latest(state: State, fresh: list[ChunkInfo]) -> Positions:
+    """`State.latest` after a batch. A new topic of which a record could not be decoded is in it, too: it may have rows."""
+    dated = ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in ("rows", "schema", "resolved"))
+    ends = (
+        c.topic
+        for c in fresh
+        if c.transactions is not None and pc.any(c.transactions.column("mark").is_valid()).as_py()
+    )
+    known = state.positions.keys() | ends
+    unread = ((c.topic, c.partition, NOTHING) for c in fresh if c.kind == "dead" and c.topic not in known)
+    return highest(highest(state.latest, dated), unread)
 
 
 def without(state: State, topics: Collection[str], source_offset: str) -> State:

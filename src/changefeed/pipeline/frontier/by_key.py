@@ -43,10 +43,10 @@ from changefeed.model.names import full_name, names_of
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.frontier.base import Partition, Until
-from changefeed.pipeline.frontier.ends import NOTHING, passed_by, passed_by_all
+from changefeed.pipeline.frontier.ends import passed_by, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
-from changefeed.pipeline.state import LastSchemaChange, State
+from changefeed.pipeline.state import NOTHING, LastSchemaChange, State
 from changefeed.protocols.base import Capabilities
 from changefeed.protocols.origin import LAST, snapshot_mark
 from changefeed.stages.changes import Window

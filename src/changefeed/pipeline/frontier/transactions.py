@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,9 +41,9 @@ from changefeed.mysql import gtid
 from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
-from changefeed.pipeline.frontier.ends import NOTHING, End, ends_after, passed_by_all
+from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import NOTHING, State
 from changefeed.protocols.origin import LAST
 from changefeed.stages.changes import Window
 
@@ -116,7 +116,7 @@ class _Item:
         end: topic, partition and offset of its end; None if there is none.
         signal: whether it has a signal for a snapshot; rows that the transaction does not count may then have its position.
         is_change: whether it is a schema change.
-        before: first position of the next transaction that ended after it in the same partition, if no position of its own is known.
+        before: first position of the next transaction by number, or by the end after its own: for one without known events.
         rows: number of rows of a snapshot; None for everything else.
         lacks: number of its events, and of its end, that are missing.
         time: latest commit time in milliseconds, None if unknown.
@@ -240,18 +240,22 @@ def _items(known: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_I
     most: dict[str, int] = {}
     for end in ends:  # a connector that restarts within a transaction ends it again, with fewer events
         most[end.id] = max(end.events, most.get(end.id, 0))
-    keys, numbered = dict[tuple[str, int], int](), _numbered(events)
+    changes = pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))
+    streamed = known.filter(pc.and_(changes, pc.is_null(known.column("snapshot")))).to_pylist()
+    keys = dict[tuple[str, int], int]()
+    firsts = [(name, first) for name, (_, first, _, _) in events.items()]
+    numbers = _Numbers([*firsts, *((c["id"], c["commit_ts"]) for c in streamed if c["id"])])
     ended = {end.id: end for end in ends}
-    before = _before({name: (end, events[name][1] if name in events else None) for name, end in ended.items()}, barrier)
+    following = _following({n: (end, events[n][1] if n in events else None) for n, end in ended.items()}, barrier)
     for name, end in ended.items():
         seen, first, last, time = events.pop(name, (0, None, None, None))
         topic, partition, _ = end.place
-        key = max(keys.get((topic, partition), 0), numbered(gtid.parse(name)) if first is None else first)
+        number = gtid.parse(name)
+        key = max(keys.get((topic, partition), 0), (numbers.lower(number) or 0) if first is None else first)
         keys[topic, partition] = key
         lacks = max(most[name] - seen, 0)
-        item = _Item(
-            gtid.parse(name), first, last, not lacks, end.place, name in signals, before=before[name], time=time, lacks=lacks
-        )  # fmt: skip
+        before = min((p for p in (following[name], numbers.higher(number)) if p is not None), default=None)
+        item = _Item(number, first, last, not lacks, end.place, name in signals, before=before, time=time, lacks=lacks)
         keyed.append((key, item))
     newest = max((key for key, _ in keyed), default=0)  # an end that comes before it will not follow
     keyed += [
@@ -261,41 +265,46 @@ def _items(known: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_I
         )
         for name, (_, first, last, time) in events.items()
     ]
-    changes = pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))
-    streamed = known.filter(pc.and_(changes, pc.is_null(known.column("snapshot")))).to_pylist()
     keyed += [(c["commit_ts"], _change(c)) for c in streamed]
     keyed += [(item.first - 1, item) for item in _snapshots(known) if item.first is not None]
-    keyed.sort(key=lambda pair: pair[0])
+    keyed.sort(key=lambda pair: (pair[0], pair[1].first is None))
     return (item for _, item in keyed)
 
 
-def _before(ended: dict[str, tuple[End, int | None]], barrier: int | None) -> dict[str, int | None]:
+class _Numbers:
+    """The first positions of transactions and schema changes whose names count up, by source and number."""
+
+    def __init__(self, firsts: Iterable[tuple[str, int]]) -> None:
+        self._firsts: dict[str, list[tuple[int, int]]] = {}
+        for text, first in firsts:
+            name = gtid.parse(text)
+            if name is not None and name.counted:
+                self._firsts.setdefault(name.source, []).append((name.number, first))
+        for pairs in self._firsts.values():
+            pairs.sort()
+
+    def lower(self, name: gtid.Name | None) -> int | None:
+        """The first position of what has the next lower number of the same source."""
+        pairs = self._firsts.get(name.source, []) if name is not None and name.counted else []
+        at = bisect_left(pairs, (name.number, 0)) if name is not None else 0
+        return pairs[at - 1][1] if at else None
+
+    def higher(self, name: gtid.Name | None) -> int | None:
+        """The same for the next higher number."""
+        pairs = self._firsts.get(name.source, []) if name is not None and name.counted else []
+        at = bisect_left(pairs, (name.number + 1, 0)) if name is not None else 0
+        return pairs[at][1] if at < len(pairs) else None
+
+
+def _following(ended: dict[str, tuple[End, int | None]], barrier: int | None) -> dict[str, int | None]:
     """Name of a transaction -> first position of the next one, above the barrier, that ended after it in the same partition."""
-    after, following = dict[str, int | None](), dict[tuple[str, int], int]()
+    following, after = dict[str, int | None](), dict[tuple[str, int], int]()
     for name, (end, first) in reversed(ended.items()):
         topic, partition, _ = end.place
-        after[name] = following.get((topic, partition))
-        if first is not None and first > _below(barrier):
-            following[topic, partition] = first
-    return after
-
-
-def _numbered(events: Mapping[str, tuple[int, int, int, int | None]]) -> Callable[[gtid.Name | None], int]:
-    """Name of a transaction without events -> first position of the one with the next lower number of its source; 0 if none."""
-    known: dict[str, list[tuple[int, int]]] = {}
-    for text, (_, first, _, _) in events.items():
-        name = gtid.parse(text)
-        if name is not None and name.counted:
-            known.setdefault(name.source, []).append((name.number, first))
-    for pairs in known.values():
-        pairs.sort()
-
-    def before(name: gtid.Name | None) -> int:
-        pairs = known.get(name.source, []) if name is not None and name.counted else []
-        at = bisect_left(pairs, (name.number, 0)) if name is not None and pairs else 0
-        return pairs[at - 1][1] if at else 0
-
-    return before
+        following[name] = after.get((topic, partition))
+        if first is not None and first > (NOTHING if barrier is None else barrier):
+            after[topic, partition] = first
+    return following
 
 
 def _snapshots(known: pa.Table) -> Iterator[_Item]:
@@ -397,10 +406,6 @@ def _is_beyond(item: _Item, target: gtid.Name | int | None) -> bool:
         return item.last is not None and item.last > target
     name = item.name
     return name is not None and target is not None and name.source == target.source and name.number > target.number
-
-
-def _below(barrier: int | None) -> int:
-    return NOTHING if barrier is None else barrier
 
 
 def _place(sequence: int) -> str:
