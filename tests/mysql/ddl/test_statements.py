@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from changefeed.model.definition import UniqueKey
-from changefeed.mysql.ddl import parse
+from changefeed.model.event import SchemaChange
+from changefeed.model.position import Place
+from changefeed.mysql.ddl import parse, statements_of
 from changefeed.mysql.ddl.statements import (
     AddColumn,
     AddKey,
@@ -137,3 +140,17 @@ def test_comments_for_servers_are_read_and_other_comments_are_not() -> None:
     statement = the(text)
     assert isinstance(statement, CreateTable)
     assert [(c.name, c.nullable) for c in statement.columns] == [("a", False), ("b", True)]
+
+
+@pytest.mark.parametrize("columns", [1, 2000], ids=["kept", "too long to be kept"])
+def test_statements_of_a_schema_change_are_the_same_each_time(columns: int) -> None:
+    text = f"CREATE TABLE t ({', '.join(f'c{i} INT' for i in range(columns))})"
+    event = SchemaChange(type="create_table", database="d", table="t", ddl=text, place=Place("t", 0, 0))
+    first = statements_of(event, restored=False)
+    first.clear()
+    [again] = statements_of(event, restored=False)
+    assert isinstance(again, CreateTable)
+    assert (again.database, len(again.columns or ())) == ("d", columns)
+    [other] = statements_of(replace(event, database="e"), restored=False)
+    assert isinstance(other, CreateTable)
+    assert other.database == "e"

@@ -6,9 +6,13 @@ are a small language in which every word may decide whether rows are lost. Anyth
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from changefeed.model.event import SchemaChange
 from changefeed.mysql.ddl.parser import parse as parse
 from changefeed.mysql.ddl.statements import Statement, TruncateTable
+
+_MOST_KEPT = 1 << 14  # characters of a text whose statements are kept
 
 
 def statements_of(event: SchemaChange, *, restored: bool) -> list[Statement]:
@@ -19,4 +23,13 @@ def statements_of(event: SchemaChange, *, restored: bool) -> list[Statement]:
     """
     if event.type == "truncate_table" and not event.ddl:
         return [TruncateTable(event.database or "", event.table or "")]
-    return parse(event.ddl or "", event.database, restored=restored)
+    text = event.ddl or ""
+    if len(text) > _MOST_KEPT:
+        return parse(text, event.database, restored=restored)
+    return list(_kept(text, event.database, restored))
+
+
+@lru_cache(maxsize=2048)
+def _kept(text: str, database: str | None, restored: bool) -> tuple[Statement, ...]:
+    """`parse`, whose result is kept: each step asks several times for the statements of every pending schema change."""
+    return tuple(parse(text, database, restored=restored))
