@@ -100,6 +100,16 @@ def test_the_first_transaction_waits_for_silence() -> None:
     assert (after.barrier, after.mark, after.reached, after.ends) == (10, "0-1-5", {"0": 5}, {"t": {0: 10}})
 
 
+@pytest.mark.parametrize("passed, place", [(None, 5), (19, 5), (20, 20)])
+def test_names_of_one_source_do_not_show_what_is_missing_of_another(passed: int | None, place: int) -> None:
+    begun = replace(BEGUN, reached={"0": 1, "1": 7})
+    lines = [row(2, 1, 20), end(2, 1)]  # 8 of source 1 may still come, before or after it
+    assert barrier(begun, [chunk([line]) for line in lines], None, idle=False, passed=passed).barrier == place
+    assert barrier(begun, [chunk([line]) for line in lines], None, idle=True).barrier == 20
+    other = [row(8, 1, 20, "1-1"), end(8, 1, "1-1")]
+    assert barrier(BEGUN, [chunk([line]) for line in other], None, idle=False, passed=passed).barrier == place
+
+
 def snapshot(place: int, mark: str = "true") -> Line:
     return {"commit_ts": place, "snapshot": mark}
 

@@ -79,7 +79,7 @@ def test_a_delete_does_not_need_types_of_the_other_columns() -> None:
     columns = [ID, column("v", "enum")]
     assert len(encode(Schemas(), change(columns, {"id": 1, "v": 1}, None))) == 1
     assert refusal(change(columns, {"id": 1, "v": 1}, None), avro_include_before_value=True) == (
-        "ticdc-avro cannot carry shop.t: the members of column v of type enum are not known (delete of shop.t at shop_t:3:118204)"
+        "ticdc-avro cannot carry shop.t: column v of type enum: its members are not known (delete of shop.t at shop_t:3:118204)"
     )
 
 
@@ -178,7 +178,7 @@ NAMED = "ticdc-avro cannot carry insert of shop.t at shop_t:3:118204: "
     [
         (change([ID, column("v", "decimal")], None, {"id": 1, "v": "1"}), {}, "ticdc-avro cannot carry shop.t: column v: its precision is not known; set avro-decimal-handling-mode to string (insert of shop.t at shop_t:3:118204)"),
         (change([ID, column("v", "enum('a')")], None, {"id": 1, "v": ""}), {}, NAMED + "the invalid value of enum('a'), index 0, has no name (ErrAvroEncodeFailed) - at `v`"),
-        (change([ID, column("v", "enum")], None, {"id": 1, "v": 1}), {}, "ticdc-avro cannot carry shop.t: the members of column v of type enum are not known (insert of shop.t at shop_t:3:118204)"),
+        (change([ID, column("v", "enum")], None, {"id": 1, "v": 1}), {}, "ticdc-avro cannot carry shop.t: column v of type enum: its members are not known (insert of shop.t at shop_t:3:118204)"),
         (change([ID, column("a-b", "int"), column("a_b", "int")], None, {"id": 1, "a-b": 1, "a_b": 1}), {}, "ticdc-avro cannot carry shop.t: columns a-b and a_b are both a_b in Avro (ErrAvroSchemaAPIError) (insert of shop.t at shop_t:3:118204)"),
         (change([ID], None, {"id": 1}, commit_ts=None, commit_time=None), EXTENSION, NAMED + "it needs a commit_ts or a commit time"),
         (change([ID, V], None, {"id": 1, "v": "x" * 100}), {"max_message_bytes": 100}, NAMED + "it needs a message of 151 bytes, max-message-bytes is 100 (ErrMessageTooLarge)"),

@@ -108,7 +108,7 @@ def test_a_field_has_its_members_in_order(source: Column, field: str) -> None:
     "source, error",
     [
         (column("d", "decimal"), "column d: its precision is not known; set avro-decimal-handling-mode to string"),
-        (column("e", "enum"), "the members of column e of type enum are not known"),
+        (column("e", "enum"), "column e of type enum: its members are not known"),
         (column("g", "point"), "the protocol has no type for column g of type point"),
         (column("b", "bit(3)", default="'x'"), "'x' is not a default of bit(3)"),
     ],

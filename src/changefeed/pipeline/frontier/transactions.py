@@ -7,8 +7,9 @@ Rule 1. A transaction is complete when it has ended and each of its events was r
 Rule 2. The barrier is at the end of the longest sequence of complete transactions, in the order of the binlog.
 Rule 3. The sequence has no gap if the transactions' names count up one by one. Otherwise a schema change may still follow,
         because it is in another topic: the barrier waits until every partition has passed the transaction (`ends.py`), or
-        until the source had nothing more to read (*idle*). For a schema change the barrier always waits like this: those of a
-        blocking snapshot have the name of the transaction before it, whose events may still follow.
+        until the source had nothing more to read (*idle*). It also waits where names come from several sources, because names of
+        one do not show what is missing of another; and at every schema change, because those of a blocking snapshot have the
+        name of the transaction before it, whose events may still follow.
 Rule 4. Changes that are sent again are at or below the barrier and are skipped. A transaction that is there by its position in
         the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
 Rule 5. Rows of a snapshot belong to no transaction. All have the position at which it was taken, and its last record is marked.
@@ -383,8 +384,10 @@ def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
 
 
 def _follows(name: gtid.Name | None, reached: dict[str, int]) -> bool:
-    """Whether no transaction can be missing between `reached` and this name."""
-    return name is not None and name.counted and reached.get(name.source, -1) + 1 == name.number
+    """Whether no transaction can be missing between `reached` and this name: only if all have the same source, see Rule 3."""
+    if name is None or not name.counted or not reached.keys() <= {name.source}:
+        return False
+    return reached.get(name.source, -1) + 1 == name.number
 
 
 def _is_behind(item: _Item, passed: int | None) -> bool:

@@ -127,7 +127,7 @@ def _type(column: Column, options: Options) -> tuple[str, list[tuple[str, str]],
     if t.name == "bit":
         return "bytes", [("length", str(t.length or 64)), ("tidb_type", "BIT")], ""
     if t.name in ("enum", "set"):
-        raise UnsupportedError(f"the members of column {column.name} of type {t} are not known")
+        raise UnsupportedError(f"column {column.name} of type {t}: its members are not known")
     raise UnsupportedError(f"the protocol has no type for column {column.name} of type {t}")
 
 

@@ -113,9 +113,7 @@ def understand(schema_id: int, text: str, *, key: bool = False) -> RowSchema:
     own = record.fields[split:]
     columns = tuple(_column(field, schema_id) for field in record.fields[:split])
     if key and own:
-        raise SchemaError(
-            f"schema {schema_id} of a key has the field {own[0].name}, which only values have", reason="bad-schema"
-        )
+        raise SchemaError(f"schema {schema_id} of a key has a field {own[0].name}", reason="bad-schema")
     if not columns:
         raise SchemaError(f"schema {schema_id} has no columns", reason="bad-schema")
     for field in own:
