@@ -102,8 +102,8 @@ class Flow:
     def take(self, batch: Batch, until: Until = None) -> None:
         """Takes one batch all the way: to the tables what the frontier covers, the rest to the pending store."""
         # a partition that has ended is past everything that was read before this batch
-        latest = max((ts for of in self.ledger.state.latest.values() for ts in of.values()), default=None)
-        ended = dict.fromkeys(batch.ended, latest) if latest is not None else {}
+        newest = self.ledger.state.newest()
+        ended = dict.fromkeys(batch.ended, newest) if newest is not None else {}
         with self._fenced_first():
             state = self._read(batch)
         self.step(state, batch.partitions, until, caught_up=batch.caught_up, ended=ended)

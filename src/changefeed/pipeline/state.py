@@ -172,6 +172,10 @@ class State:
         """Every (topic, partition) from which something was read."""
         return {(topic, p) for topic, offsets in self.positions.items() for p in offsets}
 
+    def newest(self) -> int | None:
+        """The highest commit_ts that was read; None if none was."""
+        return max((ts for of in self.latest.values() for ts in of.values()), default=None)
+
     def quarantined(self) -> list[str]:
         """Names of the quarantined tables that are not released."""
         return sorted(name for name, hold in self.held.items() if not (hold.late or hold.released))

@@ -90,8 +90,8 @@ class Transactions:
         """See `FrontierStrategy`."""
         known = state.partitions().union(partitions)
         if idle:  # every partition has ended, and everything was read before
-            latest = max((ts for of in state.latest.values() for ts in of.values()), default=None)
-            ended = dict.fromkeys(known, latest) if latest is not None else {}
+            newest = state.newest()
+            ended = dict.fromkeys(known, newest) if newest is not None else {}
         passed = passed_by_all(state, known, ended)
         reached = barrier(state, chunks, until, idle=idle, passed=passed)
         return CutFrontier(reached, state.barrier, reads_at(fresh, state.barrier))
