@@ -244,7 +244,7 @@ def test_wrong_kafka_properties_are_refused(pipeline: Path, capsys: pytest.Captu
 def test_unknown_kafka_properties_are_a_warning(
     pipeline: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("changefeed.sources.kafka.sample._SECONDS", 0.5)
+    monkeypatch.setattr("changefeed.sources.kafka.librdkafka._SECONDS", 0.5)
     source = "kafka, servers: '127.0.0.1:1', topics: [t], kafka.my.own.thing: x"
     pipeline.write_text(pipeline.read_text().replace("files, path: log.jsonl", source))
     properties = _check(pipeline, capsys, 2)["properties"]

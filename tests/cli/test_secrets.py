@@ -84,7 +84,7 @@ BROKEN = [
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_remembered", {})
-    monkeypatch.setattr("changefeed.sources.kafka.sample._SECONDS", 0.5)
+    monkeypatch.setattr("changefeed.sources.kafka.librdkafka._SECONDS", 0.5)
     monkeypatch.setattr(ArrowFolder, "names", _asked_once(ArrowFolder.names))
 
 

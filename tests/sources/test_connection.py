@@ -9,7 +9,7 @@ import pytest
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.load import read
 from changefeed.sources import record_source
-from changefeed.sources.kafka import sample
+from changefeed.sources.kafka import librdkafka, sample
 from changefeed.sources.kafka.connection import plain_properties
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a \\"b\\"" password="c\\\\d";'
@@ -64,7 +64,7 @@ def test_properties_that_the_plain_client_does_not_have(java: dict[str, str], me
 def test_a_cluster_that_is_not_there_is_named_with_the_reason(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sample, "_SECONDS", 0.5)
+    monkeypatch.setattr(librdkafka, "_SECONDS", 0.5)
     with pytest.raises(SourceError, match=r"^127\.0\.0\.1:1 does not answer: .*: Connection refused") as error:
         list(sample.first_records(_options(), ["shop"], None, 1))
     assert error.value.transient

@@ -36,7 +36,7 @@ def test_every_block_prints_what_is_shown(spark: SparkSession, kafka: KafkaBroke
     assert len(blocks) > 8
     for code, output in blocks:
         adapted = code.replace("broker:9092", kafka.bootstrap).replace('"out/', f'"{tmp_path}/out/')
-        adapted = adapted.replace('"subscribe", "shop"', f'"subscribe", "{topic}"')
+        adapted = re.sub('("subscribe"[,:]) "shop"', rf'\1 "{topic}"', adapted)
         adapted = adapted.replace('"orders-in-dts"', f'"{topic}-orders-in-dts"')
         adapted = adapted.replace('"examples/', f'"{ROOT}/examples/')
         printed = io.StringIO()

@@ -9,7 +9,7 @@ import pytest
 
 from changefeed import record_log
 from changefeed.sources.files.progress import read_offset
-from changefeed.spark.source import Logs, LogStreamReader, Piece, pieces
+from changefeed.spark.log_reader import Logs, LogStreamReader, Piece, pieces
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, Row, changes, in_order, shown
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""changefeed for PySpark: a data source for record logs, and functions that decode and encode DataFrames of records.
+"""changefeed for PySpark: a data source for record logs and Kafka, and functions that decode and encode DataFrames of records.
 
     import changefeed.spark
 
@@ -7,14 +7,16 @@
     logs.load("history/*.jsonl.gz")                                  # every change of every table, images as VARIANT
     logs.option("table", "shop.orders").load("history/*.jsonl.gz")   # one table's changes, in its own columns
 
-    records = spark.readStream.format("kafka")…load()
+    topics = spark.readStream.format("changefeed").option("protocol", "ticdc-open")
+    topics.options(**{"kafka.bootstrap.servers": "broker:9092", "subscribe": "shop"}).load()
+
+    records = spark.readStream.format("kafka")…load()                # Spark's own connector
     changefeed.spark.decode(records, "ticdc-open", table="shop.orders")
 
     stream.writeStream.format("changefeed").option("protocol", "tencent-dts")…start("copies")   # a log, or Kafka, of any changes
 
-The data source reads record logs. Kafka is read by Spark's own connector, whose records `decode` decodes: a Python data
-source cannot use that connector, and would have to implement its features (offsets in the checkpoint, new partitions, rate
-limits, SASL, transactions) again with another client.
+The data source reads Kafka with librdkafka, in the workers that decode the records. Spark's own connector has more logins, limits
+the batches of a stream, and Spark keeps the state that some protocols need between them; `decode` decodes its records.
 """
 
 from __future__ import annotations

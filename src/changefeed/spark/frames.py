@@ -28,7 +28,7 @@ from changefeed.errors import ConfigError
 from changefeed.frames.chunks import by_partition
 from changefeed.protocols import protocol as protocol_by_name
 from changefeed.spark.known import Known, Look, split_name
-from changefeed.spark.options import ReadOptions, read_options, split
+from changefeed.spark.options import ReadOptions, decode_options, split
 from changefeed.spark.reading import ReadPlan, Rows, one_table
 from changefeed.spark.shapes import AllTables
 from changefeed.spark.types import spark_schema
@@ -73,11 +73,7 @@ def decode(
         ConfigError: an option is unknown, a column is missing, or the records do not show the table.
     """
     settings = {"protocol": protocol, "table": table, **options}
-    chosen, own = read_options({name: value for name, value in settings.items() if value is not None})
-    if chosen.path is not None:
-        raise ConfigError(
-            "changefeed: option path is not allowed here, because the records come from the DataFrame. Remove it"
-        )
+    chosen, own = decode_options({name: value for name, value in settings.items() if value is not None})
     language = chosen.language(own)
     travelling = _travelling(records)
     reading = ReadPlan(language, AllTables(chosen.dead_letters == "rows"))

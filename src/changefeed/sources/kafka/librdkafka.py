@@ -1,0 +1,116 @@
+"""Topics as the brokers describe them, asked with librdkafka: for reads without Spark's connector.
+
+`topics.py` asks the same with the Java client, for pipelines, whose clusters librdkafka may not reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from changefeed.errors import ConfigError, MissingExtraError, SourceError
+from changefeed.sources.kafka.pattern import topics_pattern
+from changefeed.sources.kafka.topics import Topic
+
+_SECONDS = 10.0
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")  # no pattern matches them
+Place = tuple[str, int]
+
+
+class PlainBrokers:
+    """Asks the brokers of a cluster for its topics.
+
+    Args:
+        properties: properties of librdkafka, as `plain_properties` returns them.
+        what: what needs the client, for the message if it is not installed.
+    """
+
+    def __init__(self, properties: Mapping[str, str], what: str) -> None:
+        try:
+            from confluent_kafka import KafkaException
+            from confluent_kafka.admin import AdminClient
+        except ImportError as error:
+            raise MissingExtraError(what, "kafka") from error
+        self._servers, self._errors = properties["bootstrap.servers"], list[Any]()
+        self._committed = properties.get("isolation.level") == "read_committed"
+        wanted: dict[str, Any] = {"log_level": 0, "error_cb": self._errors.append}
+        wanted |= {name: value for name, value in properties.items() if name != "isolation.level"}
+        try:
+            self._admin = AdminClient(wanted)
+        except KafkaException as error:
+            raise ConfigError(f"the Kafka client refuses its properties: {error.args[0].str()}") from error
+
+    def topics(self, names: Iterable[str], pattern: str | None) -> dict[str, Topic]:
+        """Returns the topics with these names, or those whose whole names match the Java regular expression `pattern`.
+
+        Raises:
+            ConfigError: only Java can read the pattern.
+            SourceError: no broker answers, a topic does not exist, or none matches.
+        """
+        from confluent_kafka import TopicCollection
+
+        there = self._answer(lambda: self._admin.list_topics(timeout=_SECONDS)).topics
+        if pattern is not None:
+            regex = topics_pattern(pattern)
+            if regex is None:
+                raise ConfigError(
+                    f"without Spark's connector, the pattern {pattern!r} cannot be read: it uses constructs that only Java "
+                    "supports"
+                )
+            names = [topic for topic in there if topic not in _INTERNAL and regex.fullmatch(topic)]
+        names = sorted(names)
+        missing = [topic for topic in names if topic not in there]
+        if missing or not names:
+            name = missing[0] if missing else f"matches {pattern}"
+            raise SourceError(f"no topic {name} at {self._servers}: create it first, or correct the name")
+        asked = self._answer(lambda: self._admin.describe_topics(TopicCollection(names), request_timeout=_SECONDS))
+        described = {name: self._answer(future.result) for name, future in asked.items()}
+        return {
+            name: Topic(_id(topic.topic_id), frozenset(partition.id for partition in topic.partitions))
+            for name, topic in described.items()
+        }
+
+    def ends(self, partitions: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+        """(topic, partition) -> offset of its first record, and offset after the last one that `isolation.level` lets be read.
+
+        Raises:
+            SourceError: no broker answers.
+        """
+        from confluent_kafka import IsolationLevel, TopicPartition, admin
+
+        offset_spec: Any = admin.OffsetSpec  # type: ignore[attr-defined]
+        places = list(partitions)
+        level = IsolationLevel.READ_COMMITTED if self._committed else IsolationLevel.READ_UNCOMMITTED
+
+        def offsets(spec: Any) -> dict[Place, int]:
+            wanted = {TopicPartition(*place): spec for place in places}
+            asked = self._answer(
+                lambda: self._admin.list_offsets(wanted, isolation_level=level, request_timeout=_SECONDS)
+            )
+            return {(at.topic, at.partition): int(self._answer(future.result).offset) for at, future in asked.items()}
+
+        if not places:
+            return {}
+        first, end = offsets(offset_spec.earliest()), offsets(offset_spec.latest())
+        return {place: (first[place], end[place]) for place in places}
+
+    def _answer(self, question: Any) -> Any:
+        """Returns the brokers' answer.
+
+        Raises:
+            SourceError: they do not answer, or refuse.
+        """
+        from confluent_kafka import KafkaException
+
+        try:
+            return question()
+        except KafkaException as error:
+            self._admin.poll(0)  # delivers the reason of an error
+            reason = self._errors[0].str() if self._errors else error.args[0].str()
+            raise SourceError(f"{self._servers} does not answer: {reason}", transient=True) from error
+
+
+def _id(uuid: Any) -> str | None:
+    """The topic's id in the form of `source_offset.py`; None if the broker has no ids."""
+    bits = uuid.get_most_significant_bits(), uuid.get_least_significant_bits()
+    return None if bits == (0, 0) else "".join(f"{part & (2**64 - 1):016x}" for part in bits)
