@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from changefeed.sinks.delta.native import keys
 from changefeed.sinks.delta.native.keys import Keys
 
 _MAKE: dict[str, tuple[pa.DataType, Any]] = {
@@ -41,8 +40,7 @@ def value(names: tuple[str, ...], key: tuple[int | None, ...]) -> Any:
 @pytest.mark.parametrize(
     "names", [*((name,) for name in _MAKE), ("bigint", "string"), ("string", "date", "decimal")], ids="-".join
 )
-def test_places_are_those_of_a_dictionary(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keys, "_AT_ONCE", 64)
+def test_places_are_those_of_a_dictionary(names: tuple[str, ...]) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     random.seed(seed)
@@ -55,17 +53,25 @@ def test_places_are_those_of_a_dictionary(names: tuple[str, ...], monkeypatch: p
         known = Keys([column(name, [key[i] for key in mine]) for i, name in enumerate(names)])
         where = {value(names, key): place for place, key in enumerate(mine)}
         wanted = [-1 if None in key else where.get(value(names, key), -1) for key in asked]
-        places = known.find([column(name, [key[i] for key in asked]) for i, name in enumerate(names)])
-        assert places.tolist() == wanted
+        columns = [column(name, [key[i] for key in asked]) for i, name in enumerate(names)]
+        assert known.find(columns).tolist() == wanted
+        near = known.near([one.combine_chunks() for one in columns])
+        assert near is None or {row for row, place in enumerate(wanted) if place >= 0} <= set(near.tolist())
+        assert (near is None) == all(name in ("string", "double") for name in names)
         assert size == 0 or any(place >= 0 for place in wanted)
 
 
 def test_few_rows_of_other_keys_pass_the_filter() -> None:
     random.seed(7)
     mine, others = np.array(random.sample(range(10**6), 1000)), np.arange(10**6, 2 * 10**6)
-    passed = keys._Filter([pa.array(mine)]).near([pa.array(others)])
-    assert passed is not None
-    assert len(passed) < len(others) / 5
+    near = Keys([pa.chunked_array([pa.array(mine)])]).near([pa.array(others)])
+    assert near is not None
+    assert len(near) < len(others) / 20
+
+
+def test_null_is_no_key() -> None:
+    with_null = pa.chunked_array([pa.array([None, 7], pa.int64())])
+    assert Keys([with_null]).find([pa.chunked_array([pa.array([0, 7, None], pa.int64())])]).tolist() == [-1, 1, -1]
 
 
 def test_a_column_of_nulls_and_a_column_without_rows_have_the_same_filter() -> None:

@@ -27,7 +27,6 @@ from changefeed.errors import SinkError
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_columns, statistics
 
-_KEYS_AT_ONCE = 1 << 17  # rows
 _BUFFER = 1 << 20  # bytes of a column that are read at once
 # Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
 _SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
@@ -105,12 +104,6 @@ class DataFileReader:
                     f"{self._path}: its deletion vector marks row {marked[-1]}, but it has {len(self.deleted)} rows"
                 )
             self.deleted[marked] = True
-
-    def columns(self, names: Sequence[str]) -> pa.Table:
-        """Returns some columns of all rows."""
-        batches = list(self.batches(_KEYS_AT_ONCE, names))
-        schema = pa.schema([self._schema.field(name) for name in names])
-        return pa.Table.from_batches(batches, schema)
 
     def pieces(self, size: int, rows: Mask | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yields pieces of `size` rows, each with its first row number; skips pieces without any row of `rows`."""

@@ -28,6 +28,7 @@ from changefeed.sinks.delta.native.latest import carried, maps, texts
 from changefeed.sinks.delta.native.target import Target, upserts
 
 _Numbers = npt.NDArray[np.int64]
+_KEYS_AT_ONCE = 1 << 16  # rows, so that what is computed of them stays in the processor's cache
 _MILLISECOND = 1000  # by which a timestamp may lie above the bound that another writer gave
 
 
@@ -51,6 +52,28 @@ class Marked:
         """Returns the file with a deletion vector of the rows that are true in `gone`."""
         rows = np.flatnonzero(gone)
         return cls(path, len(gone), len(rows), vectors.encoded(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The rows of a file whose keys are changed.
+
+    Attributes:
+        of: number of rows in the file.
+        rows: the numbers of the changed rows in the file, ascending.
+        places: the places of their keys among the changed keys.
+    """
+
+    of: int
+    rows: _Numbers
+    places: _Numbers
+
+    def piece(self, start: int, count: int) -> _Numbers:
+        """Returns the place of each row's key in a piece of the file; -1 for rows that are not changed."""
+        first, last = np.searchsorted(self.rows, (start, start + count))
+        places = np.full(count, -1, np.int64)
+        places[self.rows[first:last] - start] = self.places[first:last]
+        return places
 
 
 @dataclass(slots=True)
@@ -115,13 +138,13 @@ class Merge:
             marks: whether old rows may be marked in a deletion vector.
         """
         with self._reader(file) as reader:
-            places = self._find(reader)
-            if places is None:
+            hits = self._find(reader)
+            if hits is None:
                 return False
             if not marks:
-                self._rewrite(reader, places, out)
+                self._rewrite(reader, hits, out)
                 return True
-            gone = self._write_changed(reader, places, out)
+            gone = self._write_changed(reader, hits, out)
             return True if gone.all() else Marked.of(file["path"], gone)
 
     def changed(self, file: Mapping[str, Any], out: DataFileWriter) -> Mask | None:
@@ -130,8 +153,8 @@ class Merge:
         None if the file contains none of the keys. The arguments are those of `into`.
         """
         with self._reader(file) as reader:
-            places = self._find(reader)
-            return None if places is None else self._write_changed(reader, places, out)
+            hits = self._find(reader)
+            return None if hits is None else self._write_changed(reader, hits, out)
 
     @contextmanager
     def _reader(self, file: Mapping[str, Any]) -> Iterator[DataFileReader]:
@@ -141,21 +164,29 @@ class Merge:
         finally:
             reader.close()
 
-    def _find(self, reader: DataFileReader) -> _Numbers | None:
-        """Returns the place of each row's key among the changed keys, -1 if it is not changed; None if no row is changed."""
-        places = self.keys.find(reader.columns(self.target.keys).columns)
-        if reader.deleted is not None:
-            places[reader.deleted] = -1
+    def _find(self, reader: DataFileReader) -> Hits | None:
+        """Returns the rows of a file whose keys are changed; None if there are none."""
+        start, numbers, keys = 0, list[_Numbers](), list[pa.RecordBatch]()
+        for batch in reader.batches(_KEYS_AT_ONCE, self.target.keys):
+            near = self.keys.near(batch.columns)
+            numbers.append((np.arange(batch.num_rows) if near is None else near) + start)
+            keys.append(batch if near is None else batch.take(pa.array(near)))
+            start += batch.num_rows
+        if not keys:
+            return None
+        rows, places = np.concatenate(numbers), self.keys.find(pa.Table.from_batches(keys).columns)
         hit = places >= 0
+        if reader.deleted is not None:
+            hit &= ~reader.deleted[rows]
         if not hit.any():
             return None
         self.matched[places[hit]] = True
-        return places
+        return Hits(start, rows[hit], places[hit])
 
-    def _rewrite(self, reader: DataFileReader, places: _Numbers, out: DataFileWriter) -> None:
+    def _rewrite(self, reader: DataFileReader, hits: Hits, out: DataFileWriter) -> None:
         """Writes all rows of a file with the changes applied."""
         for start, batch in reader.pieces(self.batch_rows):
-            mine = reader.left(places[start : start + batch.num_rows], start)
+            mine = reader.left(hits.piece(start, batch.num_rows), start)
             batch = reader.left(batch, start)
             if (mine >= 0).any():
                 out.write(batch.filter(pa.array(mine < 0)))
@@ -164,19 +195,20 @@ class Merge:
                 out.write(batch)
         out.end_of_input()
 
-    def _write_changed(self, reader: DataFileReader, places: _Numbers, out: DataFileWriter) -> Mask:
+    def _write_changed(self, reader: DataFileReader, hits: Hits, out: DataFileWriter) -> Mask:
         """Writes only the changed rows of a file; reads their old values only if a change lacks columns.
 
         Returns which rows of the file are no longer part of the table.
         """
-        hit = places >= 0
+        gone = np.zeros(hits.of, np.bool_)
+        gone[hits.rows] = True
         if self.has is None:
-            row = self.row[places[hit]]
+            row = self.row[hits.places]
             out.write_table(self.rows.take(pa.array(row[row >= 0])))
         else:
-            for start, batch in reader.pieces(self.batch_rows, hit):
-                self._write_new_values(batch, places[start : start + batch.num_rows], out)
-        return hit if reader.deleted is None else hit | reader.deleted
+            for start, batch in reader.pieces(self.batch_rows, gone):
+                self._write_new_values(batch, hits.piece(start, batch.num_rows), out)
+        return gone if reader.deleted is None else gone | reader.deleted
 
     def write_new(self, out: DataFileWriter) -> None:
         """Writes the rows of the keys that no file contains."""
