@@ -196,7 +196,9 @@ class Redefinition:
 def inside(table: TableBatch, window: Window) -> TableBatch:
     """Returns the rows in the window."""
     mask = window.mask(table.rows.column("commit_ts"))
-    return table if mask is None else TableBatch(table.shape, table.rows.filter(mask))
+    if mask is None or pc.all(mask).as_py():
+        return table  # copied rows with all their images would cost as much as their conversion
+    return TableBatch(table.shape, table.rows.filter(mask))
 
 
 def _typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine | None) -> Iterator[pa.RecordBatch]:

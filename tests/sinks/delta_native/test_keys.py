@@ -69,7 +69,7 @@ def test_few_rows_of_other_keys_pass_the_filter() -> None:
     assert len(near) < len(others) / 20
 
 
-def test_null_is_no_key() -> None:
+def test_null_matches_nothing() -> None:
     with_null = pa.chunked_array([pa.array([None, 7], pa.int64())])
     assert Keys([with_null]).find([pa.chunked_array([pa.array([0, 7, None], pa.int64())])]).tolist() == [-1, 1, -1]
 

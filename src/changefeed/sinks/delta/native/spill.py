@@ -63,8 +63,9 @@ class Spill:
         """Adds rows."""
         self._kept.append(batch)
         self.rows += batch.num_rows
-        self._bytes += batch.nbytes
-        self._kept_bytes += batch.nbytes
+        size = batch.nbytes
+        self._bytes += size
+        self._kept_bytes += size
         if self._kept_bytes > self._most:
             self._spill()
 
