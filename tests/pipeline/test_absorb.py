@@ -29,6 +29,7 @@ def after(state: State, *fresh: ChunkInfo) -> State:
 
 ROWS = [chunk("read", "rows"), chunk("rows", "rows", min_ts=5, max_ts=9)]
 DEAD = [chunk("read", "other"), chunk("dead", "other")]
+TOMBSTONES = [chunk("read", "other"), chunk("tombstones", "other")]
 
 
 @pytest.mark.parametrize(
@@ -40,14 +41,18 @@ DEAD = [chunk("read", "other"), chunk("dead", "other")]
         ([*ROWS, *DEAD, chunk("transactions", "other", transactions=END)], 9),
         ([*ROWS, *DEAD, chunk("transactions", "other", transactions=DDL)], NOTHING),
         ([*ROWS, *DEAD, chunk("rows", "other", min_ts=3, max_ts=4)], 4),
+        ([*ROWS, *TOMBSTONES], NOTHING),
+        ([*ROWS, *TOMBSTONES, chunk("rows", "other", min_ts=3, max_ts=4)], 4),
     ],
-    ids=["rows", "no rows in another topic", "a dead letter", "one among ends", "one among schema changes", "one among rows"],
+    ids=["rows", "no rows in another topic", "a dead letter", "one among ends", "one among schema changes", "one among rows",
+         "tombstones", "tombstones and rows"],
 )  # fmt: skip
-def test_a_topic_that_began_with_a_dead_letter_may_have_rows(fresh: list[ChunkInfo], passed: int) -> None:
+def test_a_topic_that_began_with_a_dead_letter_or_tombstones_may_have_rows(fresh: list[ChunkInfo], passed: int) -> None:
     state = after(State(), *fresh)
     assert passed_by_all(state, [("rows", 0), *([("other", 0)] if "other" in state.positions else [])], {}) == passed
 
 
-def test_a_dead_letter_in_a_topic_without_rows_does_not_make_it_one_with_rows() -> None:
-    state = after(after(State(), *ROWS, chunk("read", "other")), *DEAD)
+@pytest.mark.parametrize("late", [DEAD, TOMBSTONES], ids=["dead letter", "tombstones"])
+def test_a_topic_without_rows_stays_one_without_rows(late: list[ChunkInfo]) -> None:
+    state = after(after(State(), *ROWS, chunk("read", "other")), *late)
     assert passed_by_all(state, [("rows", 0), ("other", 0)], {}) == 9

@@ -41,6 +41,36 @@ def test_read_in_any_order(history: Recorded, consistency: str) -> None:
         assert tables(run(history, consistency, random.Random(seed)), twice) == wanted, f"seed {seed}"
 
 
+@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize("history", ALL, ids=str)
+def test_rows_come_after_the_tombstones_that_a_compacted_topic_begins_with(history: Recorded, consistency: str) -> None:
+    if consistency == "key" and history not in MANY:
+        pytest.skip("a table without a key is read again in it")
+    twice = TWICE.get(history.name.rpartition("-")[2], ()) if consistency == "key" else ()
+    wanted = tables(run(history, consistency, None), twice)
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    records = sent(history, chance)
+    topic = chance.choice(sorted({r["topic"] for r in records if r["topic"].count(".") == 2}))
+    late = [record for record in records if record["topic"] == topic]
+    partitions = {(record["topic"], record["partition"]) for record in records}
+    tombstones = [r | {"offset": 0, "key": b"{}", "value": None} for r in firsts_of(late)]
+    storage = Storage()
+    flow = begun(storage, memory_definition(consistency=consistency, keyless="inserts"))
+    early = [*(record for record in records if record["topic"] != topic), *tombstones]
+    flow.take(Batch(lambda dated, fragments: chunks(early), "", partitions, caught_up=False))
+    later = [record | {"offset": record["offset"] + 1} for record in late]
+    flow.take(Batch(lambda dated, fragments: chunks(later), "", partitions, caught_up=True))
+    flow.step(flow.ledger.state, partitions, idle=True)
+    assert tables(storage, twice) == wanted, f"seed {seed}: {topic}"
+
+
+def firsts_of(records: list[Record]) -> list[Record]:
+    """The first record of each partition."""
+    first = {record["partition"]: record for record in reversed(records)}
+    return list(first.values())
+
+
 @pytest.mark.parametrize("history", ALL, ids=str)
 def test_dead_letters_hold_nothing_back(history: Recorded) -> None:
     """With `dead-letters: continue`, everything else is applied: a transaction without the event that is a dead letter, too."""

@@ -12,10 +12,11 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     waiting         Arrow IPC stream of records whose remainder has not come yet
     dated           JSON, the records that bound the commit_ts of this partition's later rows: see `stages.missing_ts`
     read            none: how many records of this partition were read, and from where to where
+    tombstones      none: all of these records are tombstones, as a compacted topic may begin with
 
 A rows chunk holds one table in one shape from one partition, and lies on one side of every schema change that was read
 with it: what the table is called and which columns it has does not change inside of a chunk. Without a key, its rows are
-in the order of commit_ts. `rows` counts rows, or records in a `read` chunk.
+in the order of commit_ts. `rows` counts rows, or records in a `read` and in a `tombstones` chunk.
 If cuts are made from transactions, one chunk of each partition has a line for every row, for the end of every
 transaction, and for every schema change. Other marks and heartbeats carry nothing that is applied; they are counted
 as read and end here.
@@ -103,7 +104,7 @@ def pack(
         transactions: whether cuts are made from transactions.
     """
     partitions = list(by_partition(records))
-    chunks = [_read(*part) for part in (partitions if fresh is None else by_partition(fresh))]
+    chunks = [chunk for part in (partitions if fresh is None else by_partition(fresh)) for chunk in _read(*part)]
     cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
     for table in decoded.tables:
         only = len(partitions) == 1
@@ -141,9 +142,11 @@ def unpack(payload: bytes) -> TableBatch:
     return TableBatch(shape, pa.RecordBatch.from_arrays([column(f) for f in fields], schema=pa.schema(fields)))
 
 
-def _read(topic: str, partition: int, records: pa.RecordBatch) -> dict[str, Any]:
-    low, high = _ends(records.column("offset"))
-    return {"kind": "read", "rows": records.num_rows} | _at(topic, partition, low, high)
+def _read(topic: str, partition: int, records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    at = {"rows": records.num_rows} | _at(topic, partition, *_ends(records.column("offset")))
+    yield {"kind": "read"} | at
+    if records.column("value").null_count == records.num_rows:
+        yield {"kind": "tombstones"} | at
 
 
 def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterator[dict[str, Any]]:

@@ -69,7 +69,7 @@ def absorbed(
 
 
 def _latest(state: State, fresh: list[ChunkInfo]) -> Positions:
-    """`State.latest` after a batch. A new topic of which a record could not be decoded is in it, too: it may have rows."""
+    """`State.latest` after a batch. A new topic with a dead letter, or with tombstones only, is in it, too: it may have rows."""
     dated = ((c.topic, c.partition, c.max_ts) for c in fresh if c.kind in ("rows", "schema", "resolved"))
     ends = (
         c.topic
@@ -77,8 +77,8 @@ def _latest(state: State, fresh: list[ChunkInfo]) -> Positions:
         if c.transactions is not None and pc.any(c.transactions.column("mark").is_valid()).as_py()
     )
     known = state.positions.keys() | ends
-    unread = ((c.topic, c.partition, NOTHING) for c in fresh if c.kind == "dead" and c.topic not in known)
-    return highest(highest(state.latest, dated), unread)
+    unseen = (c for c in fresh if c.kind in ("dead", "tombstones") and c.topic not in known)
+    return highest(highest(state.latest, dated), ((c.topic, c.partition, NOTHING) for c in unseen))
 
 
 def without(state: State, topics: Collection[str], source_offset: str) -> State:
