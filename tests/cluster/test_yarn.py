@@ -23,6 +23,7 @@ SMALL = {
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
 }
 SUBMITTED = {
     "spark.yarn.jars": f"local:{SPARK_HOME}/jars/*",

@@ -85,6 +85,7 @@ class SparkCluster:
             "spark.databricks.delta.snapshotPartitions": "2",
             "spark.sql.codegen.wholeStage": "false",  # compiling plans takes longer than everything else
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.adaptive.enabled": "false",
             "spark.driver.extraJavaOptions": _QUICK,
             "spark.executor.extraJavaOptions": _QUICK,
         }

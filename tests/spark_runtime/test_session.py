@@ -202,12 +202,20 @@ def test_the_callers_properties_win(no_jars: Any) -> None:
     assert merged["spark.sql.session.timeZone"] == "UTC"
 
 
-@pytest.mark.parametrize("name, value", [("wholeStage", "true"), ("wholeStage", "false"), ("factoryMode", "FALLBACK")])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("codegen.wholeStage", "true"),
+        ("codegen.wholeStage", "false"),
+        ("codegen.factoryMode", "FALLBACK"),
+        ("adaptive.enabled", "true"),
+    ],
+)
 def test_a_callers_planner_settings_replace_all_defaults(no_jars: Any, name: Any, value: Any) -> None:
     assert properties.one_machine({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
-    merged = properties.one_machine({f"spark.sql.codegen.{name}": value}, SCRATCH)
+    merged = properties.one_machine({f"spark.sql.{name}": value}, SCRATCH)
     assert "spark.changefeed.plans" not in merged
-    assert {k: v for k, v in merged.items() if "codegen" in k} == {f"spark.sql.codegen.{name}": value}
+    assert {k: v for k, v in merged.items() if "codegen" in k or "adaptive" in k} == {f"spark.sql.{name}": value}
 
 
 def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None:

@@ -77,16 +77,22 @@ ONE_MACHINE = {
     "spark.python.authenticate.socketTimeout": "120s",
 }
 
-# A run executes hundreds of plans, most of them for a few rows: compiling them takes longer than interpreting them. The last
-# property is changefeed's own; it shows `compiled` that the user has not chosen otherwise.
+# A run executes hundreds of plans, most of them for a few rows: compiling them takes longer than interpreting them, and so does
+# planning them again after each stage. Who sets one of these properties chooses all of them. The last property is changefeed's
+# own; it shows `compiled` that the user has not chosen otherwise.
 _INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
     "spark.changefeed.plans": "interpreted",
 }
 
 # As Spark has it, and a cluster's session.
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+    "spark.sql.adaptive.enabled": "true",
+}
 
 CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
