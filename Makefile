@@ -58,9 +58,9 @@ check-rust:
 unit:
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not nightly and not slow"
 
-# Two workers: each has a group of tests that share a JVM (tests/conftest.py), and the remaining tests.
+# Three workers: two have a group of tests that share a JVM (tests/conftest.py), which also wait for brokers and processes.
 tests:
-	$(BIN)/pytest -n 2 --dist loadgroup --durations 50
+	$(BIN)/pytest -n 3 --dist loadgroup --durations 50
 
 nightly: install
 	$(BIN)/pytest -n 2 --dist loadgroup -m nightly
