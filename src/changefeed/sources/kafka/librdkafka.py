@@ -65,6 +65,7 @@ class PlainBrokers:
             raise SourceError(f"no topic {name} at {self._servers}: create it first, or correct the name")
         asked = self._answer(lambda: self._admin.describe_topics(TopicCollection(names), request_timeout=_SECONDS))
         described = {name: self._answer(future.result) for name, future in asked.items()}
+        self._forget_errors()
         return {
             name: Topic(_id(topic.topic_id), frozenset(partition.id for partition in topic.partitions))
             for name, topic in described.items()
@@ -92,7 +93,13 @@ class PlainBrokers:
         if not places:
             return {}
         first, end = offsets(offset_spec.earliest()), offsets(offset_spec.latest())
+        self._forget_errors()
         return {place: (first[place], end[place]) for place in places}
+
+    def _forget_errors(self) -> None:
+        """Drops the errors of connections that did not prevent an answer: a stream may ask for days."""
+        self._admin.poll(0)
+        self._errors.clear()
 
     def _answer(self, question: Any) -> Any:
         """Returns the brokers' answer.
