@@ -122,8 +122,8 @@ class State:
         resolved: topic -> partition -> highest resolved commit_ts.
         marks: topic -> partition -> last resolved commit_ts that the producer sent; it goes back when the producer restarts.
         resent: offsets at which the producer began to send again, of partitions with pending rows; see `resent.py`.
-        latest: topic -> partition -> highest commit_ts of rows, schema changes and resolved events; `NOTHING` if none of its
-            records could be decoded.
+        latest: topic -> partition -> highest commit_ts of rows, schema changes and resolved events; `NOTHING` if it has had
+            nothing of these, but a dead letter, or only tombstones.
         dated: the last records with a commit_ts. Only for protocols with rows that have none.
         positions: topic -> partition -> offset of the next record to read.
         source: source offset at which the source continues; None before the first batch.

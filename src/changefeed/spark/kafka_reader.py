@@ -29,7 +29,7 @@ from changefeed.sources.kafka import compare, reader
 from changefeed.sources.kafka.librdkafka import Place, PlainBrokers
 from changefeed.sources.kafka.properties import wrong_offsets, wrong_properties
 from changefeed.sources.kafka.reader import Range
-from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, SourceOffset, by_topic, read
+from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, SourceOffset, by_place, by_topic, read
 from changefeed.sources.kafka.topics import Topic
 from changefeed.spark.options import ReadOptions
 from changefeed.spark.reading import ReadPlan
@@ -117,7 +117,7 @@ class KafkaInput:
     def _chosen(self, option: str, text: str, default: int, ends: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
         named = {"earliest": EARLIEST, "latest": LATEST}
         offsets: dict[str, dict[str, int]] = {} if text in named else json.loads(text)
-        chosen = {(topic, int(p)): offset for topic, of in offsets.items() for p, offset in of.items()}
+        chosen = by_place(offsets)
         if unknown := sorted(chosen.keys() - ends.keys()):
             raise ConfigError(f"changefeed: option {option}: there is no partition {unknown[0][0]}:{unknown[0][1]}")
         places = {}
@@ -218,12 +218,12 @@ class KafkaStreamReader(DataSourceStreamReader):
             SourceError: a topic was deleted or created again, or records expired before they were read.
         """
         begun, ended = (read(json.dumps(offset)) for offset in (start, end))
-        topics = {name: Topic(ended.ids.get(name), _numbers(of)) for name, of in ended.offsets.items()}
+        topics = {name: Topic(ended.ids.get(name), frozenset(map(int, of))) for name, of in ended.offsets.items()}
         _refuse(compare.removed(begun, topics, begun.offsets))
         ends = self._ask().ends(ended.partitions())
         _refuse(compare.moved(begun, {place: ends[place] for place in begun.partitions()}))
-        starts = {place: first for place, (first, _) in ends.items()} | _by_place(begun)
-        return _tasks(starts, _by_place(ended))
+        starts = {place: first for place, (first, _) in ends.items()} | by_place(begun.offsets)
+        return _tasks(starts, by_place(ended.offsets))
 
     def read(self, partition: Ranges) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """The rows of a task."""
@@ -248,11 +248,3 @@ def _offset(offsets: Mapping[Place, int], topics: Mapping[str, Topic]) -> dict[s
     ids = {name: topic.id for name, topic in topics.items() if topic.id is not None}
     offset: dict[str, Any] = json.loads(SourceOffset(by_topic(offsets), ids).text())
     return offset
-
-
-def _numbers(offsets: Mapping[str, int]) -> frozenset[int]:
-    return frozenset(map(int, offsets))
-
-
-def _by_place(source_offset: SourceOffset) -> dict[Place, int]:
-    return {(topic, int(p)): offset for topic, of in source_offset.offsets.items() for p, offset in of.items()}

@@ -11,8 +11,6 @@ Rule 4. If rule 2 holds, a batch of a stream that begins inside its logs first r
         Records in a log that was deleted meanwhile are lost: delete a log only if no event continues in the next one.
 Rule 5. At the end of a batch read, records of incomplete events become dead letters; at the end of a batch of a stream, they
         are kept for a later batch.
-
-Spark 4.1 does not limit the batches of sources written in Python, so a batch contains everything new; its tasks stream it.
 """
 
 from __future__ import annotations

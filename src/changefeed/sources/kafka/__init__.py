@@ -27,7 +27,7 @@ from changefeed.frames.mapped import Mapped
 from changefeed.sources import Compared, Leading
 from changefeed.sources.kafka import compare, reader
 from changefeed.sources.kafka.pattern import any_of, whole
-from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, SourceOffset, by_topic, read
+from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, SourceOffset, by_place, by_topic, read
 from changefeed.sources.kafka.topics import Brokers, Topic
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class KafkaTopics:
         if before is None and self.options["startingOffsets"] != "earliest":
             return None  # where the batch begins, the connector alone has seen
         known, end = SourceOffset({}) if before is None else read(before), read(after)
-        stops = {(topic, int(p)): n for topic, of in end.offsets.items() for p, n in of.items() if n >= 0}
+        stops = {place: stop for place, stop in by_place(end.offsets).items() if stop >= 0}
         starts = {place: known.offsets.get(place[0], {}).get(str(place[1]), EARLIEST) for place in stops}
         if first := [place for place, start in starts.items() if start < 0]:
             starts |= {place: low for place, (low, _) in self._ask(spark).ends(first).items()}

@@ -64,6 +64,11 @@ def by_topic(places: Mapping[tuple[str, int], int]) -> Offsets:
     return offsets
 
 
+def by_place(offsets: Offsets) -> dict[tuple[str, int], int]:
+    """Offsets as Spark's connector writes them, as (topic, partition) -> offset."""
+    return {(topic, int(partition)): offset for topic, of in offsets.items() for partition, offset in of.items()}
+
+
 def read(text: str) -> SourceOffset:
     """Reads a source offset of the ledger, or the offsets that Spark's connector logged for a batch."""
     document = json.loads(text)

@@ -9,6 +9,7 @@ the hash of each key in the set. That takes 3 ns, where a lookup takes 45.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,15 @@ class Keys:
     """A set of distinct keys, in which other keys can be looked up."""
 
     def __init__(self, columns: Sequence[pa.ChunkedArray]) -> None:
-        arrays = [plain(column) for column in columns]
-        self._filter = _Filter(arrays)
-        self._lookup = _Sorted(arrays[0]) if _are_words(arrays) else _Hashed(arrays)
+        self._columns = [plain(column) for column in columns]
+
+    @cached_property  # not needed where a table has no file that may contain a key
+    def _filter(self) -> _Filter:
+        return _Filter(self._columns)
+
+    @cached_property
+    def _lookup(self) -> _Sorted | _Hashed:
+        return _Sorted(self._columns[0]) if _are_words(self._columns) else _Hashed(self._columns)
 
     def near(self, columns: Sequence[pa.Array]) -> _Numbers | None:
         """Returns the numbers of the rows whose keys may be in this set; None if that is not known of any row."""
@@ -118,7 +125,7 @@ class _Filter:
 
     def near(self, columns: Sequence[pa.Array]) -> _Numbers | None:
         """See `Keys.near`."""
-        hashes = None if self._bits is None else self._hashes(columns)
+        hashes = self._hashes(columns)
         return None if hashes is None or self._bits is None else np.flatnonzero(self._bits[hashes])
 
     def _hashes(self, columns: Sequence[pa.Array]) -> _Words | None:
