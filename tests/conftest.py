@@ -9,6 +9,8 @@ from the fixtures and the group; `make unit` runs the rest. A test without the m
 from __future__ import annotations
 
 import gc
+import os
+import secrets
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 
     from tests.services.kafka import KafkaBroker
     from tests.services.registry import SchemaRegistry
+
+# Before the workers start: all must collect the same tests. See `examples.by_turns`.
+os.environ.setdefault("CHANGEFEED_TURN", str(secrets.randbelow(1 << 40)))
 
 _JVM_FIXTURES = {"spark", "kafka", "registry"}
 _JVM_GROUPS = {"jvm", "jvm-pipeline", "processes"}
@@ -39,6 +44,11 @@ pytest.register_assert_rewrite(
 # Allocations before the garbage collector looks for cycles, 700 by default. Decoders make large batches of objects without
 # cycles, and with the default a quarter of a test's time goes to searching them.
 _ALLOCATIONS = 20_000
+
+
+def pytest_report_header() -> str:
+    """Shows what repeats this run's choice of cases."""
+    return f"cases of long lists: CHANGEFEED_TURN={os.environ['CHANGEFEED_TURN']}"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -82,12 +92,28 @@ def _no_jvm(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail(f"starts a JVM, but is in none of the groups {sorted(_JVM_GROUPS)}: {_jvms[-1]}")
 
 
+# Each partition is a task, and its plan is made into Java again: the tables of the tests have a few rows.
+_SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The one session. A test that sets properties does so on `spark.newSession()`."""
     from changefeed.spark_runtime.session import session
 
-    spark = session("changefeed-tests", master="local[2]", config={"spark.driver.memory": "1g"})
+    spark = session(
+        "changefeed-tests",
+        master="local[2]",
+        config={
+            "spark.driver.memory": "1g",
+            "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.shuffle.partitions": "1",
+        },
+    )
     yield spark
     spark.stop()
 

@@ -1,6 +1,8 @@
-"""Numbers of examples for properties: few new ones in each run, and many in the nightly run.
+"""Numbers of examples for properties, and shares of long lists of cases: few new ones in each run, all in the nightly run.
 
 CHANGEFEED_EXAMPLES   factor for the numbers in the tests (0.5)
+CHANGEFEED_TURN       a number that chooses the cases of `by_turns`, new in each run, which prints it; `nightly`: all cases are
+                      nightly tests
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TIMES = float(os.environ.get("CHANGEFEED_EXAMPLES", "0.5"))
+# tests/conftest.py sets it, for all workers.
+TURN = None if os.environ["CHANGEFEED_TURN"] == "nightly" else int(os.environ["CHANGEFEED_TURN"])
 
 
 def examples(count: int, **more: Any) -> settings:
@@ -25,16 +29,16 @@ def large_examples(count: int) -> settings:
     return examples(count, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
 
 
-def by_day(values: Iterable[Any], every: int, *, first: int = 0) -> list[Any]:
-    """Parameters of a test, of which each run tries one in `every`; the nightly run tries all.
+def by_turns(values: Iterable[Any], every: int, *, first: int = 0) -> list[Any]:
+    """Parameters of a test, of which each run tries one in `every`, other runs others; the nightly run tries all.
 
     Args:
         values: values, or sets of them from `pytest.param`.
-        first: the number of the first value that each run tries; tests of the same values take different ones.
+        first: added to the turn; tests of the same values have different ones, so that a run tries most values in some test.
     """
     result = []
     for number, value in enumerate(values):
-        if number % every == first % every:
+        if TURN is not None and number % every == (TURN + first) % every:
             result.append(value)
         elif hasattr(value, "marks"):
             result.append(pytest.param(*value.values, id=value.id, marks=[*value.marks, pytest.mark.nightly]))

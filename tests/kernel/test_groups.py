@@ -13,6 +13,7 @@ from changefeed import record_log
 from changefeed.codec import defects
 from changefeed.codec.record_groups import GroupKernelDecoder
 from changefeed.model.batch import record_batch
+from tests.examples import by_turns
 from tests.kernel.grouping import Grouping, counted, plain
 from tests.protocols.conformance.cases import DATA
 from tests.protocols.tencent_dts.records import (
@@ -39,7 +40,7 @@ def log(name: str) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("size", [9, 500, 10_000])
+@pytest.mark.parametrize("size", by_turns([9, 500, 10_000], 3))
 def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: int) -> None:
     records, both = log(name), Grouping()
     changes = [both.decode(records.slice(at, size)) for at in range(0, len(records), size)]

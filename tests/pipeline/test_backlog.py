@@ -11,6 +11,7 @@ import pytest
 from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
+from tests.examples import by_turns
 from tests.pipeline.test_debezium_recorded import Recorded, check
 from tests.services.debezium import Event
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from tests.services.kafka import KafkaBroker
 
 
-@pytest.mark.parametrize("consistency", ["key", "transaction"])
+@pytest.mark.parametrize("consistency", by_turns(["key", "transaction"], 2))
 def test_topics(consistency: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
     """Schema changes are read first, and do not hold back the rows."""
     history = Recorded("mysql-streamed")

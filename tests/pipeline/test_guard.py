@@ -26,6 +26,7 @@ from changefeed.pipeline.run import run
 from changefeed.pipeline.state import Hold, State, TableState
 from changefeed.sinks.memory import Lake, MemorySink, Version
 from changefeed.sinks.ways_out import TABLE_CHANGED
+from tests.examples import by_turns
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import check_cuts, definition, published
@@ -117,15 +118,18 @@ def _other_table(pipeline: Definition) -> None:
 
 @pytest.mark.parametrize(
     "damage, fault",
-    [
-        pytest.param(_gone, "the table is gone", marks=pytest.mark.nightly),
-        pytest.param(_log_gone, "the table is gone", marks=pytest.mark.nightly),
-        (_last_commit_gone, ""),
-        (_data_file_gone, "data files are gone or damaged (1, the first is part-"),
-        (_foreign_row, FOREIGN),
-        pytest.param(_foreign_column, FOREIGN, marks=pytest.mark.nightly),
-        pytest.param(_other_table, "this is not the table that the pipeline wrote", marks=pytest.mark.nightly),
-    ],
+    by_turns(
+        [
+            pytest.param(_gone, "the table is gone"),
+            pytest.param(_log_gone, "the table is gone"),
+            pytest.param(_last_commit_gone, ""),
+            pytest.param(_data_file_gone, "data files are gone or damaged (1, the first is part-"),
+            pytest.param(_foreign_row, FOREIGN),
+            pytest.param(_foreign_column, FOREIGN),
+            pytest.param(_other_table, "this is not the table that the pipeline wrote"),
+        ],
+        4,
+    ),
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_a_table_that_is_not_the_ledgers_stops_the_run_until_it_is_rebuilt(

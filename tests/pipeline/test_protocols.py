@@ -80,7 +80,7 @@ LOGS = [
     Log("tencent-dts", "four-partitions-split"),
 ]
 # One log for each kind of frontier, and one with rows without commit_ts, at every second of its cuts. With
-# CHANGEFEED_CUTS=all: every log at all of its cuts. A log of each protocol is read by day, all of them at night.
+# CHANGEFEED_CUTS=all: every log at all of its cuts. Each run reads one log of each protocol, the nightly run all.
 _ALL = os.environ.get("CHANGEFEED_CUTS") == "all"
 _TELLING = {"avro-watermark.classic", "mysql-8.0.33-noschema", "four-partitions-split"}
 TELLING = [log for log in LOGS if _ALL or log.name in _TELLING]
@@ -91,11 +91,11 @@ WHOLE, CUT, BY_KEY = (
 )
 
 
-def _by_day(logs: list[Log], names: set[str]) -> list[Any]:
+def _in_each_run(logs: list[Log], names: set[str]) -> list[Any]:
     return [log if log.name in names else pytest.param(log, marks=pytest.mark.nightly) for log in logs]
 
 
-@pytest.mark.parametrize("log", _by_day(LOGS, WHOLE), ids=str)
+@pytest.mark.parametrize("log", _in_each_run(LOGS, WHOLE), ids=str)
 def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = log.pipeline(tmp_path)
     run(pipeline, spark, once=True)
@@ -104,7 +104,7 @@ def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path:
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
-@pytest.mark.parametrize("log", _by_day(TELLING, CUT), ids=str)
+@pytest.mark.parametrize("log", _in_each_run(TELLING, CUT), ids=str)
 def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = log.pipeline(tmp_path, limit=4000)
     for cut, until in list(log.cuts.items())[:: 1 if _ALL else 2]:
@@ -114,7 +114,7 @@ def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, 
     check_expected(pipeline, "final", log.only, log.doubles)
 
 
-@pytest.mark.parametrize("log", _by_day([OPEN, *TELLING], BY_KEY), ids=str)
+@pytest.mark.parametrize("log", _in_each_run([OPEN, *TELLING], BY_KEY), ids=str)
 def test_by_key_partitions_that_lag_end_equal(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     records = uneven(log.path, tmp_path / "log.jsonl", seed=7, stretch=600)
     named = {"name": log.protocol, **log.options}

@@ -18,6 +18,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
+from tests.examples import by_turns
 from tests.pipeline.running import published
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def test_a_topic_that_was_deleted_between_two_runs(spark: SparkSession, cluster:
     assert ids(spark, pipeline) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("records", [1, 3, 6])
+@pytest.mark.parametrize("records", by_turns([1, 3, 6], 3))
 def test_a_topic_that_was_created_again_between_two_runs(spark: SparkSession, cluster: Cluster, records: int) -> None:
     cluster.create("a", records=[row(10, 1), row(11, 2), *mark(12)])
     pipeline = cluster.pipeline("a")
@@ -271,7 +272,7 @@ def test_ids_are_taken_over_by_a_ledger_that_has_none(
     assert (source_offset["version"], set(source_offset["ids"])) == (1, {cluster.name("a")})
 
 
-@pytest.mark.parametrize("again", [None, 2, 6])
+@pytest.mark.parametrize("again", by_turns([None, 2, 6], 3, first=1))
 def test_a_topic_that_goes_while_a_run_reads_it(spark: SparkSession, cluster: Cluster, again: int | None) -> None:
     """The topic is deleted, or created again with fewer or with more records."""
     cluster.create("a", records=[row(10, 1), row(11, 2), *mark(12)])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed import record_log
+from tests.examples import by_turns
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, changes, comparable, expected, final, shown
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def test_a_table_s_changes_end_in_the_rows_that_were_recorded(
     assert comparable(final(frame, key), columns, log.doubles) == comparable(wanted, columns, log.doubles)
 
 
-@pytest.mark.parametrize("log", [OPEN, SPLIT], ids=str)
+@pytest.mark.parametrize("log", by_turns([OPEN, SPLIT], 2), ids=str)
 def test_a_history_in_several_files_is_one(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     """Partitions continue in the next file, also within a group of records, and after schema changes of the file before."""
     records = log.records()

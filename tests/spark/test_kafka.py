@@ -11,6 +11,7 @@ import pytest
 
 import changefeed.spark
 from changefeed.errors import ConfigError
+from tests.examples import by_turns
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, comparable, expected, final, shown
 from tests.spark.test_stream import follow
 
@@ -49,7 +50,15 @@ def _topic(kafka: KafkaBroker, partitions: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "log, name", [(OPEN, "shop"), (SPLIT, "topic-subs-shop"), (AVRO, "shop_customers")], ids=["open", "split", "avro"]
+    "log, name",
+    by_turns(
+        [
+            pytest.param(OPEN, "shop", id="open"),
+            pytest.param(SPLIT, "topic-subs-shop", id="split"),
+            pytest.param(AVRO, "shop_customers", id="avro"),
+        ],
+        3,
+    ),
 )
 def test_a_stream_in_small_batches_with_a_restart_has_the_rows_of_a_batch(
     log: Log, name: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path

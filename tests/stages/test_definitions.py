@@ -21,7 +21,7 @@ from changefeed.model.types import ColumnType
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import ClosingEncoder, Stores
 from changefeed.stages.definitions import definitions
-from tests.examples import by_day
+from tests.examples import by_turns
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 LOGS = {
@@ -132,7 +132,7 @@ def test_to_its_own_protocol_nothing_is_done() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source, target", by_day(PAIRS, 2))
+@pytest.mark.parametrize("source, target", by_turns(PAIRS, 2))
 def test_a_history_is_the_same_in_every_other_protocol(source: str, target: str) -> None:
     """Orders as the last row of each key has them, with an enum, a year, a date and an unsigned bigint above 2^63."""
     if (source, target) == ("tencent-dts", "ticdc-debezium"):

@@ -19,7 +19,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol as Interface
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.codec.defects import GuardedDecoder
 from changefeed.codec.placement import (
@@ -40,6 +43,7 @@ from changefeed.protocols.base import Decoder, KernelTwin
 
 _FIRST_TO_REFERENCE = 2
 _FIRST_WINDOW = 64  # unmatched records that are tried again after each new shape
+_LONG_RUN = 1024  # a window ends with a topic whose records are fewer
 
 
 class Kernel(Interface):
@@ -86,8 +90,10 @@ class KernelDecoder(GuardedDecoder):
         dead: list[DeadLetter] = []
         left = self._run_kernel(records, None, tables)
         count, window, is_new = _FIRST_TO_REFERENCE, _FIRST_WINDOW, False
+        ends = _ends_of_runs(records.column("topic")) if len(left) else np.zeros(0, np.int64)
         while len(left):
-            unmatched, left = left[:window], left[window:]
+            size = _window(left, window, ends)
+            unmatched, left = left[:size], left[size:]
             window *= 2
             if is_new:  # a shape, since the kernel has seen these records
                 unmatched = self._run_kernel(records, unmatched, tables)
@@ -135,3 +141,21 @@ class KernelDecoder(GuardedDecoder):
             else:
                 self._unsupported.add(family)
         return len(self._shapes) > before
+
+
+def _ends_of_runs(topics: pa.Array) -> npt.NDArray[np.int64]:
+    """Returns the row numbers at which the topic is another one than that of the row before, and the number of rows."""
+    last_of_run = pc.indices_nonzero(pc.not_equal(topics[1:], topics[:-1])).to_numpy().astype(np.int64)
+    return np.append(last_of_run + 1, len(topics))
+
+
+def _window(left: pa.Int32Array, size: int, ends: npt.NDArray[np.int64]) -> int:
+    """Returns how many records are tried next: `size`, and those that follow in the same topic if they are few.
+
+    A batch with many topics has few records of each: a topic begins with a new shape, and the others match it.
+    """
+    if size >= len(left):
+        return size
+    rows = left.to_numpy()
+    end = int(np.searchsorted(rows, ends[np.searchsorted(ends, rows[size - 1], side="right")]))
+    return end if end < _LONG_RUN else size

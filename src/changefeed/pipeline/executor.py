@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,6 +33,7 @@ from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.base import Append, Copy, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
 from changefeed.sinks.ways_out import TABLE_CHANGED
 
+_NOTED_PARTITIONS = 64
 _LOOKING = 8  # number of tables checked in parallel when a run begins
 _T = TypeVar("_T")
 
@@ -249,14 +250,18 @@ class Executor:
             )
 
     def _note(self, state: State, write_id: WriteId) -> str:
-        """The note in a table's commit: the writer, and the commit_ts that the table reaches."""
-        note = {
+        """The note in a table's commit: the writer, and the commit_ts that the table reaches.
+
+        It has the positions of a few partitions only: those of a thousand topics would be in the logs of a thousand tables.
+        """
+        note: dict[str, Any] = {
             "changefeed": self.definition.pipeline.name,
             "epoch": write_id.epoch,
             "step": write_id.step,
             "commit_ts": state.barrier,
-            "positions": state.positions,
         }
+        if sum(map(len, state.positions.values())) <= _NOTED_PARTITIONS:
+            note["positions"] = state.positions
         return msgspec.json.encode(note).decode()
 
 

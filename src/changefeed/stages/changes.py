@@ -55,6 +55,7 @@ _METADATA = [
 
 
 NO_READS = -1  # before every commit_ts
+OWNER = "owner"  # column: the number of the table that a row belongs to, if rows of several are typed together
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,18 @@ class ChunkReader:
             UnsupportedError: a row cannot be applied: its table has no key, or its key is incomplete.
             SchemaError: a value is invalid for its column, or the column cannot represent it and `irregular` is `fail`.
         """
-        table, redefine = self.table, self.redefinition.redefine() if self.redefinition else None
+        redefine = self.redefinition.redefine() if self.redefinition else None
+        for rows in self.rows(payloads):
+            if len(rows):
+                yield from typed(rows, self.table, self.irregular, redefine)
+
+    def rows(self, payloads: Iterable[bytes]) -> Iterator[TableBatch]:
+        """Yields the rows of each chunk that are to be typed.
+
+        Raises:
+            UnsupportedError: a row cannot be applied, because its table has no key.
+        """
+        table = self.table
         for payload in payloads:
             rows = inside(unpack(payload), self.window)
             self.read += len(rows)
@@ -176,8 +188,7 @@ class ChunkReader:
                 rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_is_change(rows.rows))))
             if self.reads is not None and not table.keys:
                 rows = TableBatch(rows.shape, _without_rereads(rows.rows, table, self.reads, self.inserts))
-            if len(rows):
-                yield from _typed(rows, table, self.irregular, redefine)
+            yield rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +212,12 @@ def inside(table: TableBatch, window: Window) -> TableBatch:
     return TableBatch(table.shape, table.rows.filter(mask))
 
 
-def _typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine | None) -> Iterator[pa.RecordBatch]:
+def typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine | None) -> Iterator[pa.RecordBatch]:
+    """Yields typed changes of rows of one shape; if `batch` has the column `OWNER`, they have it as their last one.
+
+    Raises:
+        UnsupportedError, SchemaError: see `ChunkReader.batches`.
+    """
     shape, rows = batch.shape, batch.rows
     deleted = pc.equal(rows.column("op"), "delete")
     gone = rows.filter(deleted)
@@ -349,6 +365,9 @@ def _assemble(
         rows.column("commit_time").cast(pa.timestamp("us", tz="UTC")),
     ]
     names = [f"c{i}" for i in range(len(arrays))] + [name for name, _, _ in _METADATA]
+    if OWNER in rows.schema.names:
+        names.append(OWNER)
+        place.append(rows.column(OWNER))
     return pa.RecordBatch.from_arrays(arrays + place, names=names)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.examples import by_turns
 from tests.protocols.conformance.cases import Case, History, cases, decode, histories, own
 
 
@@ -15,7 +16,7 @@ def is_silent(case: Case | History, record: dict[str, Any]) -> bool:
     return module is not None and bool(module.silent(record))
 
 
-@pytest.mark.parametrize("case", [*cases(), *histories()], ids=str)
+@pytest.mark.parametrize("case", by_turns([*cases(), *histories()], 2), ids=str)
 def test_no_record_vanishes(case: Case | History) -> None:
     changes, records = decode(case), case.records.to_pylist()
     covered = {row for table in changes.tables for row in table.rows.column("record").to_pylist()}

@@ -14,7 +14,7 @@ from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import FragmentDecoder, Stores
 from tests import cost
-from tests.examples import by_day
+from tests.examples import by_turns
 from tests.protocols.conformance.bombs import MIB, Bomb, bombs
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def set_off(bomb: Bomb, how: Literal["auto", "off"]) -> Decoded:
     return changes
 
 
-@pytest.mark.parametrize("bomb, how", by_day(EACH, 2))
+@pytest.mark.parametrize("bomb, how", by_turns(EACH, 2))
 def test_a_bomb_is_refused_quickly_and_in_little_memory(bomb: Bomb, how: Literal["auto", "off"]) -> None:
     answers = list[Decoded]()
     assert cost.seconds(lambda: answers.append(set_off(bomb, how))) < 0.1

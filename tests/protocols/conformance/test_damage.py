@@ -19,11 +19,13 @@ import pytest
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Decoder
+from tests.examples import by_turns
 from tests.protocols.conformance.cases import Case, History, cases, compiled, decode, histories, lines, own, reference
 
 pytestmark = pytest.mark.slow
 CASES = list(cases())
 HISTORIES = list(histories())
+MUTATED = [history for history in HISTORIES if history.file.startswith("shop/") or "avro" in history.file]
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 CHUNKS = 10
 MUTATIONS = int(os.environ.get("CHANGEFEED_MUTATIONS", "2000")) // CHUNKS
@@ -113,7 +115,7 @@ def _whole(changes: Decoded, rows: list[Record]) -> list[Record]:
     return [record for place, record in enumerate(rows) if place in full and place not in places]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", by_turns(CASES, 3), ids=str)
 def test_vector_cut_at_every_byte_is_dead(case: Case) -> None:
     decoder = reference(case)
     for record in whole_records(case):
@@ -123,7 +125,7 @@ def test_vector_cut_at_every_byte_is_dead(case: Case) -> None:
                 check_adds_nothing(case, decoder, record, damaged)
 
 
-@pytest.mark.parametrize("history", HISTORIES, ids=str)
+@pytest.mark.parametrize("history", by_turns(HISTORIES, 3, first=1), ids=str)
 def test_history_cut_anywhere_is_dead(history: History) -> None:
     rng, decoder = random.Random(SEED), reference(history)
     for record in some(whole_records(history)):
@@ -133,7 +135,7 @@ def test_history_cut_anywhere_is_dead(history: History) -> None:
             check_adds_nothing(history, decoder, record, list(cut(record, part, iter(places))))
 
 
-@pytest.mark.parametrize("case", [*CASES, *HISTORIES], ids=str)
+@pytest.mark.parametrize("case", by_turns([*CASES, *HISTORIES], 3, first=2), ids=str)
 def test_trailing_bytes_are_dead(case: Case | History) -> None:
     decoder = reference(case)
     for record in some(whole_records(case)):
@@ -210,7 +212,7 @@ def test_mutated_records_never_crash(chunk: int, protocol: str) -> None:
         check_accounted(decoder.decode(record_batch(damaged)), len(damaged))
 
 
-@pytest.mark.parametrize("history", [h for h in HISTORIES if h.file.startswith("shop/") or "avro" in h.file], ids=str)
+@pytest.mark.parametrize("history", by_turns(MUTATED, 2), ids=str)
 def test_kernel_reads_mutated_records_as_the_reference_does(history: History) -> None:
     twin = compiled(history)
     print(f"CHANGEFEED_SEED={SEED}, {history}")

@@ -19,7 +19,7 @@ from changefeed.model.types import NAMES, ColumnType
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import Stores
 from changefeed.protocols.by_columns import ColumnEncoder
-from tests.examples import by_day, large_examples
+from tests.examples import by_turns, large_examples
 from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import Case, History, cases, decode, histories, stores
 from tests.protocols.conformance.test_types import one_update
@@ -113,7 +113,7 @@ def test_a_vector_is_written_alike(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, options", by_day(TARGETS, 2))
+@pytest.mark.parametrize("name, options", by_turns(TARGETS, 2))
 @pytest.mark.parametrize("source", PROTOCOLS)
 def test_vectors_of_other_protocols_are_written_alike(name: str, options: dict[str, Any], source: str) -> None:
     for case in cases():
@@ -122,7 +122,7 @@ def test_vectors_of_other_protocols_are_written_alike(name: str, options: dict[s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("history", by_day((h for h in histories() if h.protocol in WAYS), 2), ids=str)
+@pytest.mark.parametrize("history", by_turns((h for h in histories() if h.protocol in WAYS), 2), ids=str)
 def test_a_history_is_written_alike(history: History) -> None:
     parts = [history.records.slice(at, 700) for at in range(0, len(history.records), 700)]
     changes = [decode(history, part) for part in parts]
@@ -134,7 +134,7 @@ def test_a_history_is_written_alike(history: History) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name, options", by_day(TARGETS, 3, first=1))
+@pytest.mark.parametrize("name, options", by_turns(TARGETS, 3, first=1))
 @pytest.mark.parametrize("history", [h for h in histories() if h.file.startswith("shop/")], ids=str)
 def test_histories_of_other_protocols_are_written_alike(name: str, options: dict[str, Any], history: History) -> None:
     agreed(name, options, _first_of(history.file))

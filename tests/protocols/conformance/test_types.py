@@ -21,7 +21,7 @@ from changefeed.model.types import INTEGERS, NAMES, ColumnType
 from changefeed.model.values import IrregularError, writer
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Options, Protocol
-from tests.examples import by_day, large_examples
+from tests.examples import by_turns, large_examples
 from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import all_protocols, bytes_of, histories, own, stores
 
@@ -68,7 +68,7 @@ def test_values_of_every_type_come_back(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen, given_options", OTHERS)
-@pytest.mark.parametrize("name", by_day(sorted(NAMES), 3))
+@pytest.mark.parametrize("name", by_turns(sorted(NAMES), 3))
 @SOME
 @given(st.data())
 def test_values_of_every_type_come_back_with_options(

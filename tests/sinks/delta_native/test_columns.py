@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -39,15 +40,20 @@ if TYPE_CHECKING:
 PATH = "shop/orders"
 DATETIME = ColumnType("datetime")
 OLD = table("*id int", "note varchar(20)", "at date")
+_FIRST: dict[tuple[bool, tuple[str, ...], bool], Path] = {}  # how it is written -> a copy of the table in `by`
 ROWS = ({"id": 1, "note": "one", "at": None}, {"id": 2, "note": None, "at": None})
 
 
 def by(spark: SparkSession, root: Path, *, native: bool, metadata: Any = (), marks: bool = False) -> DeltaTables:
-    """A table of two rows, one of them updated, in a folder of its own."""
-    folder = str(root / ("native" if native else "spark"))
-    sink = DeltaTables(folder, metadata, spark, "changefeed:test:1", native, merges_on_read=marks)
+    """A table of two rows, one of them updated, in a folder of its own: a copy of the first such table of the tests."""
+    folder, first = root / ("native" if native else "spark"), (native, tuple(metadata), marks)
+    sink = DeltaTables(str(folder), metadata, spark, "changefeed:test:1", native, merges_on_read=marks)
+    if first in _FIRST:
+        shutil.copytree(_FIRST[first], folder / PATH)
+        return sink
     apply(sink, Load, 1, OLD, *ROWS)
     apply(sink, Upsert, 2, OLD, {**ROWS[1], "note": "two"})
+    _FIRST[first] = Path(shutil.copytree(folder / PATH, root / f"first-{native}"))
     return sink
 
 

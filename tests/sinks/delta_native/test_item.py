@@ -26,7 +26,7 @@ from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.item import left, write_item
 from changefeed.sinks.delta.native.spill import Spill
-from tests.examples import by_day
+from tests.examples import by_turns
 from tests.sinks.delta_native.applying import SMALL, apply, create, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
 
@@ -49,7 +49,7 @@ def check(path: Path, history: History) -> None:
 @pytest.mark.slow
 @HELD
 @pytest.mark.parametrize("partial", [False, True])
-@pytest.mark.parametrize("keys", by_day(KEYS, 3, first=1), ids=str)
+@pytest.mark.parametrize("keys", by_turns(KEYS, 3, first=1), ids=str)
 def test_histories_come_to_their_rows(tmp_path: Path, keys: tuple[str, ...], partial: bool, held_bytes: int) -> None:
     history = History(all_types(*keys), len(keys), partial=partial, irregular=True)
     create(tmp_path / "t", history.table)

@@ -28,9 +28,9 @@ Rule 8. Where all pending rows wait as in Rule 4, schema changes wait with them:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ from changefeed.model.names import full_name, names_of
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.frontier.base import Partition, Until
-from changefeed.pipeline.frontier.ends import passed_by, passed_by_all
+from changefeed.pipeline.frontier.ends import END, passed_by, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import NOTHING, LastSchemaChange, State
@@ -274,13 +274,11 @@ def table_frontier(
             places[at] = max(chunk.last, places.get(at, -1))
     new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, capabilities)]
     resent = [_resent(e, shown[_identity(e)], chunks, capabilities) if capabilities.broadcast else [] for e in new]
+    slowest_first = sorted((_passed(at, state, capabilities, ended, idle=idle), at) for at in known)
     passed = [
         _is_decided(e, shown, chunks, state, quiet=quiet)
-        and all(
-            (_has_passed(at, e.commit_ts or 0, state, capabilities, idle, ended) and (idle or at not in back))
-            or (at in shown[_identity(e)] and at not in back)
-            for at in known
-        )
+        and (idle or not back)
+        and all(at in shown[_identity(e)] and at not in back for at in _lagging(slowest_first, e.commit_ts or 0))
         for e, back in zip(new, ({(c.topic, c.partition) for c in again} for again in resent), strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
@@ -421,14 +419,18 @@ def _has_row_at(ts: int, lines: pa.RecordBatch) -> bool:
     return bool(pc.any(pc.and_(of_row, pc.equal(lines.column("commit_ts"), ts))).as_py())
 
 
-def _has_passed(
-    at: Partition, ts: int, state: State, capabilities: Capabilities, idle: bool, ended: Mapping[Partition, int]
-) -> bool:
-    """Whether nothing at or below `ts` can follow in a partition, judging by other events than the schema change itself."""
+def _passed(
+    at: Partition, state: State, capabilities: Capabilities, ended: Mapping[Partition, int], *, idle: bool
+) -> int:
+    """The commit_ts at or below which nothing can follow in a partition, judging by other events than schema changes."""
     if not capabilities.broadcast:
-        return idle or passed_by(at, state, ended) >= ts
-    mark = state.resolved.get(at[0], {}).get(at[1])
-    return idle if mark is None else mark >= ts
+        return END if idle else passed_by(at, state, ended)
+    return state.resolved.get(at[0], {}).get(at[1], END if idle else NOTHING)
+
+
+def _lagging(slowest_first: Iterable[tuple[int, Partition]], ts: int) -> Iterator[Partition]:
+    """The partitions in which something at or below `ts` can follow, of partitions sorted by what they have passed."""
+    return (at for _, at in takewhile(lambda one: one[0] < ts, slowest_first))
 
 
 def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capabilities: Capabilities) -> bool:

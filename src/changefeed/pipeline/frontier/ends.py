@@ -16,14 +16,14 @@ from changefeed.pipeline.frontier.base import Partition
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import NOTHING, Positions, State
 
-_END = 2**63 - 1  # above every commit_ts
+END = 2**63 - 1  # above every commit_ts
 
 
 def passed_by(at: Partition, state: State, ended: Mapping[Partition, int]) -> int:
     """The commit_ts that a partition has passed; `ended` as in `FrontierStrategy.advance`."""
     topic, partition = at
     if topic in state.positions and topic not in state.latest:
-        return _END  # transaction metadata or heartbeats: no row data
+        return END  # transaction metadata or heartbeats: no row data
     return max(state.latest.get(topic, {}).get(partition, NOTHING), ended.get(at, NOTHING))
 
 

@@ -65,8 +65,8 @@ class SparkChanges:
     ) -> SparkChanges:
         """The changes of a plan's selection, for a table."""
         folders = selection.folders or plan.folders
-        chunks = store.index(folders, plan.sums)
-        least, most = rows_between(chunks, selection.name, Window(selection.after, selection.through))
+        chunks = store.index_of(folders, plan.sums, selection.name)
+        least, most = rows_between(chunks, Window(selection.after, selection.through))
         return cls(store, selection, table, folders, plan.resent, options, least, most, Tally(store.spark))
 
     @property

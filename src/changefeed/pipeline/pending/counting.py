@@ -58,14 +58,13 @@ def shapes_inside(store: Pending, spanning: Iterable[ChunkInfo], window: Window)
     return {shape for shape, rows in counted.items() if rows}
 
 
-def rows_between(chunks: Iterable[ChunkInfo], name: str, window: Window) -> tuple[int, int]:
-    """Minimum and maximum number of rows of a table in a window; equal if no chunk spans a bound."""
+def rows_between(chunks: Iterable[ChunkInfo], window: Window) -> tuple[int, int]:
+    """Minimum and maximum number of rows of `rows` chunks in a window; equal if no chunk spans a bound."""
     least = most = 0
     for chunk in chunks:
-        if chunk.kind == "rows" and chunk.name == name:
-            all_in, all_out = _place(chunk.min_ts, chunk.max_ts, window)
-            least += chunk.rows if all_in else 0
-            most += 0 if all_out else chunk.rows
+        all_in, all_out = _place(chunk.min_ts, chunk.max_ts, window)
+        least += chunk.rows if all_in else 0
+        most += 0 if all_out else chunk.rows
     return least, most
 
 

@@ -68,7 +68,7 @@ class MemoryPending:
         window = Window(selection.after, selection.through)
         named = (row for row in self._rows(folders) if (row["database"], row["table"]) == selection.source)
         chunks = [(chunk_info("", row), row["payload"]) for row in named if row["kind"] == "rows"]
-        least, most = rows_between((info for info, _ in chunks), selection.name, window)
+        least, most = rows_between((info for info, _ in chunks), window)
         payloads = [payload for info, payload in chunks if overlaps(info, window.after, window.upto)]
         return MemoryChanges(payloads, selection, table, plan.resent, options, least, most)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +60,7 @@ class PendingStore:
     path: str
     cuts: bool = True
     _indexes: dict[str, list[ChunkInfo]] = field(default_factory=dict)
+    _by_table: dict[str, defaultdict[str, list[ChunkInfo]]] = field(default_factory=dict)
     _staged: set[str] = field(default_factory=set)  # by this run, summed just now
 
     def stage(self, chunks: DataFrame | Mapped, epoch: int) -> tuple[str, FolderSum]:
@@ -153,6 +154,19 @@ class PendingStore:
             infos.extend(self._indexes[folder])
         return infos
 
+    def index_of(self, folders: Iterable[str], sums: Mapping[str, FolderSum], name: str) -> list[ChunkInfo]:
+        """Returns those chunks of the folders that have rows of one table; raises as `index`."""
+        infos: list[ChunkInfo] = []
+        for folder in folders:
+            by_table = self._by_table.get(folder)
+            if by_table is None:
+                by_table = self._by_table[folder] = defaultdict(list)
+                for chunk in self.index([folder], sums):
+                    if chunk.kind == "rows":
+                        by_table[chunk.name].append(chunk)
+            infos.extend(by_table.get(name, ()))
+        return infos
+
     def _rows(self, folder: str) -> Iterator[Row]:
         """Reads the plain columns of a folder's chunks, and the payloads of the kinds of chunks that planning needs."""
         chunks_read = self.read([folder])
@@ -202,6 +216,7 @@ class PendingStore:
         keep = set(folders)
         for folder in set(self._indexes) - keep:
             del self._indexes[folder]
+            self._by_table.pop(folder, None)
         root, files = file_system(self.spark, self.path)
         if files.exists(root):
             for status in files.listStatus(root):

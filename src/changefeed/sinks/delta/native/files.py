@@ -223,7 +223,7 @@ class DataFileWriter:
 
     def _begin(self) -> None:
         name = f"part-{len(self.added):05d}-{uuid.uuid4()}-c000.zstd.parquet"
-        self._sink = self._files.open_output_stream(posixpath.join(self._root, name))
+        self._sink = self._files.open_output_stream(posixpath.join(self._root, name), buffer_size=1 << 18)
         self._name = name
         self._parquet = pq.ParquetWriter(
             self._sink,

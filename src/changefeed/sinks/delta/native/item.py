@@ -40,6 +40,18 @@ class ChangeReader(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Typed:
+    """Passes changes that are typed already to an item, which otherwise types them from chunks."""
+
+    rows: list[pa.RecordBatch]
+    read: int = 0
+
+    def batches(self, payloads: Any) -> Iterator[pa.RecordBatch]:
+        """Yields the changes; ignores the payloads."""
+        yield from self.rows
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """The work of one task: files of a table to merge with changes, append to, replace or compact.
@@ -93,7 +105,6 @@ def write_item(item: Item, payloads: Iterable[bytes]) -> TaskResult:
         UnsupportedError, SchemaError: as `stages.changes`.
     """
     changes, target = copy(item.changes), item.target  # its count of rows is this task's
-    changes.read = 0
     out = DataFileWriter(target.folder, target.schema, item.limits, target.indexed)
     try:
         removed, marked, matched = _WAYS[item.way](item, changes.batches(payloads), out)

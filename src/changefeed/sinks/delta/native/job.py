@@ -24,14 +24,18 @@ import pyarrow.compute as pc
 
 from changefeed.frames.chunk_files import StoredChunks
 from changefeed.frames.slices import Work
-from changefeed.sinks.delta.native.item import Item, TaskResult, left, write_item
+from changefeed.sinks.delta.native.item import Item, TaskResult, Typed, left, write_item
+from changefeed.stages.changes import ChunkReader
+from changefeed.stages.together import together
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
-_READ = ["kind", "database", "table", "max_commit_ts", *_ORDER[1:]]
+_READ = ["kind", "database", "table", "rows", "max_commit_ts", *_ORDER[1:]]
 _LEAST = 256 * 2**20
+_SMALL_ROWS = 2_000  # typing a batch costs as much as hundreds of rows
+_TOGETHER_BYTES = 8 * 2**20  # of payloads
 _RESULT = "item int, written binary"
 
 
@@ -103,14 +107,33 @@ def write_here(writes: Sequence[StepWrite]) -> list[TaskResult]:
 
 
 def _write_each(writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
-    """Yields the result of each of the writes; the payloads of its chunks are read one after the other."""
+    """Yields the result of each of the writes; large ones read the payloads of their chunks one after the other."""
     stored = StoredChunks()
     chunks_by_source = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
     for chunk in _chunks_of(stored, writes):
         chunks_by_source[chunk["database"], chunk["table"]].append(chunk)
+    small, held = list[tuple[Item, ChunkReader, list[bytes]]](), 0
     for write in writes:
         mine = [chunk for chunk in chunks_by_source[write.source] if write.takes(chunk)]
-        yield write_item(write.item, (stored.payload(c["file"], c["group"], c["row"]) for c in mine))
+        payloads = (stored.payload(c["file"], c["group"], c["row"]) for c in mine)
+        if sum(chunk["rows"] for chunk in mine) > _SMALL_ROWS or not isinstance(write.item.changes, ChunkReader):
+            yield from _written_together(small)
+            yield write_item(write.item, payloads)
+            small, held = [], 0
+            continue
+        small.append((write.item, write.item.changes, list(payloads)))
+        held += sum(map(len, small[-1][2]))
+        if held > _TOGETHER_BYTES:
+            yield from _written_together(small)
+            small, held = [], 0
+    yield from _written_together(small)
+
+
+def _written_together(small: Sequence[tuple[Item, ChunkReader, list[bytes]]]) -> Iterator[TaskResult]:
+    """Yields the results of writes with few rows each, whose changes are typed together."""
+    typed = together([reader for _, reader, _ in small], [payloads for _, _, payloads in small])
+    for (item, _, _), (read, changes) in zip(small, typed, strict=True):
+        yield write_item(replace(item, changes=Typed(changes, read)), ())
 
 
 def _chunks_of(stored: StoredChunks, writes: Sequence[StepWrite]) -> Iterator[dict[str, Any]]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby
@@ -47,7 +47,7 @@ from changefeed.sinks.delta.native.columns import changed, copied, replaced, siz
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create
 from changefeed.sinks.delta.native.compaction import CompactionRules, groups
 from changefeed.sinks.delta.native.files import Limits, TableFolder
-from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
+from changefeed.sinks.delta.native.item import Item, TaskResult, Typed, write_item
 from changefeed.sinks.delta.native.job import StepWrite, compact_all, write_all, write_here
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog
@@ -112,17 +112,6 @@ class _There:
         return self.opened
 
 
-@dataclass(slots=True)
-class _Typed:
-    """Passes changes that are typed already to an item, which otherwise types them from chunks."""
-
-    rows: list[pa.RecordBatch]
-    read: int = 0
-
-    def batches(self, payloads: Any) -> Iterator[pa.RecordBatch]:
-        yield from self.rows
-
-
 @dataclass(frozen=True, slots=True)
 class NativeWrites:
     """The native writes of one sink.
@@ -159,7 +148,7 @@ class NativeWrites:
                 opened[path] = there.opened
                 mine.append(job)
         items = {job.write.path: self._item(job, opened[job.write.path]) for job in mine}
-        done = {path: write_item(item, ()) for path, item in items.items() if isinstance(item.changes, _Typed)}
+        done = {path: write_item(item, ()) for path, item in items.items() if isinstance(item.changes, Typed)}
         chunked = [(job.write.path, job.changes, c) for job in mine if (c := _chunked(job)) and job.changes]
         files_of = cache(_files)
         for _, group in groupby(sorted(chunked, key=_origin), _origin):
@@ -238,7 +227,7 @@ class NativeWrites:
             return
         target, files = opened.target((), ()), opened.files()
         items = [
-            Item(target, _Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
+            Item(target, Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
             for group in groups(opened.state.files, rules)
         ]
         if not items:
@@ -390,7 +379,7 @@ class NativeWrites:
         else:
             target, files = opened.target(names, keys), opened.files(keys if isinstance(write, Upsert) else ())
         chunked = changes.chunked
-        reading: Any = chunked.reading if chunked is not None else _Typed(list(changes.batches()))
+        reading: Any = chunked.reading if chunked is not None else Typed(list(changes.batches()))
         way = _WAYS[type(write)]
         last = chunked.last_reading if chunked is not None else False
         marks = way == "merge" and self._has_vectors(write.table, opened)
