@@ -120,7 +120,19 @@ def test_shapes_above_the_limit_are_forgotten(monkeypatch: pytest.MonkeyPatch) -
     assert both.unmatched == 41
 
 
-def test_shapes_of_a_new_table_are_registered_from_its_first_records() -> None:
+def test_the_shape_of_a_new_table_is_registered_from_its_first_record() -> None:
     both = Both()
     both.decode(made(rows(*[b"null"] * 5000)))
-    assert both.unmatched == 2
+    assert both.unmatched == 1
+
+
+def test_each_of_many_topics_takes_one_record_to_the_reference() -> None:
+    """Also behind a topic of which the reference reads everything."""
+    both, marks, tables = Both(), 700, 20
+    topics = ["marks"] * marks + [f"t{number}" for number in range(tables) for _ in range(100)]
+    records = [framed([(b'{"ts":%d,"t":3}' % at, b"")]) for at in range(marks)]
+    for number in range(tables):
+        records += rows(*[b"null"] * 100, table=b"t%d" % number)
+    batch = made(records)
+    both.decode(batch.set_column(2, "topic", pa.array(topics)))
+    assert both.unmatched == marks + tables

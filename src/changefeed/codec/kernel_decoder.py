@@ -9,18 +9,18 @@ Rule 1. The result equals that of the reference: same events, same shapes, one b
 Rule 2. The kernel decodes a record completely or not at all. It never rejects a record and never reports an error.
 Rule 3. Only the reference makes shapes, and they are registered in that order: a row that matches several shapes joins the
         first, in the kernel as in the reference. So unmatched records go to the reference in order, few at first, and few
-        again where their neighbours have the new shapes. Those behind them are tried again in windows. The
-        registration of a table ends with the first shape that the kernel does not support, because a later one would get
-        rows that match both. The reference keeps the same shapes with and without the kernel: see `columnar.families`.
+        again where their neighbours have the new shapes, and where another topic begins. Those behind them are tried again in
+        windows. The registration of a table ends with the first shape that the kernel does not support, because a later one
+        would get rows that match both. The reference keeps the same shapes with and without the kernel: see
+        `columnar.families`.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Protocol as Interface
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,9 +41,10 @@ from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Decoder, KernelTwin
 
-_FIRST_TO_REFERENCE = 2
+_FIRST_TO_REFERENCE = 1
 _FIRST_WINDOW = 64  # unmatched records that are tried again after each new shape
-_LONG_RUN = 1024  # a window ends with a topic whose records are fewer
+_LONG_RUN = 1024  # records of one topic; fewer are one window
+_NOTHING = Decoded([], [], [])
 
 
 class Kernel(Interface):
@@ -90,27 +91,51 @@ class KernelDecoder(GuardedDecoder):
         dead: list[DeadLetter] = []
         left = self._run_kernel(records, None, tables)
         count, window, is_new = _FIRST_TO_REFERENCE, _FIRST_WINDOW, False
-        ends = _ends_of_runs(records.column("topic")) if len(left) else np.zeros(0, np.int64)
+        ends, end = _ends_of_runs(records.column("topic")) if len(left) else [], 0
         while len(left):
-            size = _window(left, window, ends)
+            if left[0].as_py() >= end:  # other topics, so other shapes
+                end = ends[bisect_right(ends, left[0].as_py())]
+                count, window = _FIRST_TO_REFERENCE, _FIRST_WINDOW
+            in_run = bisect_left(range(len(left)), end, key=lambda place: left[place].as_py())
+            size = in_run if in_run < _LONG_RUN else window
             unmatched, left = left[:size], left[size:]
             window *= 2
             if is_new:  # a shape, since the kernel has seen these records
                 unmatched = self._run_kernel(records, unmatched, tables)
             while len(unmatched):
-                first, unmatched = unmatched[:count], unmatched[count:]
-                self.unmatched += len(first)
-                answer = placed(self._reference.decode(records.take(first)), first)
+                answer, still_unmatched, has_shape = self._decode_first(count, records, unmatched, tables)
                 tables += answer.tables
                 control += answer.control
                 dead += answer.dead
-                count *= 2
-                if self._register(answer.tables):
-                    is_new, tried = True, len(unmatched)
-                    unmatched = self._run_kernel(records, unmatched, tables) if tried else unmatched
-                    if tried - len(unmatched) >= len(first):  # neighbours have the new shapes
-                        count, window = _FIRST_TO_REFERENCE, _FIRST_WINDOW
+                is_new = is_new or has_shape
+                if has_shape and len(unmatched) - len(still_unmatched) >= 2 * count:  # neighbours have the new shapes
+                    count, window = _FIRST_TO_REFERENCE, _FIRST_WINDOW
+                else:
+                    count *= 2
+                unmatched = still_unmatched
         return Decoded(joined(tables), control, dead)
+
+    def _decode_first(
+        self, count: int, records: pa.RecordBatch, rows: pa.Array, tables: list[TableBatch]
+    ) -> tuple[Decoded, pa.Array, bool]:
+        """Decodes the first `count` rows by the reference, and the others by the kernel if there are new shapes.
+
+        A single row is tried again with the others: if the kernel decodes it, the rows of its table are one batch.
+
+        Returns:
+            The reference's result, the rows that are still unmatched, and whether there are new shapes.
+        """
+        first, others = rows[:count], rows[count:]
+        self.unmatched += len(first)
+        answer = placed(self._reference.decode(_rows_of(records, first)), first)
+        if not self._register(answer.tables):
+            return answer, others, False
+        if not len(others):
+            return answer, others, True
+        if len(first) > 1 or answer.control or answer.dead:
+            return answer, self._run_kernel(records, others, tables), True
+        unmatched = self._run_kernel(records, rows, tables)
+        return (answer, unmatched[1:], True) if unmatched[:1] == first else (_NOTHING, unmatched, True)
 
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
         """Appends the rows that the kernel decodes to `tables`; returns the row numbers of the unmatched records."""
@@ -143,19 +168,16 @@ class KernelDecoder(GuardedDecoder):
         return len(self._shapes) > before
 
 
-def _ends_of_runs(topics: pa.Array) -> npt.NDArray[np.int64]:
-    """Returns the row numbers at which the topic is another one than that of the row before, and the number of rows."""
-    last_of_run = pc.indices_nonzero(pc.not_equal(topics[1:], topics[:-1])).to_numpy().astype(np.int64)
-    return np.append(last_of_run + 1, len(topics))
+def _rows_of(records: pa.RecordBatch, rows: pa.Int32Array) -> pa.RecordBatch:
+    first, count = rows[0].as_py(), len(rows)
+    return records.slice(first, count) if rows[-1].as_py() == first + count - 1 else records.take(rows)
 
 
-def _window(left: pa.Int32Array, size: int, ends: npt.NDArray[np.int64]) -> int:
-    """Returns how many records are tried next: `size`, and those that follow in the same topic if they are few.
-
-    A batch with many topics has few records of each: a topic begins with a new shape, and the others match it.
-    """
-    if size >= len(left):
-        return size
-    rows = left.to_numpy()
-    end = int(np.searchsorted(rows, ends[np.searchsorted(ends, rows[size - 1], side="right")]))
-    return end if end < _LONG_RUN else size
+def _ends_of_runs(topics: pa.Array) -> list[int]:
+    """Returns the ends of runs of records of one topic; topics with fewer records than a window are in a run with the next."""
+    ends, start = list[int](), 0
+    for end in pc.indices_nonzero(pc.not_equal(topics[1:], topics[:-1])).to_pylist():
+        if end + 1 - start >= _FIRST_WINDOW:
+            start = end + 1
+            ends.append(start)
+    return [*ends, len(topics)]

@@ -139,8 +139,10 @@ class SchemaChanges:
 
     def _spelled(self, database: str, table: str, event: SchemaChange) -> _Name:
         """The name of a table in its right spelling, see Rule 3."""
+        if not self.rules.restored_ddl:
+            return database, table
         known = self.writes.names()
-        if not self.rules.restored_ddl or (database, table) in known:
+        if (database, table) in known:
             return database, table
         return next((n for n in [_named(event), *sorted(known)] if _same(n, (database, table))), (database, table))
 

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from changefeed.errors import SinkError
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_columns, statistics
+from changefeed.sinks.ways_out import TABLE_DAMAGED
 
 _BUFFER = 1 << 20  # bytes of a column that are read at once
 # Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
@@ -94,14 +95,15 @@ class DataFileReader:
                 buffer_size=_BUFFER,
             )  # fmt: skip
         except (OSError, pa.ArrowInvalid) as error:
-            raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error
+            raise self._unreadable(error) from error
         self.deleted: Mask | None = None
         if vector is not None:
             marked = vectors.read(files, root, json.loads(vector))
             self.deleted = np.zeros(self._file.metadata.num_rows, np.bool_)
             if len(marked) and marked[-1] >= len(self.deleted):
                 raise SinkError(
-                    f"{self._path}: its deletion vector marks row {marked[-1]}, but it has {len(self.deleted)} rows"
+                    f"{self._path}: its deletion vector marks row {marked[-1]}, but it has {len(self.deleted)} rows. "
+                    f"{TABLE_DAMAGED}"
                 )
             self.deleted[marked] = True
 
@@ -142,7 +144,10 @@ class DataFileReader:
             for batch in self._file.iter_batches(size, columns=present, row_groups=groups, use_threads=False):
                 yield _conform(batch, wanted, batch.num_rows)
         except (OSError, pa.ArrowInvalid) as error:
-            raise SinkError(f"{self._path}: a data file of the table cannot be read: {error}") from error
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> SinkError:
+        return SinkError(f"{self._path}: a data file of the table cannot be read: {error}. {TABLE_DAMAGED}")
 
     def close(self) -> None:
         """Closes the file."""

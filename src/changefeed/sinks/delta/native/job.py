@@ -15,7 +15,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ _READ = ["kind", "database", "table", "rows", "max_commit_ts", *_ORDER[1:]]
 _LEAST = 256 * 2**20
 _SMALL_ROWS = 2_000  # typing a batch costs as much as hundreds of rows
 _TOGETHER_BYTES = 8 * 2**20  # of payloads
+_RESULTS_AT_ONCE = 100
 _RESULT = "item int, written binary"
 
 
@@ -261,8 +262,10 @@ def worker(items: Sequence[Item]) -> Work:
             for batch in batches
             for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True)
         )
-        for number, mine in groupby(rows, itemgetter(0)):
-            yield _result(number, write_item(items[number], (payload.as_py() for _, payload in mine)))
+        yield from _results(
+            (number, write_item(items[number], (payload.as_py() for _, payload in mine)))
+            for number, mine in groupby(rows, itemgetter(0))
+        )
 
     return run
 
@@ -274,12 +277,17 @@ def _reading_worker(writes: Sequence[StepWrite], slot_of: Sequence[int]) -> Work
         for slot in (slot for batch in batches for slot in batch.column(0).to_pylist()):
             mine = [item for item, of in enumerate(slot_of) if of == slot]
             mine.sort(key=lambda item: writes[item].source)  # the order of the chunks in their files
-            for item, written in zip(mine, _write_each([writes[item] for item in mine]), strict=True):
-                yield _result(item, written)
+            yield from _results(zip(mine, _write_each([writes[item] for item in mine]), strict=True))
 
     return run
 
 
-def _result(item: int, written: TaskResult) -> pa.RecordBatch:
-    columns = [pa.array([item], pa.int32()), pa.array([pickle.dumps(written)], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, names=["item", "written"])
+def _results(written: Iterable[tuple[int, TaskResult]]) -> Iterator[pa.RecordBatch]:
+    """Yields numbers of items and their results in batches: Spark takes as long for a batch as for hundreds of its rows."""
+    results = iter(written)
+    while some := [(item, pickle.dumps(result)) for item, result in islice(results, _RESULTS_AT_ONCE)]:
+        columns = [
+            pa.array([item for item, _ in some], pa.int32()),
+            pa.array([result for _, result in some], pa.binary()),
+        ]
+        yield pa.RecordBatch.from_arrays(columns, names=["item", "written"])

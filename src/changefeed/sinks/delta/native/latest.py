@@ -86,20 +86,41 @@ def _order(changes: pa.Table) -> _Numbers:
     dated = _mask(pc.is_valid(changes.column("_ts")))
     changed = _mask(pc.fill_null(pc.not_equal(changes.column("_op"), "read"), True))
     half = _integers(changes.column("_half"))
-    topic = pc.dictionary_encode(changes.column("_topic").combine_chunks())
-    ranks = np.argsort(np.argsort(np.array([str(t).encode() for t in topic.dictionary.to_pylist()], dtype=object)))
-    columns = [
+    by_time = [
         _integers(changes.column("_ts")),
         np.where(dated, changed.astype(np.int64), -1),
         np.where(dated, half, -1),
+    ]
+    order = _sorted(by_time)
+    if not _has_equals(by_time, order):
+        return order
+    topic = pc.dictionary_encode(changes.column("_topic").combine_chunks())
+    ranks = np.argsort(np.argsort(np.array([str(t).encode() for t in topic.dictionary.to_pylist()], dtype=object)))
+    columns = [
+        *by_time,
         ranks[topic.indices.to_numpy()] if len(ranks) else half,
         *(_integers(changes.column(name)) for name in ("_partition", "_offset", "_index")),
         half,
     ]
+    return _sorted(columns)
+
+
+def _sorted(columns: Sequence[_Numbers]) -> _Numbers:
+    """Returns the row numbers in the order of the columns, the first of which is the most significant."""
+    count = len(columns[0])
     columns = [c for c in columns if (c != c[0]).any()]
     if not columns or _is_sorted(columns):
-        return np.arange(len(changes))
+        return np.arange(count)
     return np.lexsort(columns[::-1])
+
+
+def _has_equals(columns: Sequence[_Numbers], order: _Numbers) -> bool:
+    """Whether two rows, which are neighbours in `order`, are equal in all columns."""
+    equal = np.ones(len(order) - 1, np.bool_)
+    for column in columns:
+        ordered = column[order]
+        equal &= ordered[1:] == ordered[:-1]
+    return bool(equal.any())
 
 
 def _is_sorted(columns: list[_Numbers]) -> bool:

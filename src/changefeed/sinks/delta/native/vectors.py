@@ -40,6 +40,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from changefeed.errors import MissingExtraError, SinkError
+from changefeed.sinks.ways_out import TABLE_DAMAGED
 
 _MAGIC = struct.pack("<i", 1681511377)
 _VERSION = b"\x01"
@@ -130,7 +131,7 @@ def read(files: Any, root: str, descriptor: Descriptor) -> Rows:
             raise ValueError(f"holds {len(rows)} rows, not {descriptor['cardinality']}")
     except (OSError, ValueError, LookupError, struct.error, pa.ArrowException) as error:
         where = posixpath.join(root, path) if path else root
-        raise SinkError(f"{where}: a deletion vector of the table cannot be read: {error}") from error
+        raise SinkError(f"{where}: a deletion vector of the table cannot be read: {error}. {TABLE_DAMAGED}") from error
     return rows
 
 
