@@ -63,7 +63,7 @@ tests:
 	$(BIN)/pytest -n 3 --dist loadgroup --durations 50
 
 nightly: install
-	$(BIN)/pytest -n 2 --dist loadgroup -m nightly
+	CHANGEFEED_TURN=nightly $(BIN)/pytest -n 2 --dist loadgroup -m nightly
 	CHANGEFEED_EXAMPLES=10 CHANGEFEED_HISTORIES=2000 CHANGEFEED_SCHEDULES=5000 CHANGEFEED_NATIVE_HISTORIES=100 $(BIN)/pytest \
 	  -n 2 --dist loadgroup --timeout 7200 tests/pipeline tests/sinks/delta_native -m "not spark"
 	CHANGEFEED_EXAMPLES=20 CHANGEFEED_MUTATIONS=1000000 CHANGEFEED_MUTANTS=1000000 $(BIN)/pytest -n 2 --dist loadgroup --timeout 7200 \
