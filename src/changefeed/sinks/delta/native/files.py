@@ -29,6 +29,7 @@ from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_col
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 
 _BUFFER = 1 << 20  # bytes of a column that are read at once
+_WRITTEN_AT_ONCE = 1 << 18  # bytes of a new file; Parquet writes it in small pieces
 # Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
 _SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
 
@@ -228,7 +229,7 @@ class DataFileWriter:
 
     def _begin(self) -> None:
         name = f"part-{len(self.added):05d}-{uuid.uuid4()}-c000.zstd.parquet"
-        self._sink = self._files.open_output_stream(posixpath.join(self._root, name), buffer_size=1 << 18)
+        self._sink = self._files.open_output_stream(posixpath.join(self._root, name), buffer_size=_WRITTEN_AT_ONCE)
         self._name = name
         self._parquet = pq.ParquetWriter(
             self._sink,

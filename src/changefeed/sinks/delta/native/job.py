@@ -15,7 +15,7 @@ import pickle
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, islice, pairwise
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 _ORDER = ("item", "topic", "partition", "first_offset", "last_offset", "min_commit_ts", "shape_id")
 _READ = ["kind", "database", "table", "rows", "max_commit_ts", *_ORDER[1:]]
 _LEAST = 256 * 2**20
-_SMALL_ROWS = 2_000  # typing a batch costs as much as hundreds of rows
+_SMALL_ROWS, _SMALL_CHUNKS = 2_000, 8  # typing a batch costs as much as hundreds of rows
 _TOGETHER_BYTES = 8 * 2**20  # of payloads
 _RESULTS_AT_ONCE = 100
+_LARGE_RESULT = 2**18  # bytes; a result may have deletion vectors
 _RESULT = "item int, written binary"
 
 
@@ -117,7 +118,7 @@ def _write_each(writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
     for write in writes:
         mine = [chunk for chunk in chunks_by_source[write.source] if write.takes(chunk)]
         payloads = (stored.payload(c["file"], c["group"], c["row"]) for c in mine)
-        if sum(chunk["rows"] for chunk in mine) > _SMALL_ROWS or not isinstance(write.item.changes, ChunkReader):
+        if not _is_small(mine) or not isinstance(write.item.changes, ChunkReader):
             yield from _written_together(small)
             yield write_item(write.item, payloads)
             small, held = [], 0
@@ -128,6 +129,11 @@ def _write_each(writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
             yield from _written_together(small)
             small, held = [], 0
     yield from _written_together(small)
+
+
+def _is_small(chunks: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a write of these chunks has few rows; a chunk of a few large ones is large, too."""
+    return len(chunks) <= _SMALL_CHUNKS and sum(chunk["rows"] for chunk in chunks) <= _SMALL_ROWS
 
 
 def _written_together(small: Sequence[tuple[Item, ChunkReader, list[bytes]]]) -> Iterator[TaskResult]:
@@ -284,10 +290,17 @@ def _reading_worker(writes: Sequence[StepWrite], slot_of: Sequence[int]) -> Work
 
 def _results(written: Iterable[tuple[int, TaskResult]]) -> Iterator[pa.RecordBatch]:
     """Yields numbers of items and their results in batches: Spark takes as long for a batch as for hundreds of its rows."""
-    results = iter(written)
-    while some := [(item, pickle.dumps(result)) for item, result in islice(results, _RESULTS_AT_ONCE)]:
-        columns = [
-            pa.array([item for item, _ in some], pa.int32()),
-            pa.array([result for _, result in some], pa.binary()),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, names=["item", "written"])
+    items, results = list[int](), list[bytes]()
+    for item, result in written:
+        items.append(item)
+        results.append(pickle.dumps(result))
+        if len(items) >= _RESULTS_AT_ONCE or len(results[-1]) >= _LARGE_RESULT:
+            yield _result(items, results)
+            items, results = [], []
+    if items:
+        yield _result(items, results)
+
+
+def _result(items: list[int], results: list[bytes]) -> pa.RecordBatch:
+    columns = [pa.array(items, pa.int32()), pa.array(results, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, names=["item", "written"])
