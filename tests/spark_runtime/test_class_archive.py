@@ -142,6 +142,16 @@ def test_a_path_that_java_options_cannot_hold_gets_no_archive(tmp_path: Path, ja
     assert class_archive.options(java, str(jar), "", tmp_path / "a b") == []
 
 
+def test_files_of_jvms_that_began_earlier_are_not_waited_for(archives: Path, java: Java, jar: Path) -> None:
+    new = written(archives, java, jar)
+    new.touch()
+    began = time.time() - 600
+    os.utime(new, (began, began))
+    started = time.monotonic()
+    assert class_archive.wait(archives, patience=60) == []
+    assert time.monotonic() - started < 30
+
+
 def test_waiting_ends_when_the_archive_is_complete(archives: Path, java: Java, jar: Path) -> None:
     new = written(archives, java, jar)
     assert class_archive.wait(archives, patience=0.1) == []

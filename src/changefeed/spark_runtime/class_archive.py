@@ -40,6 +40,7 @@ _SILENT = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"]
 _HOUR = 3600.0  # seconds
 _DAY = 24 * _HOUR
 _PATIENCE = 120.0  # seconds
+_RECENT = 300  # seconds within which a first run ends
 
 
 def folder() -> Path:
@@ -95,10 +96,14 @@ def used(options: Iterable[str]) -> Path | None:
 
 
 def wait(archives: Path, patience: float = _PATIENCE) -> list[Path]:
-    """Waits for the archives that JVMs are writing, `patience` seconds at most; returns all archives."""
+    """Waits for the archives that JVMs are writing, `patience` seconds at most; returns all archives.
+
+    JVMs that began earlier do not count: they were killed, or run for longer.
+    """
     end = time.monotonic() + patience
     while time.monotonic() < end:
-        keys = {new.name.removeprefix("classes-").split(".")[0] for new in archives.glob("classes-*.new")}
+        recent = [new for new in archives.glob("classes-*.new") if _is_recent(new)]
+        keys = {new.name.removeprefix("classes-").split(".")[0] for new in recent}
         if all(find(archives, key) for key in sorted(keys)):
             break
         time.sleep(0.2)
@@ -128,6 +133,13 @@ def _key(java: Java, class_path: Iterable[Path]) -> str:
 def _age(file: Path) -> float:
     """Seconds since the last change."""
     return time.time() - file.stat().st_mtime
+
+
+def _is_recent(new: Path) -> bool:
+    try:
+        return _age(new) < _RECENT
+    except FileNotFoundError:  # it has become the archive
+        return False
 
 
 def _sweep(archives: Path) -> None:
