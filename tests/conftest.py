@@ -105,15 +105,7 @@ def spark() -> Iterator[SparkSession]:
     """The one session. A test that sets properties does so on `spark.newSession()`."""
     from changefeed.spark_runtime.session import session
 
-    spark = session(
-        "changefeed-tests",
-        master="local[2]",
-        config={
-            "spark.driver.memory": "1g",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.shuffle.partitions": "1",
-        },
-    )
+    spark = session("changefeed-tests", master="local[2]", config=_SMALL)
     yield spark
     spark.stop()
 

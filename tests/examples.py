@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TIMES = float(os.environ.get("CHANGEFEED_EXAMPLES", "0.5"))
-# tests/conftest.py sets it, for all workers.
-TURN = None if os.environ["CHANGEFEED_TURN"] == "nightly" else int(os.environ["CHANGEFEED_TURN"])
+_TURN = os.environ.get("CHANGEFEED_TURN", "nightly")  # tests/conftest.py sets it, for all workers
+TURN = None if _TURN == "nightly" else int(_TURN)
 
 
 def examples(count: int, **more: Any) -> settings:
