@@ -104,6 +104,7 @@ def _asked_once(names: Callable[[ArrowFolder, str], list[str]]) -> Callable[[Arr
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_errors_of_a_broken_definition_show_no_secret(
     text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ BATCH = 1000
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [50, 500, 10_000])
 def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: int) -> None:
@@ -117,6 +118,7 @@ def _mutated(r: random.Random, key: bytes, value: bytes) -> tuple[bytes, bytes]:
     return framed(messages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_kernel_and_reference_agree_on_mutations_of(name: str) -> None:
     print(f"CHANGEFEED_SEED={SEED}")

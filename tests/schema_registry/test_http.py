@@ -101,6 +101,7 @@ def test_the_next_url_is_asked_when_one_fails() -> None:
     assert (len(broken.asked), len(server.asked)) == (2, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "status, body, error, transient",
     [

@@ -55,6 +55,7 @@ def test_kernel_reads_the_vector_as_the_reference_does(case: Case) -> None:
     assert lines(twin.decode(case.records)) == list(case.events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_decodes_to_its_events(history: History) -> None:
     events = events_of(history)
@@ -62,6 +63,7 @@ def test_history_decodes_to_its_events(history: History) -> None:
     assert hashlib.sha256("".join(event + "\n" for event in events).encode()).hexdigest() == history.sha256
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_is_written_as_it_was_read(history: History) -> None:
     assert encode(history, [decode(history)]) == bytes_of(history.records)

@@ -154,6 +154,7 @@ def test_values_of_every_type_are_written_alike(target: str, options: dict[str, 
     agreed(target, options, one_update(full, data.draw(st.none() | values(full)), data.draw(st.none() | values(full))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, options", TARGETS)
 @MORE
 @given(changes=decoded())

@@ -56,6 +56,7 @@ def as_far_as_declared(value: Any, full: ColumnType, declared: ColumnType) -> An
     return writer(full)(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen, given_options", DEFAULTS)
 @pytest.mark.parametrize("name", sorted(NAMES))
 @MORE
@@ -162,6 +163,7 @@ def one_update(t: ColumnType, old: Any, new: Any) -> Decoded:
     return Decoded(rows.build())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen, given_options", WITH_OPTIONS)
 @MORE
 @given(changes=decoded())

@@ -153,6 +153,7 @@ MODES: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modes", MODES, ids=lambda modes: "-".join(modes.values()) or "defaults")
 @pytest.mark.parametrize("name", sorted(NAMES - {"null"}))
 @settings(MORE, max_examples=8)

@@ -116,6 +116,7 @@ def theirs() -> Shop:
     return Shop("shop/ticdc-open/open-1.classic.jsonl.gz", from_open, restored=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["audit", "items", "order_items", "orders", "refunds"])
 @pytest.mark.parametrize("name", SHOPS)
 def test_rows_under_their_ddl_are_those_of_the_open_protocol(name: str, table: str) -> None:
