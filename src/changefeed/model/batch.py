@@ -268,12 +268,13 @@ class RecordBuilder:
 
 def record_columns(count: int, **columns: Any) -> pa.RecordBatch:
     """Builds a batch of records from columns with the names of `RECORDS`; a missing column gets `record_batch`'s default."""
-    filled = {"timestampType": pa.repeat(0, count), "headers": _no_headers(count), **columns}
+    filled = {"timestampType": pa.repeat(0, count), "headers": no_headers(count), **columns}
     arrays = [pa.nulls(count, f.type) if f.name not in filled else _typed(filled[f.name], f.type) for f in RECORDS]
     return pa.RecordBatch.from_arrays(arrays, schema=RECORDS)
 
 
-def _no_headers(count: int) -> pa.ListArray:
+def no_headers(count: int) -> pa.ListArray:
+    """Returns the column `headers` of `count` records without headers."""
     kind = RECORDS.field("headers").type
     return pa.ListArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count + 1), pa.array([], kind.value_type), kind)
 

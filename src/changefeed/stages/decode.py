@@ -32,7 +32,7 @@ from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL, Dated, pack, pack_dated, pack_waiting, unpack_records
 from changefeed.frames.mapped import Mapped
 from changefeed.frames.slices import Work
-from changefeed.model.batch import RECORDS, Decoded, TableBatch, record_batch
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_headers, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols import origin
@@ -196,14 +196,12 @@ def arrived(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _split_headers(topics: pa.StringArray) -> tuple[pa.Array, pa.Array]:
     """Splits topics from the headers that are appended to them."""
-    kind = RECORDS.field("headers").type
     if not _any_contains(topics, _SEPARATOR):
-        zeros = pa.repeat(pa.scalar(0, pa.int32()), len(topics) + 1)
-        return topics, pa.ListArray.from_arrays(zeros, pa.array([], kind.value_type))
+        return topics, no_headers(len(topics))
     parts = [topic.partition(_SEPARATOR) for topic in topics.to_pylist()]
     lists = [msgspec.json.decode(text, type=list[_Header]) if text else [] for _, _, text in parts]
     headers = [[{"key": h.key, "value": h.value} for h in headers] for headers in lists]
-    return pa.array([topic for topic, _, _ in parts], topics.type), pa.array(headers, kind)
+    return pa.array([topic for topic, _, _ in parts], topics.type), pa.array(headers, RECORDS.field("headers").type)
 
 
 def _any_contains(texts: pa.StringArray, part: str) -> bool:
