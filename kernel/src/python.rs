@@ -1,18 +1,17 @@
 //! Kernel only: the Python module: Arrow in, Arrow out, nothing copied.
 
-use std::sync::Arc;
-
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, LargeBinaryArray, RecordBatch};
 use arrow_schema::{ArrowError, DataType};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3_arrow::{PyArray, PyRecordBatch};
 
+use self::arrow::PyArray;
 use crate::rows::Op;
 use crate::ticdc_avro::Decoder as AvroDecoder;
 use crate::ticdc_open::Decoder;
 
+mod arrow;
 mod debezium;
 mod debezium_avro;
 mod encode;
@@ -52,7 +51,7 @@ impl TicdcOpen {
         values: PyArray,
         rows: Option<PyArray>,
     ) -> PyResult<Answer<'py>> {
-        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        let (keys, values) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?);
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
@@ -98,8 +97,7 @@ impl TicdcAvro {
         rows: Option<PyArray>,
         topics: PyArray,
     ) -> PyResult<Answer<'py>> {
-        let (keys, values, topics) =
-            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Blobs::new(topics.array())?);
+        let (keys, values, topics) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?, Blobs::new(&topics.0)?);
         let rows = chosen(rows, keys, values)?;
         if keys.len() != topics.len() {
             return Err(PyValueError::new_err(format!("{} keys but {} topics", keys.len(), topics.len())));
@@ -119,11 +117,9 @@ type Decoded = Result<(Vec<(usize, RecordBatch)>, Int32Array), ArrowError>;
 
 fn answer(py: Python<'_>, decoded: Decoded) -> PyResult<Answer<'_>> {
     let (tables, unmatched) = decoded.map_err(refused)?;
-    let tables = tables
-        .into_iter()
-        .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
-        .collect::<PyResult<_>>()?;
-    let unmatched = PyArray::from_array_ref(Arc::new(unmatched)).to_pyarrow(py)?.unbind();
+    let tables =
+        tables.into_iter().map(|(shape, batch)| Ok((shape, arrow::batch(py, batch)?))).collect::<PyResult<_>>()?;
+    let unmatched = arrow::array(py, &unmatched)?.unbind();
     Ok((tables, unmatched))
 }
 
@@ -138,7 +134,7 @@ fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult
     }
     match rows {
         Some(rows) => {
-            let rows = rows.into_inner().0;
+            let rows = rows.0;
             rows.as_primitive_opt().cloned().ok_or_else(|| PyTypeError::new_err("rows must be int32"))
         }
         None => Ok((0..i32::try_from(keys.len()).unwrap_or(i32::MAX)).collect::<Vec<_>>().into()),

@@ -31,9 +31,9 @@ def _integers(low: int, high: int) -> JSON:
 def _temporal(pattern: str) -> Callable[[int], JSON]:
     def texts(digits: int) -> JSON:
         fraction = st.integers(0, 10**digits - 1).map(lambda n: f".{n:0{digits}}" if digits else "")
-        moments = st.datetimes().map(lambda moment: f"{moment:%m-%d %H:%M:%S}" if "H" in pattern else f"{moment:%m-%d}")
-        years = st.integers(1, 9999).map(lambda year: f"{year:04}")
-        return st.builds(lambda y, m, f: f'"{y}-{m}{f if "H" in pattern else ""}"', years, moments, fraction)
+        rest = "%m-%d %H:%M:%S" if "H" in pattern else "%m-%d"
+        moments = st.datetimes().map(lambda moment: f"{moment.year:04}-{moment:{rest}}")
+        return st.builds(lambda m, f: f'"{m}{f if "H" in pattern else ""}"', moments, fraction)
 
     return texts
 

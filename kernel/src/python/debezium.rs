@@ -5,8 +5,8 @@ use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, ListArray, StringArr
 use arrow_schema::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3_arrow::PyArray;
 
+use super::arrow::PyArray;
 use super::{Answer, Blobs, answer, chosen, each};
 use crate::debezium_mysql::{self, Header, SentHeaders};
 use crate::ticdc_debezium;
@@ -39,7 +39,7 @@ impl TicdcDebezium {
         values: PyArray,
         rows: Option<PyArray>,
     ) -> PyResult<Answer<'py>> {
-        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        let (keys, values) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?);
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
@@ -85,8 +85,7 @@ impl DebeziumMysql {
         rows: Option<PyArray>,
         headers: PyArray,
     ) -> PyResult<Answer<'py>> {
-        let (keys, values, headers) =
-            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Headers::new(headers.array())?);
+        let (keys, values, headers) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?, Headers::new(&headers.0)?);
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {

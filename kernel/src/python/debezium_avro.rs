@@ -1,8 +1,8 @@
 //! Kernel only: the Python class of the decoder of Debezium's Avro.
 
 use pyo3::prelude::*;
-use pyo3_arrow::PyArray;
 
+use super::arrow::PyArray;
 use super::debezium::Headers;
 use super::{Answer, Blobs, answer, chosen};
 use crate::debezium_mysql::avro::Decoder;
@@ -41,8 +41,7 @@ impl DebeziumMysqlAvro {
         rows: Option<PyArray>,
         headers: PyArray,
     ) -> PyResult<Answer<'py>> {
-        let (keys, values, headers) =
-            (Blobs::new(keys.array())?, Blobs::new(values.array())?, Headers::new(headers.array())?);
+        let (keys, values, headers) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?, Headers::new(&headers.0)?);
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {

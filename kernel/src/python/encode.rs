@@ -1,11 +1,11 @@
 //! Kernel only: the Python class of the writer of rows.
 
-use std::sync::Arc;
-
-use arrow_array::ArrayRef;
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3_arrow::{PyArray, PyRecordBatch};
 
+use super::arrow::{self, PyArray};
 use crate::encode::{Encoder, Written};
 
 /// Writes the rows of the registered templates.
@@ -15,7 +15,7 @@ pub struct Templates {
 }
 
 /// Numbers of the rows that were written, their keys and their values.
-type Answer = (Py<PyAny>, Option<Py<PyAny>>, Py<PyAny>);
+type Answer<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
 
 #[pymethods]
 impl Templates {
@@ -33,16 +33,13 @@ impl Templates {
 
     /// The rows that could be written, their keys (None without any) and their values; None when the columns are not
     /// those of the template.
-    fn encode(&self, py: Python<'_>, number: usize, rows: PyRecordBatch) -> PyResult<Option<Answer>> {
-        let rows = rows.into_inner();
+    fn encode<'py>(&self, py: Python<'py>, number: usize, rows: PyArray) -> PyResult<Option<Answer<'py>>> {
+        let rows = rows.0.as_struct_opt().ok_or_else(|| PyTypeError::new_err("rows must be a batch"))?;
+        let rows = RecordBatch::from(rows);
         let Some(Written { rows, keys, values }) = py.detach(|| self.encoder.encode(number, &rows)) else {
             return Ok(None);
         };
-        let keys = keys.map(|keys| array(py, Arc::new(keys))).transpose()?;
-        Ok(Some((array(py, Arc::new(rows))?, keys, array(py, Arc::new(values))?)))
+        let keys = keys.map(|keys| arrow::array(py, &keys)).transpose()?;
+        Ok(Some((arrow::array(py, &rows)?, keys, arrow::array(py, &values)?)))
     }
-}
-
-fn array(py: Python<'_>, array: ArrayRef) -> PyResult<Py<PyAny>> {
-    Ok(PyArray::from_array_ref(array).to_pyarrow(py)?.unbind())
 }

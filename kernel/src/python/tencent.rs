@@ -1,14 +1,12 @@
 //! Kernel only: the Python class of the decoder of Tencent DTS subscriptions.
 
-use std::sync::Arc;
-
 use arrow_array::Int32Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3_arrow::{PyArray, PyRecordBatch};
 
+use super::arrow::{self, PyArray};
 use super::debezium::Headers;
 use super::{Blobs, chosen, refused};
 use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain, Skips};
@@ -52,7 +50,7 @@ impl TencentDts {
         partitions: PyArray,
     ) -> PyResult<Vec<Run>> {
         let records = Records::new(&keys, &values, &headers)?;
-        let (topics, partitions) = (Blobs::new(topics.array())?, partitions.array().as_primitive_opt::<Int32Type>());
+        let (topics, partitions) = (Blobs::new(&topics.0)?, partitions.0.as_primitive_opt::<Int32Type>());
         let partitions = partitions.ok_or_else(|| PyTypeError::new_err("partitions must be int32"))?;
         if topics.len() != records.len() || partitions.len() != records.len() {
             return Err(PyValueError::new_err("topics and partitions must be as many as values"));
@@ -79,7 +77,7 @@ impl TencentDts {
         skips: Vec<(usize, i32)>,
     ) -> PyResult<Answer<'py>> {
         let records = Records::new(&keys, &values, &headers)?;
-        let known = [&data, &all, &first].map(|a| a.as_ref().map(|a| Blobs::new(a.array())).transpose());
+        let known = [&data, &all, &first].map(|a| a.as_ref().map(|a| Blobs::new(&a.0)).transpose());
         let [data, all, first] = known;
         let known = Known { data: data?, all: all?, first: first? };
         let rows = chosen(rows, records.keys, records.values)?;
@@ -90,12 +88,10 @@ impl TencentDts {
                 decoder.finish().map(|(tables, marks)| (tables, marks, unmatched, stops))
             })
             .map_err(refused)?;
-        let tables = tables
-            .into_iter()
-            .map(|(shape, batch)| Ok((shape, PyRecordBatch::new(batch).into_pyarrow(py)?)))
-            .collect::<PyResult<_>>()?;
-        let unmatched = PyArray::from_array_ref(Arc::new(Int32Array::from(unmatched))).to_pyarrow(py)?.unbind();
-        Ok((tables, unmatched, PyRecordBatch::new(marks).into_pyarrow(py)?, stops))
+        let tables =
+            tables.into_iter().map(|(shape, batch)| Ok((shape, arrow::batch(py, batch)?))).collect::<PyResult<_>>()?;
+        let unmatched = arrow::array(py, &Int32Array::from(unmatched))?.unbind();
+        Ok((tables, unmatched, arrow::batch(py, marks)?, stops))
     }
 }
 
@@ -123,11 +119,11 @@ struct Records<'a> {
 
 impl<'a> Records<'a> {
     fn new(keys: &'a PyArray, values: &'a PyArray, headers: &'a PyArray) -> PyResult<Self> {
-        let (keys, values) = (Blobs::new(keys.array())?, Blobs::new(values.array())?);
+        let (keys, values) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?);
         if keys.len() != values.len() {
             return Err(PyValueError::new_err(format!("{} keys but {} values", keys.len(), values.len())));
         }
-        Ok(Self { keys, values, headers: Headers::new(headers.array())? })
+        Ok(Self { keys, values, headers: Headers::new(&headers.0)? })
     }
 
     fn len(&self) -> usize {
