@@ -31,12 +31,12 @@ install: $(DONE)/editable java $(DONE)/jars $(DONE)/kernel $(DONE)/classes
 demo: install
 	$(BIN)/python examples/demo.py
 
-test: KERNEL := required
-test: install
-	@$(MAKE) --no-print-directory --jobs 2 check check-rust
+# The kernel's checks need nothing of the installation, so that they run beside it.
+test:
+	@$(MAKE) --no-print-directory --jobs 2 KERNEL=required install check check-rust
 	@$(MAKE) --no-print-directory tests
 
-check:
+check: $(DONE)/editable $(DONE)/kernel
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

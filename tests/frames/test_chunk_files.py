@@ -15,7 +15,8 @@ import pytest
 
 from changefeed.frames import chunk_files
 from changefeed.frames.chunk_files import StoredChunks, rename, unpacked, write_files
-from changefeed.frames.chunks import CHUNKS, TRANSACTIONS, snapshot_lines, unpack_records
+from changefeed.frames.chunks import CHUNKS, snapshot_lines, unpack_records
+from changefeed.frames.transactions import TRANSACTIONS
 
 
 def chunks(*rows: dict[str, Any]) -> pa.RecordBatch:

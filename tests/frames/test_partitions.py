@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changefeed.frames.chunks import by_partition
+from changefeed.frames.partitions import by_partition
 
 SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 PLACES = st.tuples(st.sampled_from(["a", "b", "é"]), st.sampled_from([0, 1, 7, 2**31 - 1]))

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changefeed.frames.chunks import TRANSACTIONS
+from changefeed.frames.transactions import TRANSACTIONS
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.frontier.ends import passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo

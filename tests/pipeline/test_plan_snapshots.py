@@ -7,8 +7,8 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from changefeed.frames.chunks import TRANSACTIONS
 from changefeed.frames.payloads import write_shape
+from changefeed.frames.transactions import TRANSACTIONS
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape

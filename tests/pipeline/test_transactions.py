@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from changefeed.errors import UnsupportedError
-from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
+from changefeed.frames.transactions import SIGNAL, TRANSACTIONS
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.frontier.transactions import barrier, is_reached, reads_at, reads_below
 from changefeed.pipeline.pending.chunk_info import ChunkInfo

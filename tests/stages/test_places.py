@@ -7,7 +7,7 @@ from collections import Counter
 import pyarrow.compute as pc
 
 from changefeed import record_log
-from changefeed.frames.chunks import SIGNAL
+from changefeed.frames.transactions import SIGNAL
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending.chunk_info import chunk_info
 from changefeed.stages.decode import RecordReader

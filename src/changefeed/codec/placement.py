@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.model.batch import RECORDS, Decoded, TableBatch, table_schema
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, end_to_end, table_schema
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.ticdc import tso
@@ -105,19 +105,15 @@ def completed(parts: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: P
         return []
     rows = [rows for _, rows in parts]
     single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
-    columns = places.of(_end_to_end(rows, "record"), single=single)
+    columns = places.of(end_to_end(rows, "record"), single=single)
     if "commit_time" not in rows[0].schema.names:
-        ms = pc.shift_right(_end_to_end(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
+        ms = pc.shift_right(end_to_end(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
     starts = accumulate(map(len, rows), initial=0)
     return [
         shape.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
         for (shape, part), start in zip(parts, starts, strict=False)
     ]
-
-
-def _end_to_end(parts: Sequence[pa.RecordBatch], name: str) -> pa.Array:
-    return parts[0].column(name) if len(parts) == 1 else pa.concat_arrays([part.column(name) for part in parts])
 
 
 @functools.cache

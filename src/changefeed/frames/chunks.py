@@ -8,7 +8,7 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     schema          JSON, one schema change      ┐
     resolved        JSON, one mark               │ as `model.event` has them
     dead            JSON, one dead letter        ┘
-    transactions    Arrow IPC stream of `TRANSACTIONS`: which row belongs to which transaction
+    transactions    Arrow IPC stream: which row belongs to which transaction, see `frames.transactions`
     waiting         Arrow IPC stream of records whose remainder has not come yet
     dated           JSON, the records that bound the commit_ts of this partition's later rows: see `stages.missing_ts`
     read            none: how many records of this partition were read, and from where to where
@@ -24,18 +24,20 @@ as read and end here.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.frames.partitions import Part, by_partition, by_partitions
 from changefeed.frames.payloads import dead_to_dict, read_shape, schema_to_dict, write_shape
-from changefeed.model.batch import IRREGULAR, Decoded, TableBatch, table_schema
-from changefeed.model.event import Resolved, SchemaChange, TransactionMark
+from changefeed.frames.transactions import TRANSACTIONS, snapshot_positions, transaction_lines
+from changefeed.model.batch import IRREGULAR, Decoded, TableBatch, end_to_end, table_schema
+from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.protocols import origin
@@ -57,25 +59,6 @@ CHUNKS = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-# A row (id and order where it has a transaction), the end of a transaction (events, and where it lies: mark), or a schema
-# change (events 0, id where it is counted like a transaction). Of a snapshot, `snapshot` is the mark of its row or schema
-# change, and SIGNAL for the row that requests one from Debezium, or reports the progress of an incremental one. `time`
-# is a row's commit time in milliseconds: that of a schema change may be when the connector read it, another one each time.
-TRANSACTIONS = pa.schema(
-    [
-        ("id", pa.string()),
-        ("order", pa.int64()),
-        ("commit_ts", pa.int64()),
-        ("events", pa.int64()),
-        ("mark", pa.int64()),
-        ("snapshot", pa.string()),
-        ("time", pa.int64()),
-    ]
-)
-SIGNAL = "signal"
-_SIGNALS = ["execute-snapshot", "snapshot-window-open", "snapshot-window-close"]
-_SIGNAL_COLUMNS = ["id", "type", "data"]
-_MEMBERS = pa.schema([("topic", pa.string()), ("partition", pa.int32()), *TRANSACTIONS])
 # CHUNKS for Spark, in its own words.
 CHUNKS_DDL = (
     "kind string, database string, `table` string, shape_id string, shape string, rows bigint, min_commit_ts bigint, "
@@ -87,11 +70,11 @@ RECORDS_DDL = (
 )
 # topic -> partition -> `database.table`, or `` for marks and schema changes -> offset and commit_ts of the last record with one
 Dated = Mapping[str, Mapping[int, Mapping[str, tuple[int, int]]]]
-# Topic, partition, and rows or records of it.
-_Part = tuple[str, int, pa.RecordBatch]
 # Of a table batch, beside the topic and partition that all rows of a chunk share.
 _APPLIED = ("op", "commit_ts", "commit_time", "offset", "index", "before", "after", "irregular")
-_END_OF_STREAM = 8  # bytes
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+# A table, a topic, a partition, and rows of them.
+_Run = tuple[TableBatch, str, int, pa.RecordBatch]
 
 
 def pack(
@@ -103,12 +86,11 @@ def pack(
         fresh: those of the records that count as read now; None for all.
         transactions: whether cuts are made from transactions.
     """
-    partitions = list(by_partition(records))
+    partitions = by_partition(records)
     chunks = [chunk for part in (partitions if fresh is None else by_partition(fresh)) for chunk in _read(*part)]
     cuts = sorted({e.commit_ts for e in decoded.control if isinstance(e, SchemaChange) and e.commit_ts is not None})
-    for table in decoded.tables:
-        only = len(partitions) == 1
-        chunks.extend(_rows(table, [(*partitions[0][:2], table.rows)] if only else by_partition(table.rows), cuts))
+    tables = [table for table in decoded.tables if len(table)]
+    chunks.extend(_rows(_runs(tables, partitions, cuts)))
     for event in decoded.control:
         if isinstance(event, SchemaChange):
             chunks.append(
@@ -119,7 +101,9 @@ def pack(
     for letter in decoded.dead:
         chunks.append(_event("dead", letter.place, dead_to_dict(letter), None, letter.database, letter.table))
     if transactions:
-        chunks.extend(_transactions(decoded))
+        for topic, partition, lines in transaction_lines(decoded):
+            at = _at(topic, partition, 0, 0)
+            chunks.append({"kind": "transactions", "rows": lines.num_rows, "payload": lines} | at)
     return _batch(chunks)
 
 
@@ -149,30 +133,56 @@ def _read(topic: str, partition: int, records: pa.RecordBatch) -> Iterator[dict[
         yield {"kind": "tombstones"} | at
 
 
-def _rows(table: TableBatch, parts: Iterable[_Part], cuts: list[int]) -> Iterator[dict[str, Any]]:
-    shape = table.shape
-    text = write_shape(shape)
-    keyed = any(column.key for column in shape.columns)
-    sides = ((*at, side) for *at, part in parts for side in _sides(part, cuts))
-    for topic, partition, rows in sides if keyed else ((*at, run) for *at, side in sides for run in _ascending(side)):
-        low, high = _ends(rows.column("commit_ts"))
+def _runs(tables: list[TableBatch], partitions: list[Part], cuts: list[int]) -> list[_Run]:
+    """Divides the rows of tables into those that become chunks: of one partition, and on one side of each of the cuts."""
+    if not tables:
+        return []
+    rows = [table.rows for table in tables]
+    one = len(partitions) == 1
+    parts = ([(*partitions[0][:2], some)] for some in rows) if one else by_partitions(rows)
+    runs = [(table, *part) for table, its in zip(tables, parts, strict=True) for part in its]
+    if cuts:
+        ends = _extremes([run[-1] for run in runs], "commit_ts")
+        runs = [
+            (*of, side)
+            for (*of, some), (low, high) in zip(runs, ends, strict=True)
+            for side in _sides(some, low, high, cuts)
+        ]
+    if all(any(column.key for column in table.shape.columns) for table in tables):
+        return runs
+    return [
+        (table, *of, run)
+        for table, *of, some in runs
+        for run in ([some] if any(column.key for column in table.shape.columns) else _ascending(some))
+    ]
+
+
+def _rows(runs: list[_Run]) -> Iterator[dict[str, Any]]:
+    rows = [run[-1] for run in runs]
+    extremes = zip(_extremes(rows, "commit_ts"), _extremes(rows, "offset"), strict=True)
+    for (table, topic, partition, some), ((low, high), offsets) in zip(runs, extremes, strict=True):
+        shape, text = table.shape, write_shape(table.shape)
         yield {
             "kind": "rows",
             "database": shape.database,
             "table": shape.table,
             "shape_id": shape.id,
             "shape": text,
-            "rows": rows.num_rows,
+            "rows": some.num_rows,
             "min_commit_ts": low,
             "max_commit_ts": high,
-            "payload": _applied(rows, {"shape": text, "topic": topic, "partition": str(partition)}),
-        } | _at(topic, partition, *_ends(rows.column("offset")))
+            "payload": _applied(some, {"shape": text, "topic": topic, "partition": str(partition)}),
+        } | _at(topic, partition, *offsets)
 
 
-def _sides(rows: pa.RecordBatch, cuts: list[int]) -> Iterator[pa.RecordBatch]:
-    """The rows up to the first of the cuts, those up to the second, …, and the rest; none of them empty."""
-    low, high = _ends(rows.column("commit_ts"))
-    between = [cut for cut in cuts if low is not None and low <= cut < high]
+def _sides(rows: pa.RecordBatch, low: int | None, high: int | None, cuts: list[int]) -> Iterator[pa.RecordBatch]:
+    """The rows up to the first of the cuts, those up to the second, …, and the rest; none of them empty.
+
+    Args:
+        low, high: the smallest and the largest commit_ts of the rows, if any has one.
+        cuts: in ascending order.
+    """
+    between = [] if low is None or high is None else cuts[bisect_left(cuts, low) : bisect_left(cuts, high)]
     for cut in between:
         below = pc.fill_null(pc.less_equal(rows.column("commit_ts"), pa.scalar(cut, pa.uint64())), False)
         if pc.any(below).as_py():
@@ -190,56 +200,6 @@ def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield rows.slice(start, end - start)
 
 
-def _transactions(decoded: Decoded) -> Iterator[dict[str, Any]]:
-    parts = [_members(table) for table in decoded.tables]
-    for event in decoded.control:
-        document: dict[str, Any] = {"topic": event.place.topic, "partition": event.place.partition}
-        if isinstance(event, TransactionMark) and event.status == "end":
-            document |= {"id": event.id, "events": event.event_count, "mark": event.place.offset}
-        elif isinstance(event, SchemaChange):
-            document |= {"id": origin.gtid(event), "events": 0, "commit_ts": event.commit_ts}
-            document["snapshot"] = origin.snapshot_mark(event)
-        else:
-            continue
-        parts.append(pa.RecordBatch.from_pylist([document], schema=_MEMBERS))
-    if not parts:
-        return
-    for topic, partition, rows in by_partition(pa.concat_batches(parts)):
-        lines = rows.select(TRANSACTIONS.names)
-        yield {"kind": "transactions", "rows": rows.num_rows, "payload": lines} | _at(topic, partition, 0, 0)
-
-
-def _members(table: TableBatch) -> pa.RecordBatch:
-    rows = table.rows
-    transaction, nothing = rows.column("transaction"), pa.nulls(len(rows), pa.int64())
-    columns = {
-        "topic": rows.column("topic"),
-        "partition": rows.column("partition"),
-        "id": pc.struct_field(transaction, "id"),
-        "order": pc.struct_field(transaction, "order"),
-        "commit_ts": rows.column("commit_ts").cast(pa.int64()),
-        "snapshot": _snapshot_marks(table),
-        "time": rows.column("commit_time").cast(pa.timestamp("ms", tz="UTC"), safe=False).cast(pa.int64()),
-    }
-    return pa.RecordBatch.from_arrays([columns.get(name, nothing) for name in _MEMBERS.names], schema=_MEMBERS)
-
-
-def _snapshot_marks(table: TableBatch) -> pa.Array:
-    rows, shape = table.rows, table.shape
-    nothing = pa.nulls(len(rows), pa.string())
-    read = pc.equal(rows.column("op"), "read")
-    if pc.any(read).as_py():
-        marks = origin.snapshot_marks(rows.column("origin"))
-        return pc.if_else(read, pc.coalesce(marks, pa.scalar("true")), nothing)
-    if [c.name.lower() for c in shape.after_columns] != _SIGNAL_COLUMNS:
-        return nothing
-    kinds = pc.struct_field(rows.column("after"), shape.after_columns[1].name)
-    if not pa.types.is_string(kinds.type):
-        return nothing
-    asked = pc.and_(pc.equal(rows.column("op"), "insert"), pc.is_in(kinds, value_set=pa.array(_SIGNALS)))
-    return pc.if_else(pc.fill_null(asked, False), pa.scalar(SIGNAL), nothing)
-
-
 def unpack_records(payload: bytes) -> pa.RecordBatch:
     """The lines in the payload of a `transactions` or `waiting` chunk."""
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
@@ -248,12 +208,7 @@ def unpack_records(payload: bytes) -> pa.RecordBatch:
 
 def snapshot_lines(payload: bytes) -> bytes:
     """One line for each position at which a `transactions` chunk has rows of a snapshot; payload to payload."""
-    lines = unpack_records(payload)
-    of_rows = pc.and_(pc.is_null(lines.column("events")), pc.is_valid(lines.column("snapshot")))
-    positions = pc.unique(lines.filter(of_rows).column("commit_ts"))
-    columns = {name: pa.nulls(len(positions), TRANSACTIONS.field(name).type) for name in TRANSACTIONS.names}
-    columns |= {"commit_ts": positions, "snapshot": pa.repeat(pa.scalar("true"), len(positions))}
-    return stream([pa.RecordBatch.from_pydict(columns, schema=TRANSACTIONS)], TRANSACTIONS)
+    return stream([snapshot_positions(unpack_records(payload))], TRANSACTIONS)
 
 
 def stream(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
@@ -305,30 +260,21 @@ def _ends(values: pa.Array) -> tuple[Any, Any]:
     return extremes["min"], extremes["max"]
 
 
+def _extremes(batches: list[pa.RecordBatch], name: str) -> list[tuple[Any, Any]]:
+    """`_ends` of an integer column of each of the batches, computed for all together; no batch is empty."""
+    if not batches:
+        return []
+    values = end_to_end(batches, name)
+    limits = np.iinfo(values.type.to_pandas_dtype())
+    starts = list(accumulate(map(len, batches[:-1]), initial=0))
+    low = np.minimum.reduceat(values.fill_null(int(limits.max)).to_numpy(), starts).tolist()
+    high = np.maximum.reduceat(values.fill_null(int(limits.min)).to_numpy(), starts).tolist()
+    some = np.logical_or.reduceat(values.is_valid().to_numpy(zero_copy_only=False), starts).tolist()
+    return [(least, most) if any_ else (None, None) for least, most, any_ in zip(low, high, some, strict=True)]
+
+
 def _at(topic: str, partition: int, first: int, last: int) -> dict[str, Any]:
     return {"topic": topic, "partition": partition, "first_offset": first, "last_offset": last}
-
-
-def by_partition(rows: pa.RecordBatch) -> Iterator[_Part]:
-    """The rows of each (topic, partition), in the order of their first row."""
-    if rows.num_rows == 0:
-        return
-    topics = pc.dictionary_encode(rows.column("topic"))
-    places = topics.indices.to_numpy().astype(np.int64) << 32 | rows.column("partition").to_numpy()
-    starts = _starts(places)
-    if len(starts) > len(np.unique(places[starts])):  # rows of partitions take turns
-        _, first, number = np.unique(places, return_index=True, return_inverse=True)
-        order = np.argsort(first[number], kind="stable")
-        rows, places = rows.take(pa.array(order)), places[order]
-        starts = _starts(places)
-    for start, end in pairwise([*starts.tolist(), len(places)]):
-        place = int(places[start])
-        yield topics.dictionary[place >> 32].as_py(), place & (2**32 - 1), rows.slice(start, end - start)
-
-
-def _starts(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the index of the first of each run of equal numbers."""
-    return np.flatnonzero(np.diff(places, prepend=~places[0]))
 
 
 def _applied(rows: pa.RecordBatch, document: dict[str, str]) -> pa.RecordBatch:
@@ -343,34 +289,18 @@ def _says_something(name: str, column: pa.Array) -> bool:
 
 
 def _batch(chunks: list[dict[str, Any]]) -> pa.RecordBatch:
-    """The chunks as columns, each payload written to where it stays: they are nearly all of the bytes."""
+    """The chunks as columns."""
     payloads = [chunk.pop("payload", None) for chunk in chunks]
     plain = pa.RecordBatch.from_pylist(chunks, schema=CHUNKS)
-    room = pa.allocate_buffer(sum(map(_most, payloads)))
-    view, ends = memoryview(room).cast("B"), [0]
+    sink, ends = pa.BufferOutputStream(), [0]
     for payload in payloads:
-        ends.append(ends[-1] + _write(payload, view[ends[-1] :]))
+        if isinstance(payload, pa.RecordBatch):
+            with pa.ipc.new_stream(sink, payload.schema) as writer:
+                writer.write_batch(payload)
+        elif payload is not None:
+            sink.write(payload)
+        ends.append(sink.tell())
     there = pa.array([payload is not None for payload in payloads], pa.bool_())
     places = pa.array(ends, pa.int32())
-    column = pa.Array.from_buffers(pa.binary(), len(chunks), [there.buffers()[1], places.buffers()[1], room])
+    column = pa.Array.from_buffers(pa.binary(), len(chunks), [there.buffers()[1], places.buffers()[1], sink.getvalue()])
     return plain.set_column(CHUNKS.get_field_index("payload"), CHUNKS.field("payload"), column)
-
-
-def _most(payload: pa.RecordBatch | bytes | None) -> int:
-    if not isinstance(payload, pa.RecordBatch):
-        return len(payload or b"")
-    most: int = len(payload.schema.serialize()) + pa.ipc.get_record_batch_size(payload) + _END_OF_STREAM
-    return most
-
-
-def _write(payload: pa.RecordBatch | bytes | None, room: memoryview) -> int:
-    """Writes a payload to where its room begins, rows as a stream; returns how many bytes it took."""
-    if not isinstance(payload, pa.RecordBatch):
-        plain = payload or b""
-        room[: len(plain)] = plain
-        return len(plain)
-    sink = pa.FixedSizeBufferWriter(pa.py_buffer(room))
-    with pa.ipc.new_stream(sink, payload.schema) as writer:
-        writer.write_batch(payload)
-    size: int = sink.tell()
-    return size

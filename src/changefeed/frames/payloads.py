@@ -15,6 +15,7 @@ from changefeed.protocols.origin import snapshot_mark, with_snapshot_mark
 
 
 @lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)
 def write_shape(shape: TableShape) -> str:
     """A shape as JSON text."""
     columns = [[c.name, str(c.type), c.nullable, c.key] for c in shape.columns]

@@ -22,7 +22,7 @@ Events are ordered by `(record, index)`, and rows of one batch are in that order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -230,6 +230,12 @@ class BatchBuilder:
 def _columns(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     columns = [pa.array(values, type=f.type) for values, f in zip(zip(*rows, strict=True), schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def end_to_end(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    """A column of all batches in one array. There is at least one batch, and the column is at the same place in each."""
+    at = batches[0].schema.get_field_index(name)
+    return batches[0].column(at) if len(batches) == 1 else pa.concat_arrays([batch.column(at) for batch in batches])
 
 
 def record_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:

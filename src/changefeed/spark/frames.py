@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError
-from changefeed.frames.chunks import by_partition
+from changefeed.frames.partitions import by_partition
 from changefeed.protocols import protocol as protocol_by_name
 from changefeed.spark.known import Known, Look, split_name
 from changefeed.spark.options import ReadOptions, decode_options, split

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 
 from changefeed.codec.encoding import encoder
 from changefeed.errors import ConfigError, UnsupportedError
-from changefeed.frames.chunks import by_partition
 from changefeed.frames.convert import from_sink
+from changefeed.frames.partitions import by_partition
 from changefeed.model.batch import IRREGULAR, TRANSACTION, Decoded, TableBatch, table_schema
 from changefeed.model.definition import Table
 from changefeed.model.event import OPS

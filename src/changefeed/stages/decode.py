@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,7 +33,7 @@ from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL, Dated, pack, pack_dated, pack_waiting, unpack_records
 from changefeed.frames.mapped import Mapped
 from changefeed.frames.slices import Work
-from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_headers, record_batch
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, end_to_end, no_headers, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols import origin
@@ -53,7 +54,7 @@ _WAITING_DDL = (
     "headers array<struct<key: string, value: binary>>"
 )
 _ROWS_PER_TABLE = 512  # for fewer rows, the cost of a table outweighs that of its rows
-_MAX_GATHERED_BYTES = 32 * 2**20  # of records in one batch
+_MAX_GATHERED_BYTES = 64 * 2**20  # of records in one batch
 _MAX_LOG_READERS = 4  # tasks that read one record log
 _RESENT = "again"  # column: the record is an incomplete fragment of the previous batch
 _SEPARATOR = "\x00"  # between topic and headers; not allowed in a topic's name
@@ -270,16 +271,30 @@ def ordered(decoded: Decoded, *, places: bool = False) -> Decoded:
     before = 1 if places else 0
     return replace(
         decoded,
-        tables=[TableBatch(table.shape, _ordered(table.rows)) for table in decoded.tables],
+        tables=_ordered_tables(decoded.tables),
         control=[_ordered_event(event, before) for event in decoded.control],
     )
 
 
-def _ordered(rows: pa.RecordBatch) -> pa.RecordBatch:
-    sequence, at = rows.column("sequence"), rows.schema.get_field_index("commit_ts")
+def _ordered_tables(tables: list[TableBatch]) -> list[TableBatch]:
+    """Computed for all tables together: a batch may contain a thousand tables with a few rows each."""
+    if not tables:
+        return tables
+    batches = [table.rows for table in tables]
+    sequence = end_to_end(batches, "sequence")
     if sequence.null_count == len(sequence):
-        return rows
-    return rows.set_column(at, rows.schema.field(at), pc.coalesce(rows.column(at), sequence))
+        return tables
+    commit_ts = pc.coalesce(end_to_end(batches, "commit_ts"), sequence)
+    starts = accumulate(map(len, batches), initial=0)
+    return [
+        TableBatch(table.shape, _with_commit_ts(table.rows, commit_ts.slice(start, len(table))))
+        for table, start in zip(tables, starts, strict=False)
+    ]
+
+
+def _with_commit_ts(rows: pa.RecordBatch, commit_ts: pa.Array) -> pa.RecordBatch:
+    at = rows.schema.get_field_index("commit_ts")
+    return rows.set_column(at, rows.schema.field(at), commit_ts)
 
 
 def _ordered_event(event: Control, before: int) -> Control:
@@ -298,11 +313,12 @@ def _in_range(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decod
         return f"{protocol}: commit_ts {ts} is above {_MAX_TS}, the highest that a table can reach ({place})"
 
     tables, dead, control = list[TableBatch](), list(decoded.dead), list[Control]()
+    any_above = _highest(decoded.tables) > _MAX_TS
     for table in decoded.tables:
-        ts = table.rows.column("commit_ts")
-        if (pc.max(ts).as_py() or 0) <= _MAX_TS:
+        if not any_above or _highest([table]) <= _MAX_TS:
             tables.append(table)
             continue
+        ts = table.rows.column("commit_ts")
         above = pc.fill_null(pc.greater(ts, pa.scalar(_MAX_TS, ts.type)), False)
         tables.append(TableBatch(table.shape, table.rows.filter(pc.invert(above))))
         for row in table.rows.filter(above).select([*_PLACE, "commit_ts"]).to_pylist():
@@ -317,6 +333,12 @@ def _in_range(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decod
         text = error(event.place, event.commit_ts or 0)
         dead.append(_dead_letter(text, protocol, event.place, records, *names, reason="protocol"))
     return replace(decoded, tables=[t for t in tables if len(t)], control=control, dead=dead)
+
+
+def _highest(tables: list[TableBatch]) -> int:
+    """The highest commit_ts of all tables; 0 without any."""
+    batches = [table.rows for table in tables]
+    return (pc.max(end_to_end(batches, "commit_ts")).as_py() or 0) if batches else 0
 
 
 def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:

@@ -34,7 +34,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.chunks import Dated, by_partition
+from changefeed.frames.chunks import Dated
+from changefeed.frames.partitions import by_partition
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, Resolved, SchemaChange
 

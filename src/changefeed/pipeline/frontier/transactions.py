@@ -37,7 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
-from changefeed.frames.chunks import SIGNAL, TRANSACTIONS
+from changefeed.frames.transactions import SIGNAL, TRANSACTIONS
 from changefeed.mysql import gtid
 from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.base import Partition, Until
