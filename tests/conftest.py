@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 # Before the workers start: all must collect the same tests. See `examples.by_turns`.
 os.environ.setdefault("CHANGEFEED_TURN", str(secrets.randbelow(1 << 40)))
+
+# Examples may take as long as they do where other tests run beside them.
+settings.register_profile("without deadlines", settings(), deadline=None)
+settings.load_profile("without deadlines")
 
 _JVM_FIXTURES = {"spark", "kafka", "registry"}
 _JVM_GROUPS = {"jvm", "jvm-pipeline", "processes"}

@@ -72,7 +72,6 @@ RECORDS_DDL = (
 Dated = Mapping[str, Mapping[int, Mapping[str, tuple[int, int]]]]
 # Of a table batch, beside the topic and partition that all rows of a chunk share.
 _APPLIED = ("op", "commit_ts", "commit_time", "offset", "index", "before", "after", "irregular")
-_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
 # A table, a topic, a partition, and rows of them.
 _Run = tuple[TableBatch, str, int, pa.RecordBatch]
 
@@ -148,8 +147,6 @@ def _runs(tables: list[TableBatch], partitions: list[Part], cuts: list[int]) -> 
             for (*of, some), (low, high) in zip(runs, ends, strict=True)
             for side in _sides(some, low, high, cuts)
         ]
-    if all(any(column.key for column in table.shape.columns) for table in tables):
-        return runs
     return [
         (table, *of, run)
         for table, *of, some in runs
