@@ -36,7 +36,7 @@ test:
 	@$(MAKE) --no-print-directory --jobs 2 KERNEL=required install check check-rust
 	@$(MAKE) --no-print-directory tests
 
-check: $(DONE)/editable $(DONE)/kernel
+check: $(DONE)/editable
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

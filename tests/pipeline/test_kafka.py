@@ -19,6 +19,7 @@ from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
 from changefeed.sources.kafka import KafkaTopics
+from tests.examples import by_turns
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts
@@ -82,7 +83,16 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
-@pytest.mark.parametrize("tuned", [{}, {"kafka.request.timeout.ms": 20000}], ids=["librdkafka", "connector"])
+@pytest.mark.parametrize(
+    "tuned",
+    by_turns(
+        [
+            pytest.param({}, id="librdkafka"),
+            pytest.param({"kafka.request.timeout.ms": 20000}, id="connector"),
+        ],
+        2,
+    ),
+)
 def test_a_topic_read_once_then_again_with_more(
     tuned: dict[str, Any], readings: list[bool], spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.model.batch import RECORDS, Decoded, TableBatch, end_to_end, table_schema
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, end_to_end, no_irregular, table_schema
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.ticdc import tso
@@ -82,7 +82,7 @@ class RegisteredShape:
         count = len(rows)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True)) | more
         if "irregular" not in columns:
-            columns["irregular"] = _nothing(count.bit_length()).slice(0, count)
+            columns["irregular"] = no_irregular(count)
         schema = self._schema(columns["commit_time"].type.unit)
         for name in _COLUMNS - columns.keys():
             columns[name] = self._null(name, schema, count)
@@ -114,13 +114,6 @@ def completed(parts: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: P
         shape.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
         for (shape, part), start in zip(parts, starts, strict=False)
     ]
-
-
-@functools.cache
-def _nothing(bits: int) -> pa.MapArray:
-    """An array of 2**bits empty maps."""
-    ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
-    return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
 
 
 def placed(answer: Decoded, rows: pa.Array) -> Decoded:

@@ -36,10 +36,10 @@ import pyarrow.compute as pc
 from changefeed.frames.partitions import Part, by_partition, by_partitions
 from changefeed.frames.payloads import dead_to_dict, read_shape, schema_to_dict, write_shape
 from changefeed.frames.transactions import TRANSACTIONS, snapshot_positions, transaction_lines
-from changefeed.model.batch import IRREGULAR, Decoded, TableBatch, end_to_end, table_schema
+from changefeed.model.batch import Decoded, TableBatch, end_to_end, no_irregular, table_schema
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
-from changefeed.model.table import canonical
+from changefeed.model.table import TableShape, canonical
 from changefeed.protocols import origin
 
 CHUNKS = pa.schema(
@@ -72,6 +72,8 @@ RECORDS_DDL = (
 Dated = Mapping[str, Mapping[int, Mapping[str, tuple[int, int]]]]
 # Of a table batch, beside the topic and partition that all rows of a chunk share.
 _APPLIED = ("op", "commit_ts", "commit_time", "offset", "index", "before", "after", "irregular")
+_TYPES = {field.name: field.type for field in table_schema(TableShape("", "", ()))}
+_UNPACKED = [name for name in _TYPES if name in ("topic", "partition", *_APPLIED)]
 # A table, a topic, a partition, and rows of them.
 _Run = tuple[TableBatch, str, int, pa.RecordBatch]
 
@@ -111,18 +113,19 @@ def unpack(payload: bytes) -> TableBatch:
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
         metadata, rows = reader.schema.metadata, reader.read_next_batch()
     shape, count = read_shape(metadata[b"shape"].decode()), len(rows)
-    place = {"topic": metadata[b"topic"].decode(), "partition": pa.scalar(int(metadata[b"partition"]), pa.int32())}
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    columns["topic"] = pa.repeat(metadata[b"topic"].decode(), count)
+    columns["partition"] = pa.repeat(pa.scalar(int(metadata[b"partition"]), pa.int32()), count)
+    arrays = [columns[name] if name in columns else _without_content(name, shape, count) for name in _UNPACKED]
+    return TableBatch(shape, pa.RecordBatch.from_arrays(arrays, names=_UNPACKED))
 
-    def column(field: pa.Field) -> pa.Array:
-        if field.name in place:
-            return pa.repeat(place[field.name], count)
-        if field.name not in rows.schema.names:
-            return pa.array([[]] * count, IRREGULAR) if field.name == "irregular" else pa.nulls(count, field.type)
-        return rows.column(field.name)
 
-    known = table_schema(shape, rows.schema.field("commit_time").type.unit)
-    fields = [field for field in known if field.name in place or field.name in _APPLIED]
-    return TableBatch(shape, pa.RecordBatch.from_arrays([column(f) for f in fields], schema=pa.schema(fields)))
+def _without_content(name: str, shape: TableShape, count: int) -> pa.Array:
+    """A column that `pack` leaves out."""
+    if name == "irregular":
+        return no_irregular(count)
+    kind = shape.before_type if name == "before" else shape.after_type if name == "after" else _TYPES[name]
+    return pa.nulls(count, kind)
 
 
 def _read(topic: str, partition: int, records: pa.RecordBatch) -> Iterator[dict[str, Any]]:

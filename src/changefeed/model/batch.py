@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -230,6 +231,18 @@ class BatchBuilder:
 def _columns(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     columns = [pa.array(values, type=f.type) for values, f in zip(zip(*rows, strict=True), schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def no_irregular(count: int) -> pa.MapArray:
+    """Returns the column `irregular` of rows without irregular values."""
+    return _empty_maps(count.bit_length()).slice(0, count)
+
+
+@cache
+def _empty_maps(bits: int) -> pa.MapArray:
+    """2**bits empty maps."""
+    ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
+    return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
 
 
 def end_to_end(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:

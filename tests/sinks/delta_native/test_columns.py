@@ -31,6 +31,7 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.delta.native import step
 from changefeed.sinks.delta.sink import DeltaTables
+from tests.examples import by_turns
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
 
@@ -112,7 +113,9 @@ CHANGES: dict[str, tuple[Any, Table, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name, marks", [*((name, False) for name in CHANGES), ("dropped", True)])
+@pytest.mark.parametrize(
+    "name, marks", by_turns([*(pytest.param(name, False) for name in CHANGES), pytest.param("dropped", True)], 2)
+)
 def test_changed_columns_are_those_that_spark_makes(
     spark: SparkSession, tmp_path: Path, name: str, *, marks: bool
 ) -> None:
@@ -183,7 +186,7 @@ def test_a_column_that_is_dropped_and_added_again_is_empty(spark: SparkSession, 
 COPIED = "shop/copied"
 
 
-@pytest.mark.parametrize("marks", [False, True])
+@pytest.mark.parametrize("marks", by_turns([False, True], 2))
 def test_copies_are_those_that_spark_makes(spark: SparkSession, tmp_path: Path, *, marks: bool) -> None:
     """The first copy makes a table, the second replaces it by one with other columns, one of them without a time zone."""
     made = []
@@ -221,7 +224,7 @@ def test_a_copy_of_an_older_run_is_fenced(spark: SparkSession, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("native", [True, False])
-@pytest.mark.parametrize("marks", [True, False])
+@pytest.mark.parametrize("marks", by_turns([True, False], 2))
 def test_the_first_column_without_a_time_zone_may_be_converted(
     spark: SparkSession, tmp_path: Path, *, native: bool, marks: bool
 ) -> None:
