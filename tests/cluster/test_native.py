@@ -29,4 +29,4 @@ def test_workers_write_the_files_and_the_driver_commits(cluster: SparkCluster, u
     assert done.returncode == 0, done.stderr
     check_cuts(definition(log, tmp_path / "lake"), History(log))
     logs = (tmp_path / "lake" / "app").glob("*/_delta_log/*.json")
-    assert any("delta-rs" in commit.read_text() for commit in logs)
+    assert any('"engineInfo":"changefeed"' in commit.read_text() for commit in logs)

@@ -1,0 +1,76 @@
+"""Measures the cost of many tables: decoding and packing records of one table, of a hundred and of a thousand, in one process.
+
+    python -m bench.many_tables [--tables 1 100 1000] [--changes 1000] [--rounds 3] [--json]
+
+The records are those of `jobs.py`: Debezium's JSON without schemas, with the CREATE TABLE of each table; each table has
+`--changes` changes, a single one a thousand times as many. The tables have topics of their own, which are read one after the
+other, or take turns in one topic. CPU microseconds of this process for each record, what a table costs when it is new included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from statistics import median
+from time import process_time
+
+import pyarrow as pa
+
+from bench.orders import Orders
+from changefeed.model.batch import RECORDS, record_batch
+from changefeed.stages.decode import worker
+
+_BATCH = 10_000  # records, as many as Spark sends at once
+_OPTIONS = {"decimal.handling.mode": "string"}
+_ALONE = 1000  # times as many changes, if there is one table
+
+
+def batches(tables: int, changes: int, *, take_turns: bool) -> Iterator[pa.RecordBatch]:
+    """The records in the order in which a task reads them."""
+    orders = Orders("bench", tables, 1, 7, 0)
+    records = defaultdict[str, list[tuple[bytes, bytes]]](list)
+    for topic, _, key, value in (*orders.create(), *orders.change(tables * changes)):
+        records["bench" if take_turns else topic].append((key, value))
+    columns = [name for name in RECORDS.names if not name.startswith("timestamp")]
+    for topic, sent in records.items():
+        for start in range(0, len(sent), _BATCH):
+            rows = [
+                {"topic": topic, "partition": 0, "offset": offset, "key": key, "value": value}
+                for offset, (key, value) in enumerate(sent[start : start + _BATCH], start)
+            ]
+            yield record_batch(rows).select(columns)
+
+
+def cost(read: list[pa.RecordBatch]) -> float:
+    """CPU microseconds for each record."""
+    began = process_time()
+    for _ in worker("debezium-mysql", _OPTIONS)(iter(read)):
+        pass
+    return (process_time() - began) / sum(map(len, read)) * 1e6
+
+
+def main() -> None:
+    """Measures each number of tables, in both orders."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tables", type=int, nargs="+", default=[1, 100, 1000])
+    parser.add_argument("--changes", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    for tables in arguments.tables:
+        changes = arguments.changes * (_ALONE if tables == 1 else 1)
+        for take_turns in (False, True)[: min(tables, 2)]:
+            read = list(batches(tables, changes, take_turns=take_turns))
+            costs = [cost(read) for _ in range(arguments.rounds)]
+            order = "take turns in one topic" if take_turns else "in topics of their own"
+            if arguments.json:
+                result = {"tables": tables, "changes": changes, "take_turns": take_turns}
+                print(json.dumps(result | {"microseconds": [round(each, 2) for each in costs]}))
+            else:
+                print(f"{tables:>5} tables of {changes} changes {order}: {median(costs):.1f} µs a record")
+
+
+if __name__ == "__main__":
+    main()
