@@ -3,8 +3,9 @@
 Rule 1. The plan's input is checked first: folders of the pending store against their sums, tables against the ledger
 (`guard.py`).
 Rule 2. A run that finishes a step of another run first touches each of its tables: a commit with a write id of its own epoch
-that changes nothing. From then on the older run can no longer write to them. Then it looks up which writes have been made. The
-others follow: those of one table in order, different tables in parallel.
+that changes nothing. From then on the older run can no longer write to them. Then it looks up which writes have been made; a
+table that the older run has made meanwhile is touched, too, and looked up again. The other writes follow: those of one table in
+order, different tables in parallel.
 Rule 3. The rows that a write has read are counted, and compared with the number in the plan.
 Rule 4. Row writes that are ready at the same time are prepared together: a sink may write the files of all tables in one job.
 Each is still a commit of its own.
@@ -116,8 +117,7 @@ class Executor:
         adopted = {path for path, before in self.before.items() if before.foreign}
         adopted |= {a.path for a in plan.actions if isinstance(a.write, Copy) and a.write.source in adopted}
         if self.ledger.begun_by:  # `begin` has checked the other tables
-            self._fence(paths)
-            self.before = {path: guard.check(path, made) for path, made in paths.items()}
+            self._fence(paths, guard)
             for path, before in self.before.items():
                 if before.version >= 0:
                     self._check_files(path, before.version)
@@ -133,15 +133,20 @@ class Executor:
         used = {before.path for before in tables.values()}
         return replace(plan.state, tables=tables, left={p: w for p, w in known.items() if p not in used})
 
-    def _fence(self, paths: Mapping[str, Table | None]) -> None:
-        """Prevents older runs from writing to the tables at these paths: see Rule 2."""
-        write_id = WriteId(self.ledger.epoch, self.ledger.step + 1, 0)
-        for path, made in paths.items():
-            if self.before[path].version >= 0:
+    def _fence(self, paths: Mapping[str, Table | None], guard: Guard) -> None:
+        """Prevents older runs from writing to the tables at these paths, and looks up what they have made: see Rule 2.
+
+        Meanwhile an older run may make a table, which is then fenced too, before this run relies on what it has.
+        """
+        write_id, fenced = WriteId(self.ledger.epoch, self.ledger.step + 1, 0), set[str]()
+        while new := [path for path in paths if self.before[path].version >= 0 and path not in fenced]:
+            for path in new:
                 failpoint("fence.before")
-                touch = Touch(path=path, number=0, table=made or Table("", "", (), ()))
+                touch = Touch(path=path, number=0, table=paths[path] or Table("", "", (), ()))
                 self.sink.apply(touch, None, write_id, self._note(self.ledger.state, write_id))
                 failpoint("fence.after")
+            fenced.update(new)
+            self.before = {path: guard.check(path, made) for path, made in paths.items()}
 
     def _restart_sources(self, plan: Plan) -> None:
         """Takes the source of a copy that is still to be made back to the rows that the plan copies.
