@@ -157,8 +157,10 @@ class Executor:
         Raises:
             SinkError: the step does not make the source.
         """
-        while (copy := self._copy_of_later_rows(plan)) is not None:
-            made = [a.write for a in plan.actions if a.path == copy.source and a.write.number < copy.number]
+        while (place := self._copy_of_later_rows(plan)) is not None:
+            copy = plan.actions[place].write
+            assert isinstance(copy, Copy)
+            made = [action.write for action in plan.actions[:place] if action.path == copy.source]
             first = next((w for w in reversed(made) if isinstance(w, Create | Load | Copy)), None)
             if first is None:
                 at, of = self.sink.location(copy.path), self.sink.location(copy.source)
@@ -167,15 +169,15 @@ class Executor:
                 )
             self.before[copy.source] = replace(self.before[copy.source], done=first.number - 1)
 
-    def _copy_of_later_rows(self, plan: Plan) -> Copy | None:
-        """Returns a copy that is not made yet, although its source has writes that the plan makes only after it; else None."""
+    def _copy_of_later_rows(self, plan: Plan) -> int | None:
+        """Returns the place of a copy that is not made yet, although its source has writes that the plan makes only after it."""
         last = Counter[str]()  # path -> number of the plan's last write to it so far
-        for action in plan.actions:
+        for place, action in enumerate(plan.actions):
             write = action.write
             if isinstance(write, Copy) and self.before[write.path].done < write.number:
                 source = self.before.get(write.source)
                 if source is not None and source.done > last[write.source]:
-                    return write
+                    return place
             last[write.path] = write.number
         return None
 
