@@ -53,7 +53,7 @@ site: $(DONE)/packages
 
 # In the folder in which the wheel is built: a second run compiles only what has changed.
 check-rust:
-	@tools/check_rust.sh
+	@MAKEFLAGS= tools/check_rust.sh
 
 unit:
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not spark and not nightly and not slow"
@@ -105,7 +105,7 @@ $(DONE)/jars: src/changefeed/spark_runtime/jars.py $(DONE)/editable | java
 	@touch $@
 
 $(DONE)/kernel: $(KERNEL_SOURCES) tools/install_kernel.sh $(DONE)/packages
-	@KERNEL=$(KERNEL) tools/install_kernel.sh $(BIN)/python $@
+	@MAKEFLAGS= KERNEL=$(KERNEL) tools/install_kernel.sh $(BIN)/python $@
 
 # A first run, which leaves an archive of Spark's classes in the user's cache: later runs start in two thirds of the time.
 $(DONE)/classes: src/changefeed/spark_runtime/jars.py tools/first_run.sh | $(DONE)/jars $(DONE)/kernel
