@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import resource
@@ -155,14 +156,17 @@ def test_progress_is_shown_to_a_terminal_only(first: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_decoding_starts_without_spark_and_pandas_and_costs_no_more_than_starting_pandas(first: Path) -> None:
+def test_decoding_starts_without_spark_and_pandas_and_ends_before_pandas_has_started(first: Path) -> None:
     code = (
         "import sys; from changefeed.cli import run; code = run(sys.argv[1:]); "
         "assert not {'pyspark', 'pandas', 'rich', 'fsspec', 'sqlglot', 'pydantic'} & set(sys.modules); sys.exit(code)"
     )
-    turns = [(_processor_time(code, "decode", first, *OPEN), _processor_time("import pandas")) for _ in range(3)]
-    decoding, pandas = map(min, zip(*turns, strict=True))
-    assert decoding < 1.5 * pandas, turns  # less than 1 where no other work disturbs
+    turns, decoding, pandas = 0, math.inf, math.inf
+    while turns < 20 and decoding >= pandas:  # the least of each: other work slows down some turns
+        turns += 1
+        decoding = min(decoding, _processor_time(code, "decode", first, *OPEN))
+        pandas = min(pandas, _processor_time("import pandas"))
+    assert decoding < pandas, turns
 
 
 def _processor_time(code: str, *arguments: str | Path) -> float:

@@ -157,9 +157,8 @@ class Executor:
         Raises:
             SinkError: the step does not make the source.
         """
-        while (place := self._copy_of_later_rows(plan)) is not None:
-            copy = plan.actions[place].write
-            assert isinstance(copy, Copy)
+        while (later := self._copy_of_later_rows(plan)) is not None:
+            place, copy = later
             made = [action.write for action in plan.actions[:place] if action.path == copy.source]
             first = next((w for w in reversed(made) if isinstance(w, Create | Load | Copy)), None)
             if first is None:
@@ -169,15 +168,15 @@ class Executor:
                 )
             self.before[copy.source] = replace(self.before[copy.source], done=first.number - 1)
 
-    def _copy_of_later_rows(self, plan: Plan) -> int | None:
-        """Returns the place of a copy that is not made yet, although its source has writes that the plan makes only after it."""
+    def _copy_of_later_rows(self, plan: Plan) -> tuple[int, Copy] | None:
+        """Returns the place of a copy, and the copy: it is still to be made, and its source has writes that come after it."""
         last = Counter[str]()  # path -> number of the plan's last write to it so far
         for place, action in enumerate(plan.actions):
             write = action.write
             if isinstance(write, Copy) and self.before[write.path].done < write.number:
                 source = self.before.get(write.source)
                 if source is not None and source.done > last[write.source]:
-                    return place
+                    return place, write
             last[write.path] = write.number
         return None
 
