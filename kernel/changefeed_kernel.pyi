@@ -1,4 +1,8 @@
-"""The compiled twin of changefeed's decoders and encoders; `changefeed.codec.decoding` and `changefeed.codec.encoding` are its doors."""
+"""The compiled twin of changefeed's decoders and encoders; `changefeed.codec.decoding` and `changefeed.codec.encoding` are its doors.
+
+A decoder returns rows in batches of shapes with the same columns. Beside each batch is the number of its first row's shape; its
+column `shape` has that of each row.
+"""
 
 from collections.abc import Sequence
 
@@ -25,7 +29,7 @@ class TicdcAvro:
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, topics: pa.Array
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Rows by shape number, and the rows of the unmatched records.
+        """Batches of rows, and the rows of the unmatched records.
 
         Args:
             keys, values, topics: binary or large_binary, one a record.
@@ -50,7 +54,7 @@ class TicdcOpen:
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Rows by shape number, and the rows of the unmatched records.
+        """Batches of rows, and the rows of the unmatched records.
 
         Args:
             keys, values: binary or large_binary, one a record.
@@ -143,7 +147,7 @@ class TencentDts:
         first: pa.Array | None = None,
         skips: Sequence[tuple[int, int]] = (),
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array, pa.RecordBatch, list[tuple[int, int, int] | None]]:
-        """Rows by shape number, the rows of the unmatched records, marks, and of each unmatched one the first unknown entry.
+        """Batches of rows, the rows of the unmatched records, marks, and of each unmatched one the first unknown entry.
 
         Of that entry where it begins and ends in the data of the group, and the index of its first event.
 

@@ -19,6 +19,7 @@ pub mod go_quote;
 pub mod nulls;
 pub mod numbers;
 pub mod rows;
+pub mod shared;
 pub mod spelling;
 pub mod strict_json;
 pub mod tencent_dts;

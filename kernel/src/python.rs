@@ -6,7 +6,7 @@ use arrow_schema::{ArrowError, DataType};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use self::arrow::PyArray;
+use self::arrow::{PyArray, Schemas};
 use crate::rows::Op;
 use crate::ticdc_avro::Decoder as AvroDecoder;
 use crate::ticdc_open::Decoder;
@@ -17,13 +17,14 @@ mod debezium_avro;
 mod encode;
 mod tencent;
 
-/// The result for Python: rows by shape, and the unmatched records.
+/// The result for Python: batches of rows with the shape of the first one, and the unmatched records.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>);
 
 /// Row messages of the TiCDC Open Protocol, of the registered shapes.
 #[pyclass]
 struct TicdcOpen {
     decoder: Decoder,
+    schemas: Schemas,
 }
 
 #[pymethods]
@@ -33,7 +34,8 @@ impl TicdcOpen {
     #[new]
     #[pyo3(signature = (*, upsert, ahead))]
     fn new(upsert: bool, ahead: Option<i64>) -> Self {
-        Self { decoder: Decoder::new(if upsert { Op::Upsert } else { Op::Insert }, ahead) }
+        let decoder = Decoder::new(if upsert { Op::Upsert } else { Op::Insert }, ahead);
+        Self { decoder, schemas: Schemas::default() }
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
@@ -41,7 +43,7 @@ impl TicdcOpen {
         self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the unmatched records. keys and values are binary arrays; rows, int32,
+    /// Batches of rows, and the rows of the unmatched records. keys and values are binary arrays; rows, int32,
     /// chooses among the records, in its order.
     #[pyo3(signature = (keys, values, rows=None))]
     fn decode<'py>(
@@ -58,7 +60,7 @@ impl TicdcOpen {
             let unmatched = each(&rows, |record, row| decoder.decode(record, keys.get(row)?, values.get(row)?));
             Ok((decoder.finish()?, unmatched))
         });
-        answer(py, decoded)
+        answer(py, decoded, &mut self.schemas)
     }
 }
 
@@ -66,6 +68,7 @@ impl TicdcOpen {
 #[pyclass]
 struct TicdcAvro {
     decoder: AvroDecoder,
+    schemas: Schemas,
 }
 
 #[pymethods]
@@ -78,7 +81,7 @@ impl TicdcAvro {
     #[new]
     #[pyo3(signature = (*, ahead))]
     fn new(ahead: Option<i64>) -> Self {
-        Self { decoder: AvroDecoder::new(ahead) }
+        Self { decoder: AvroDecoder::new(ahead), schemas: Schemas::default() }
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
@@ -86,7 +89,7 @@ impl TicdcAvro {
         self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the unmatched records. keys, values and topics are binary arrays; rows,
+    /// Batches of rows, and the rows of the unmatched records. keys, values and topics are binary arrays; rows,
     /// int32, chooses among the records, in its order.
     #[pyo3(signature = (keys, values, rows=None, *, topics))]
     fn decode<'py>(
@@ -108,17 +111,17 @@ impl TicdcAvro {
                 each(&rows, |record, row| decoder.decode(record, topics.get(row)?, keys.get(row), values.get(row)));
             Ok((decoder.finish()?, unmatched))
         });
-        answer(py, decoded)
+        answer(py, decoded, &mut self.schemas)
     }
 }
 
-/// Rows by shape, and the unmatched records.
+/// Batches of rows with the shape of the first one, and the unmatched records.
 type Decoded = Result<(Vec<(usize, RecordBatch)>, Int32Array), ArrowError>;
 
-fn answer(py: Python<'_>, decoded: Decoded) -> PyResult<Answer<'_>> {
+fn answer<'py>(py: Python<'py>, decoded: Decoded, schemas: &mut Schemas) -> PyResult<Answer<'py>> {
     let (tables, unmatched) = decoded.map_err(refused)?;
     let tables =
-        tables.into_iter().map(|(shape, batch)| Ok((shape, arrow::batch(py, batch)?))).collect::<PyResult<_>>()?;
+        tables.into_iter().map(|(shape, batch)| Ok((shape, schemas.batch(py, batch)?))).collect::<PyResult<_>>()?;
     let unmatched = arrow::array(py, &unmatched)?.unbind();
     Ok((tables, unmatched))
 }

@@ -15,6 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
+use crate::shared::Build;
 
 /// Shapes of one family that are kept, the first that were registered: the reference has the same number.
 pub const MAX_SHAPES: usize = 256;
@@ -147,6 +148,8 @@ pub struct Rows {
     commit_ts: Vec<u64>,
     undated: Nulls,
     origins: Bytes,
+    owner: i32,
+    owners: Vec<i32>,
 }
 
 impl Rows {
@@ -160,10 +163,21 @@ impl Rows {
             Field::new("origin", DataType::Utf8, true),
             Field::new("before", DataType::Struct(before.fields.clone()), true),
             Field::new("after", DataType::Struct(after.fields.clone()), true),
+            Field::new("shape", DataType::Int32, true),
         ]));
-        let (records, indexes, ops) = (Vec::new(), Vec::new(), Vec::new());
-        let origins = Bytes::new(Spelling::Plain, true);
-        Self { before, after, schema, records, indexes, ops, commit_ts: Vec::new(), undated: Nulls::default(), origins }
+        Self {
+            before,
+            after,
+            schema,
+            records: Vec::new(),
+            indexes: Vec::new(),
+            ops: Vec::new(),
+            commit_ts: Vec::new(),
+            undated: Nulls::default(),
+            origins: Bytes::new(Spelling::Plain, true),
+            owner: 0,
+            owners: Vec::new(),
+        }
     }
 
     /// How many rows are complete.
@@ -193,6 +207,7 @@ impl Rows {
             self.undated.push(self.commit_ts.len()..self.commit_ts.len() + 1);
         }
         self.commit_ts.push(head.commit_ts.unwrap_or_default());
+        self.owners.push(self.owner);
         Some(())
     }
 
@@ -215,10 +230,20 @@ impl Rows {
         self.commit_ts.truncate(rows);
         self.undated.truncate(rows);
         self.origins.truncate(rows);
+        self.owners.truncate(rows);
+    }
+}
+
+impl Build for Rows {
+    fn own(&mut self, shape: i32) {
+        self.owner = shape;
     }
 
-    /// The rows in columns; none are left.
-    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+    fn owners(&self) -> &[i32] {
+        &self.owners
+    }
+
+    fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let room = self.len();
         let commit_ts = emptied(&mut self.commit_ts);
         let columns: Vec<ArrayRef> = vec![
@@ -229,6 +254,7 @@ impl Rows {
             self.origins.finish()?,
             self.before.finish()?,
             self.after.finish()?,
+            Arc::new(Int32Array::from(emptied(&mut self.owners))),
         ];
         RecordBatch::try_new(self.schema.clone(), columns)
     }

@@ -6,6 +6,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from changefeed.codec import decoding
 from changefeed.codec.kernel_decoder import KernelDecoder
@@ -72,6 +74,18 @@ def test_rows_whose_time_has_other_digits_are_batches_of_their_own() -> None:
 
 def test_shapes_are_registered_in_the_order_of_their_rows_whatever_digits_times_have() -> None:
     _agree([_row([], v=None), {**_row([], SOURCE | {"ts_us": None}, v="a"), "offset": 1}])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from([{}, {"v": "x"}, {"v": 1}, {"w": 2.5}]), st.booleans()),
+        min_size=1,
+        max_size=60,
+    )
+)
+def test_tables_with_the_same_columns_keep_their_rows(rows: list[tuple[str, dict[str, Any], bool]]) -> None:
+    """Such tables share the kernel's columns."""
+    _agree([_row([], SOURCE | {"table": table, "ts_us": 1500 if fine else None}, **more) for table, more, fine in rows])
 
 
 def test_a_row_without_a_column_is_decoded_by_the_reference() -> None:

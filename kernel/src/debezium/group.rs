@@ -1,5 +1,8 @@
 //! Mirrors columnar/families.py: a family; rows with the same literals, whose shapes differ in the types of open columns.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use crate::cursor::Cursor;
 use crate::rows::{Image, MAX_SHAPES};
 
@@ -8,7 +11,7 @@ use super::images::{Images, Lengths, Tokens};
 use super::token::{Kind, Token, token, token_into};
 
 /// What the values of a column show of its type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Open {
     /// Nothing: it is known.
     No,
@@ -120,9 +123,12 @@ impl Key {
 /// After a wrong guess so many rows are read without one: their shapes take turns.
 const PAUSE: u8 = 32;
 
+/// What stands before each value, and what the value shows.
+pub type Literals = Arc<[(Vec<u8>, Open)]>;
+
 /// Rows with the same literals.
 pub struct Group {
-    columns: Vec<(Vec<u8>, Open)>,
+    columns: Literals,
     key: Option<Key>,
     shapes: Vec<(usize, Vec<u8>)>,
     latest: usize,
@@ -144,6 +150,14 @@ impl Group {
             pause: 0,
             last: None,
             codes: Vec::new(),
+        }
+    }
+
+    /// Uses the literals of a `known` group with the same: those of a thousand tables that take turns fit no cache.
+    pub fn share(&mut self, known: &mut HashSet<Literals>) {
+        match known.get(&self.columns) {
+            Some(columns) => self.columns = columns.clone(),
+            None => _ = known.insert(self.columns.clone()),
         }
     }
 

@@ -11,13 +11,14 @@ use arrow_array::types::{
     ArrowTimestampType, Int64Type, TimestampMicrosecondType, TimestampMillisecondType, UInt64Type,
 };
 use arrow_array::{ArrayRef, Int32Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
 use crate::numbers::Numbers;
 use crate::rows::Image;
+use crate::shared::Build;
 
 /// TiDB's timestamps are milliseconds, then so many bits of a counter.
 pub const LOGICAL_BITS: u32 = 18;
@@ -75,6 +76,7 @@ pub struct Rows {
     pub before: Image,
     /// The image after each change.
     pub after: Image,
+    schema: SchemaRef,
     clock: Clock,
     records: Vec<i32>,
     ops: Vec<&'static str>,
@@ -85,14 +87,18 @@ pub struct Rows {
     table_orders: Numbers<Int64Type>,
     alone: Nulls,
     origins: Bytes,
+    owner: i32,
+    owners: Vec<i32>,
 }
 
 impl Rows {
     /// No rows, with these images.
     pub fn new(before: Image, after: Image, clock: Clock) -> Self {
+        let schema = Arc::new(schema(&before, &after, clock));
         Self {
             before,
             after,
+            schema,
             clock,
             records: Vec::new(),
             ops: Vec::new(),
@@ -103,12 +109,9 @@ impl Rows {
             table_orders: Numbers::default(),
             alone: Nulls::default(),
             origins: Bytes::new(Spelling::Plain, true),
+            owner: 0,
+            owners: Vec::new(),
         }
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
     }
 
     /// Completes a row whose images have been read.
@@ -134,6 +137,7 @@ impl Rows {
         self.after.close(head.images.1);
         self.ops.push(head.op);
         self.records.push(head.record);
+        self.owners.push(self.owner);
         Some(())
     }
 
@@ -152,36 +156,6 @@ impl Rows {
         self.origins.truncate(rows);
     }
 
-    /// The rows in columns; none are left.
-    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
-        let rows = self.records.len();
-        let numbers: ArrayRef = Arc::new(self.numbers.finish());
-        let times = emptied(&mut self.times);
-        let mut columns: Vec<(&str, ArrayRef)> = vec![
-            ("record", Arc::new(Int32Array::from(emptied(&mut self.records)))),
-            ("index", Arc::new(Int32Array::new_null(rows))),
-            ("op", Arc::new(StringArray::from_iter_values(self.ops.drain(..)))),
-        ];
-        match self.clock {
-            Clock::Tso => {
-                columns.extend([("commit_ts", numbers), ("commit_time", utc::<TimestampMillisecondType>(times))]);
-            }
-            Clock::Milliseconds => {
-                columns.extend([("sequence", numbers), ("commit_time", utc::<TimestampMillisecondType>(times))]);
-            }
-            Clock::Microseconds => {
-                columns.extend([("sequence", numbers), ("commit_time", utc::<TimestampMicrosecondType>(times))]);
-            }
-        }
-        columns.push(("transaction", self.transactions(rows)?));
-        columns.push(("origin", self.origins.finish()?));
-        columns.push(("before", self.before.finish()?));
-        columns.push(("after", self.after.finish()?));
-        let fields: Vec<_> =
-            columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect())
-    }
-
     /// Rows without transaction are padded in bulk, when one has one or at the end.
     fn pad_transactions(&mut self, rows: usize) {
         self.ids.pad(rows);
@@ -191,14 +165,65 @@ impl Rows {
 
     fn transactions(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
         self.pad_transactions(rows);
-        let fields = Fields::from(vec![
-            Field::new("id", DataType::Utf8, true),
-            Field::new("order", DataType::Int64, true),
-            Field::new("table_order", DataType::Int64, true),
-        ]);
         let children = vec![self.ids.finish()?, Arc::new(self.orders.finish()), Arc::new(self.table_orders.finish())];
-        Ok(Arc::new(StructArray::try_new(fields, children, self.alone.finish(rows))?))
+        Ok(Arc::new(StructArray::try_new(transaction_fields(), children, self.alone.finish(rows))?))
     }
+}
+
+impl Build for Rows {
+    fn own(&mut self, shape: i32) {
+        self.owner = shape;
+    }
+
+    fn owners(&self) -> &[i32] {
+        &self.owners
+    }
+
+    fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+        let rows = self.records.len();
+        let times = emptied(&mut self.times);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int32Array::from(emptied(&mut self.records))),
+            Arc::new(Int32Array::new_null(rows)),
+            Arc::new(StringArray::from_iter_values(self.ops.drain(..))),
+            Arc::new(self.numbers.finish()),
+            match self.clock {
+                Clock::Tso | Clock::Milliseconds => utc::<TimestampMillisecondType>(times),
+                Clock::Microseconds => utc::<TimestampMicrosecondType>(times),
+            },
+            self.transactions(rows)?,
+            self.origins.finish()?,
+            self.before.finish()?,
+            self.after.finish()?,
+            Arc::new(Int32Array::from(emptied(&mut self.owners))),
+        ];
+        RecordBatch::try_new(self.schema.clone(), columns)
+    }
+}
+
+fn schema(before: &Image, after: &Image, clock: Clock) -> Schema {
+    let (number, unit) = match clock {
+        Clock::Tso => ("commit_ts", TimeUnit::Millisecond),
+        Clock::Milliseconds => ("sequence", TimeUnit::Millisecond),
+        Clock::Microseconds => ("sequence", TimeUnit::Microsecond),
+    };
+    Schema::new(vec![
+        Field::new("record", DataType::Int32, true),
+        Field::new("index", DataType::Int32, true),
+        Field::new("op", DataType::Utf8, true),
+        Field::new(number, DataType::UInt64, true),
+        Field::new("commit_time", DataType::Timestamp(unit, Some("UTC".into())), true),
+        Field::new("transaction", DataType::Struct(transaction_fields()), true),
+        Field::new("origin", DataType::Utf8, true),
+        Field::new("before", DataType::Struct(before.fields.clone()), true),
+        Field::new("after", DataType::Struct(after.fields.clone()), true),
+        Field::new("shape", DataType::Int32, true),
+    ])
+}
+
+fn transaction_fields() -> Fields {
+    let order = |name| Field::new(name, DataType::Int64, true);
+    Fields::from(vec![Field::new("id", DataType::Utf8, true), order("order"), order("table_order")])
 }
 
 fn utc<T: ArrowTimestampType>(times: Vec<i64>) -> ArrayRef {

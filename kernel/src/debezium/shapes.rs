@@ -30,7 +30,7 @@ pub struct Shape<'a> {
 }
 
 /// A column.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Described {
     /// Its name.

@@ -22,12 +22,16 @@ mod tail;
 
 pub mod avro;
 
+use std::collections::HashSet;
+
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
+use crate::debezium::group::Literals;
 use crate::debezium::images::Placeholders;
 use crate::debezium::rows::{Head, Rows, Transaction};
 use crate::debezium::shapes::Shape;
+use crate::shared::Shared;
 pub use headers::{Header, SentHeaders};
 use part::{Part, Record, Room, Row};
 use route::Routes;
@@ -39,7 +43,9 @@ pub struct Decoder {
     parts: Vec<Part>,
     routes: Routes,
     alike: Vec<Alike>,
-    shapes: Vec<[Rows; 2]>,
+    literals: HashSet<Literals>,
+    /// By the unit of their time: milliseconds, microseconds.
+    shapes: [Shared<Rows>; 2],
     room: Room,
 }
 
@@ -53,20 +59,22 @@ struct Alike {
 impl Decoder {
     /// No shape is registered yet. `placeholders` stand for columns that were not sent; `numeric`: decimals are numbers.
     pub fn new(placeholders: Vec<Vec<u8>>, numeric: bool) -> Self {
-        let (parts, alike, shapes) = (Vec::new(), Vec::new(), Vec::new());
+        let (parts, alike, shapes) = (Vec::new(), Vec::new(), Default::default());
         let room = Room { placeholders: Placeholders::new(placeholders), ..Room::default() };
-        Self { numeric, parts, routes: Routes::default(), alike, shapes, room }
+        Self { numeric, parts, routes: Routes::default(), alike, literals: HashSet::new(), shapes, room }
     }
 
     /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
     pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape<'_> = serde_json::from_str(description).ok()?;
-        let Compiled { opening, table, identity, layout, mut group, codes, rows } = compile(&shape, self.numeric)?;
-        let number = self.shapes.len();
+        let Compiled { opening, table, identity, layout, mut group, codes, rows, kind } =
+            compile(&shape, self.numeric)?;
+        let number = self.shapes[0].len();
         match self.parts.iter_mut().find(|part| part.identity == identity) {
             Some(part) => part.group.register(number, codes)?,
             None => {
                 group.register(number, codes)?;
+                group.share(&mut self.literals);
                 let alike = self.routes.register(&opening, &table);
                 if alike == self.alike.len() {
                     self.alike.push(Alike::default());
@@ -75,7 +83,9 @@ impl Decoder {
                 self.parts.push(Part::new(group, layout, opening, table, identity));
             }
         }
-        self.shapes.push(rows);
+        for (shapes, rows) in self.shapes.iter_mut().zip(rows) {
+            shapes.push(kind.clone(), rows);
+        }
         Some(number)
     }
 
@@ -104,11 +114,10 @@ impl Decoder {
         None
     }
 
-    /// The rows since the last call, by shape.
+    /// The rows since the last call: see `Shared::finish`.
     pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
-        let shapes = self.shapes.iter_mut().enumerate();
-        let rows = shapes.flat_map(|(number, units)| units.iter_mut().map(move |rows| (number, rows)));
-        rows.filter(|(_, rows)| !rows.is_empty()).map(|(number, rows)| Ok((number, rows.finish()?))).collect()
+        let [coarse, fine] = &mut self.shapes;
+        Ok([coarse.finish()?, fine.finish()?].concat())
     }
 
     /// Decodes a record as one of this part; leaves no trace if it is none.
@@ -137,8 +146,8 @@ impl Decoder {
 }
 
 /// The rows of a shape whose times are of one unit.
-fn rows(shapes: &mut [[Rows; 2]], (number, is_fine): (usize, bool)) -> Option<&mut Rows> {
-    shapes.get_mut(number)?.get_mut(usize::from(is_fine))
+fn rows(shapes: &mut [Shared<Rows>; 2], (number, is_fine): (usize, bool)) -> Option<&mut Rows> {
+    shapes.get_mut(usize::from(is_fine))?.get_mut(number)
 }
 
 /// What is known of a row beside its images.

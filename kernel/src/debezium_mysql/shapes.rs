@@ -58,7 +58,7 @@ struct Side<'a> {
 }
 
 /// A schema, as far as it matters here.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Node {
     #[serde(rename = "type")]
     base: String,
@@ -97,6 +97,8 @@ pub struct Compiled {
     pub codes: Vec<u8>,
     /// Its rows by the unit of their time: milliseconds, microseconds.
     pub rows: [Rows; 2],
+    /// What determines the columns of its rows.
+    pub kind: String,
 }
 
 /// Compiles a shape; None if the kernel does not support a part of it. `numeric`: decimals are numbers.
@@ -150,6 +152,7 @@ pub fn compile(shape: &Shape<'_>, numeric: bool) -> Option<Compiled> {
         identity: format!("{:?}{:?}{}{names:?}{:?}", shape.database, shape.table, shape.wire.get(), shape.keys())
             .into_bytes(),
         rows: [rows(Clock::Milliseconds)?, rows(Clock::Microseconds)?],
+        kind: format!("{:?}{nodes:?}", shape.columns),
         layout,
         group: Group::new(&names, open, key),
         codes,

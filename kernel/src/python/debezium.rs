@@ -6,7 +6,7 @@ use arrow_schema::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use super::arrow::PyArray;
+use super::arrow::{PyArray, Schemas};
 use super::{Answer, Blobs, answer, chosen, each};
 use crate::debezium_mysql::{self, Header, SentHeaders};
 use crate::ticdc_debezium;
@@ -16,6 +16,7 @@ use crate::ticdc_debezium;
 #[derive(Default)]
 pub struct TicdcDebezium {
     decoder: ticdc_debezium::Decoder,
+    schemas: Schemas,
 }
 
 #[pymethods]
@@ -30,7 +31,7 @@ impl TicdcDebezium {
         self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the unmatched records.
+    /// Batches of rows, and the rows of the unmatched records.
     #[pyo3(signature = (keys, values, rows=None))]
     fn decode<'py>(
         &mut self,
@@ -46,7 +47,7 @@ impl TicdcDebezium {
             let unmatched = each(&rows, |record, row| decoder.decode(record, keys.get(row), values.get(row)));
             Ok((decoder.finish()?, unmatched))
         });
-        answer(py, decoded)
+        answer(py, decoded, &mut self.schemas)
     }
 }
 
@@ -54,6 +55,7 @@ impl TicdcDebezium {
 #[pyclass]
 pub struct DebeziumMysql {
     decoder: debezium_mysql::Decoder,
+    schemas: Schemas,
 }
 
 #[pymethods]
@@ -67,7 +69,7 @@ impl DebeziumMysql {
     #[pyo3(signature = (*, placeholders, numeric))]
     fn new(placeholders: Vec<String>, numeric: bool) -> Self {
         let placeholders = placeholders.into_iter().map(String::into_bytes).collect();
-        Self { decoder: debezium_mysql::Decoder::new(placeholders, numeric) }
+        Self { decoder: debezium_mysql::Decoder::new(placeholders, numeric), schemas: Schemas::default() }
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
@@ -75,7 +77,7 @@ impl DebeziumMysql {
         self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the unmatched records. headers are lists of (string, binary).
+    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary).
     #[pyo3(signature = (keys, values, rows=None, *, headers))]
     fn decode<'py>(
         &mut self,
@@ -93,7 +95,7 @@ impl DebeziumMysql {
                 .each(&rows, |record, row, headers| decoder.decode(record, keys.get(row), values.get(row), headers));
             Ok((decoder.finish()?, unmatched))
         });
-        answer(py, decoded)
+        answer(py, decoded, &mut self.schemas)
     }
 }
 

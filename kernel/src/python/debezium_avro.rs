@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::arrow::PyArray;
+use super::arrow::{PyArray, Schemas};
 use super::debezium::Headers;
 use super::{Answer, Blobs, answer, chosen};
 use crate::debezium_mysql::avro::Decoder;
@@ -11,6 +11,7 @@ use crate::debezium_mysql::avro::Decoder;
 #[pyclass]
 pub struct DebeziumMysqlAvro {
     decoder: Decoder,
+    schemas: Schemas,
 }
 
 #[pymethods]
@@ -23,7 +24,8 @@ impl DebeziumMysqlAvro {
     #[new]
     #[pyo3(signature = (*, placeholders, numeric))]
     fn new(placeholders: Vec<String>, numeric: bool) -> Self {
-        Self { decoder: Decoder::new(placeholders.into_iter().map(String::into_bytes).collect(), numeric) }
+        let decoder = Decoder::new(placeholders.into_iter().map(String::into_bytes).collect(), numeric);
+        Self { decoder, schemas: Schemas::default() }
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
@@ -31,7 +33,7 @@ impl DebeziumMysqlAvro {
         self.decoder.register(shape)
     }
 
-    /// Rows by shape number, and the rows of the unmatched records. headers are lists of (string, binary).
+    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary).
     #[pyo3(signature = (keys, values, rows=None, *, headers))]
     fn decode<'py>(
         &mut self,
@@ -49,6 +51,6 @@ impl DebeziumMysqlAvro {
                 headers.each(&rows, |record, row, sent| decoder.decode(record, keys.get(row), values.get(row), sent));
             Ok((decoder.finish()?, unmatched))
         });
-        answer(py, decoded)
+        answer(py, decoded, &mut self.schemas)
     }
 }

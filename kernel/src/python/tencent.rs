@@ -6,7 +6,7 @@ use arrow_array::types::Int32Type;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-use super::arrow::{self, PyArray};
+use super::arrow::{self, PyArray, Schemas};
 use super::debezium::Headers;
 use super::{Blobs, chosen, refused};
 use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain, Skips};
@@ -15,6 +15,7 @@ use crate::tencent_dts::{Decoder, Header, Members, Odd, Plain, Skips};
 #[pyclass]
 pub struct TencentDts {
     decoder: Decoder,
+    schemas: Schemas,
     most: usize,
 }
 
@@ -22,7 +23,7 @@ pub struct TencentDts {
 type Run = (usize, usize, u64, Option<Vec<u8>>);
 /// Where the first unknown entry of an unmatched group begins, and the index of its first event.
 type Stop = Option<(usize, usize, i32)>;
-/// Rows by shape number, unmatched rows, marks, and the stops of the unmatched rows.
+/// Batches of rows, unmatched rows, marks, and the stops of the unmatched rows.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>, Bound<'py, PyAny>, Vec<Stop>);
 
 #[pymethods]
@@ -31,7 +32,7 @@ impl TencentDts {
     #[new]
     #[pyo3(signature = (*, signed, most))]
     fn new(signed: bool, most: usize) -> Self {
-        Self { decoder: Decoder::new(signed), most }
+        Self { decoder: Decoder::new(signed), schemas: Schemas::default(), most }
     }
 
     /// The number of the shape that this JSON describes, or None if the kernel does not support it.
@@ -59,7 +60,7 @@ impl TencentDts {
         Ok(py.detach(|| records.runs(self.most, stream)))
     }
 
-    /// Rows by shape number, rows of the unmatched records, marks, and the first unknown entries of the unmatched ones. Of
+    /// Batches of rows, rows of the unmatched records, marks, and the first unknown entries of the unmatched ones. Of
     /// records that are not plain `data` has what their groups hold, `all` and `first` what the origins of their events
     /// have of them. `skips` are entries, where they begin and how many events they have, that the caller reads itself.
     #[pyo3(signature = (keys, values, rows, *, headers, data=None, all=None, first=None, skips=Vec::new()))]
@@ -88,10 +89,11 @@ impl TencentDts {
                 decoder.finish().map(|(tables, marks)| (tables, marks, unmatched, stops))
             })
             .map_err(refused)?;
+        let schemas = &mut self.schemas;
         let tables =
-            tables.into_iter().map(|(shape, batch)| Ok((shape, arrow::batch(py, batch)?))).collect::<PyResult<_>>()?;
+            tables.into_iter().map(|(shape, batch)| Ok((shape, schemas.batch(py, batch)?))).collect::<PyResult<_>>()?;
         let unmatched = arrow::array(py, &Int32Array::from(unmatched))?.unbind();
-        Ok((tables, unmatched, arrow::batch(py, marks)?, stops))
+        Ok((tables, unmatched, schemas.batch(py, marks)?, stops))
     }
 }
 

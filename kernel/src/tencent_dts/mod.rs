@@ -31,6 +31,7 @@ use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
 use crate::rows::MAX_SHAPES;
+use crate::shared::Shared;
 use envelope::{Header as EntryHeader, write_member, write_text};
 pub use framing::{Header, Plain};
 use messages::{field, optional_number, optional_text};
@@ -66,7 +67,7 @@ pub struct Decoder {
     tables: Vec<Vec<Family>>,
     /// The names that were looked for last, and their place in `tables`.
     last: (Vec<u8>, usize),
-    shapes: Vec<Rows>,
+    shapes: Shared<Rows>,
     marks: Marks,
     /// Shapes to which the group has added rows.
     touched: Vec<usize>,
@@ -108,7 +109,7 @@ impl Decoder {
     /// No shape is registered yet. `signed`: a BIT(64) with its top bit set is a negative number.
     pub fn new(signed: bool) -> Self {
         let (by_names, last, marks, room) = (HashMap::new(), (Vec::new(), 0), Marks::default(), Room::default());
-        Self { signed, by_names, tables: Vec::new(), last, shapes: Vec::new(), marks, touched: Vec::new(), room }
+        Self { signed, by_names, tables: Vec::new(), last, shapes: Shared::default(), marks, touched: Vec::new(), room }
     }
 
     /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
@@ -129,7 +130,7 @@ impl Decoder {
         family.closed |= rows.is_none();
         let rows = rows?;
         family.shapes.push(self.shapes.len());
-        self.shapes.push(rows);
+        self.shapes.push(shape.kind(), rows);
         Some(self.shapes.len() - 1)
     }
 
@@ -147,11 +148,9 @@ impl Decoder {
         done
     }
 
-    /// The rows since the last call, by shape, and the marks.
+    /// The rows since the last call, as `Shared::finish` has them, and the marks.
     pub fn finish(&mut self) -> Result<(Vec<(usize, RecordBatch)>, RecordBatch), ArrowError> {
-        let shapes = self.shapes.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
-        let tables = shapes.map(|(number, rows)| Ok((number, rows.finish()?))).collect::<Result<_, ArrowError>>()?;
-        Ok((tables, self.marks.finish()?))
+        Ok((self.shapes.finish()?, self.marks.finish()?))
     }
 
     fn entries(&mut self, record: i32, data: &[u8], members: Members<'_>, skips: Skips<'_>) -> Result<(), Odd> {

@@ -11,14 +11,18 @@ use std::mem::{replace, take};
 use std::sync::Arc;
 
 use arrow_array::types::{Int32Type, TimestampSecondType, UInt64Type};
-use arrow_array::{ArrayRef, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
-use arrow_schema::{ArrowError, DataType, Field, Fields, Schema};
+use arrow_array::{
+    ArrayRef, BooleanArray, Int32Array, Int64Array, PrimitiveArray, RecordBatch, StringArray, StructArray,
+};
+use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 
+use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
 use crate::nulls::Nulls;
 use crate::numbers::Numbers;
 use crate::rows::Image;
+use crate::shared::Build;
 
 /// What is known of an event beside its images.
 pub struct Head<'a> {
@@ -119,13 +123,27 @@ pub struct Rows {
     sequences: Numbers<UInt64Type>,
     alone: Nulls,
     kept: usize,
+    schema: Option<SchemaRef>,
+    owner: i32,
+    owners: Vec<i32>,
 }
 
 impl Rows {
     /// No rows, with these images.
     pub fn new(before: Image, after: Image) -> Self {
         let (events, sequences) = (Events::default(), Numbers::default());
-        Self { before, after, events, ops: Vec::new(), sequences, alone: Nulls::default(), kept: 0 }
+        Self {
+            before,
+            after,
+            events,
+            ops: Vec::new(),
+            sequences,
+            alone: Nulls::default(),
+            kept: 0,
+            schema: None,
+            owner: 0,
+            owners: Vec::new(),
+        }
     }
 
     /// Reads the images of a RowChange, to its end; leaves no trace if it is of another shape.
@@ -168,6 +186,7 @@ impl Rows {
         self.before.close(op != Op::Insert);
         self.after.close(op != Op::Delete);
         self.ops.push(op);
+        self.owners.push(self.owner);
         Some(row == self.kept)
     }
 
@@ -188,18 +207,31 @@ impl Rows {
         self.ops.truncate(rows);
         self.sequences.truncate(rows);
         self.alone.truncate(rows);
+        self.owners.truncate(rows);
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.ops.is_empty()
+    fn transactions(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
+        let order = |name| Field::new(name, DataType::Int64, true);
+        let fields = Fields::from(vec![Field::new("id", DataType::Utf8, true), order("order"), order("table_order")]);
+        let nothing: ArrayRef = Arc::new(Int64Array::new_null(rows));
+        let children = vec![self.events.ids.finish()?, nothing.clone(), nothing];
+        Ok(Arc::new(StructArray::try_new(fields, children, self.alone.finish(rows))?))
+    }
+}
+
+impl Build for Rows {
+    fn own(&mut self, shape: i32) {
+        self.owner = shape;
     }
 
-    /// The rows in columns; none are left.
-    pub fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
+    fn owners(&self) -> &[i32] {
+        &self.owners
+    }
+
+    fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
         let rows = replace(&mut self.kept, 0);
         let [records, indexes, seconds] = self.events.finish();
-        batch(vec![
+        let columns = vec![
             records,
             indexes,
             ("op", Arc::new(StringArray::from_iter_values(self.ops.drain(..).map(Op::name)))),
@@ -209,15 +241,9 @@ impl Rows {
             ("origin", self.events.origins.finish()?),
             ("before", self.before.finish()?),
             ("after", self.after.finish()?),
-        ])
-    }
-
-    fn transactions(&mut self, rows: usize) -> Result<ArrayRef, ArrowError> {
-        let order = |name| Field::new(name, DataType::Int64, true);
-        let fields = Fields::from(vec![Field::new("id", DataType::Utf8, true), order("order"), order("table_order")]);
-        let nothing: ArrayRef = Arc::new(Int64Array::new_null(rows));
-        let children = vec![self.events.ids.finish()?, nothing.clone(), nothing];
-        Ok(Arc::new(StructArray::try_new(fields, children, self.alone.finish(rows))?))
+            ("shape", Arc::new(Int32Array::from(emptied(&mut self.owners)))),
+        ];
+        batch(&mut self.schema, columns)
     }
 }
 
@@ -236,6 +262,7 @@ pub struct Marks {
     events: Events,
     begins: Vec<bool>,
     kept: usize,
+    schema: Option<SchemaRef>,
 }
 
 impl Marks {
@@ -263,12 +290,16 @@ impl Marks {
         let [records, indexes, seconds] = self.events.finish();
         let begins = BooleanArray::from(take(&mut self.begins));
         let (ids, origins) = (self.events.ids.finish()?, self.events.origins.finish()?);
-        batch(vec![records, indexes, ("begins", Arc::new(begins)), seconds, ("id", ids), ("origin", origins)])
+        let columns = vec![records, indexes, ("begins", Arc::new(begins)), seconds, ("id", ids), ("origin", origins)];
+        batch(&mut self.schema, columns)
     }
 }
 
-fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch, ArrowError> {
-    let fields: Vec<_> =
-        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, array)| array).collect())
+/// `schema` is kept: that of the first columns is that of all.
+fn batch(schema: &mut Option<SchemaRef>, columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch, ArrowError> {
+    let schema = schema.get_or_insert_with(|| {
+        let fields = columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    });
+    RecordBatch::try_new(schema.clone(), columns.into_iter().map(|(_, array)| array).collect())
 }

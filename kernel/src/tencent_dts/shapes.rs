@@ -26,7 +26,7 @@ pub struct Shape {
     wire: Wire,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Described {
     name: String,
     #[serde(rename = "type")]
@@ -41,7 +41,7 @@ struct Wire {
     members: HashMap<String, Members>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Members {
     original_type: Option<String>,
@@ -86,6 +86,12 @@ impl Shape {
     /// Its rows, of which there are none yet; None if the kernel does not support a column. `signed`: BIT(64) may be negative.
     pub fn rows(&self, signed: bool) -> Option<Rows> {
         Some(Rows::new(self.image(signed)?, self.image(signed)?))
+    }
+
+    /// What determines the columns of its rows.
+    pub fn kind(&self) -> String {
+        let members = self.columns.iter().map(|described| self.wire.members.get(&described.name));
+        format!("{:?}{:?}", self.columns, members.collect::<Vec<_>>())
     }
 
     fn image(&self, signed: bool) -> Option<Image> {

@@ -190,3 +190,23 @@ fn plain_records_hold_a_group_and_count() {
     }
     assert_eq!(Plain::read(Some(b""), Some(value), &[ps(b"41")]), None);
 }
+
+#[test]
+fn tables_with_the_same_columns_share_a_batch() {
+    let mut decoder = registered();
+    assert_eq!(decoder.register(&SHAPE.replace("\"table\":\"t\"", "\"table\":\"u\"")), Some(1));
+    let first = rows(&[&[ONE, TEXT]]);
+    let mut second = rows(&[&[ONE, NULL]]);
+    let name = second.windows(3).position(|bytes| bytes == b"R\x01t").unwrap();
+    second[name + 2] = b'u';
+    let heartbeat = entry(b"\x18\x05", b"\x32\x02\x08\x01");
+    let both = [&first[..], &second].concat();
+    decoder.decode(0, &both, MEMBERS, &[]).unwrap();
+    assert!(decoder.decode(1, &[&both[..], &heartbeat].concat(), MEMBERS, &[]).is_err());
+    decoder.decode(2, &first, MEMBERS, &[]).unwrap();
+    let (tables, _) = decoder.finish().unwrap();
+    let [(0, batch)] = tables.as_slice() else { panic!("{tables:?}") };
+    let numbers = |name: &str| batch[name].as_primitive::<Int32Type>().values().to_vec();
+    assert_eq!((numbers("shape"), numbers("record")), (vec![0, 1, 0], vec![0, 0, 2]));
+    assert_eq!(indexes(batch), [Some(0), Some(1), None]);
+}

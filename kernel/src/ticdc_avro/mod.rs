@@ -30,6 +30,7 @@ use arrow_schema::ArrowError;
 
 use crate::avro::{Ids, datum};
 use crate::rows::{Head, Image, Named, Rows};
+use crate::shared::Shared;
 use schemas::Shape;
 use shapes::{Datums, Family, Reader};
 
@@ -41,7 +42,7 @@ pub struct Decoder {
     by_ids: HashMap<Ids, Vec<(Vec<u8>, usize)>>,
     last: (Ids, Vec<u8>, usize),
     families: Vec<Family>,
-    shapes: Vec<Rows>,
+    shapes: Shared<Rows>,
 }
 
 impl Decoder {
@@ -49,7 +50,7 @@ impl Decoder {
     /// depends on the day: shapes with a TIMESTAMP are then not registered.
     pub fn new(ahead: Option<i64>) -> Self {
         let nowhere = ((None, None), Vec::new(), 0);
-        Self { ahead, by_ids: HashMap::new(), last: nowhere, families: Vec::new(), shapes: Vec::new() }
+        Self { ahead, by_ids: HashMap::new(), last: nowhere, families: Vec::new(), shapes: Shared::default() }
     }
 
     /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
@@ -64,6 +65,7 @@ impl Decoder {
             Some(Image::new(columns.collect::<Option<_>>()?))
         };
         let rows = Rows::new(image()?, image()?);
+        let kind = format!("{:?}{:?}", shape.columns, plan.places);
         let reader = Reader::new(self.shapes.len(), shape.columns.iter().map(|c| values::fraction_digits(&c.mysql)))?;
         let topic = shape.topic.clone().into_bytes();
         let schemas = shape.schemas();
@@ -74,7 +76,7 @@ impl Decoder {
             topics.push((topic, self.families.len()));
             self.families.push(Family::new(schemas, plan, reader));
         }
-        self.shapes.push(rows);
+        self.shapes.push(kind, rows);
         Some(self.shapes.len() - 1)
     }
 
@@ -92,10 +94,9 @@ impl Decoder {
         self.shapes.get_mut(shape)?.close_with(matched.op, matched.before, matched.after, &head)
     }
 
-    /// The rows since the last call, by shape.
+    /// The rows since the last call: see `Shared::finish`.
     pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
-        let shapes = self.shapes.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
-        shapes.map(|(number, rows)| Ok((number, rows.finish()?))).collect()
+        self.shapes.finish()
     }
 
     #[inline]

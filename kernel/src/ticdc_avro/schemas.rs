@@ -28,7 +28,7 @@ pub struct Shape {
     wire: Wire,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 pub struct Described {
     pub name: String,
     #[serde(rename = "type")]

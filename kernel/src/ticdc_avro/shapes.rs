@@ -6,6 +6,7 @@ use crate::avro::{bytes, int, long};
 use crate::columns::Column;
 use crate::cursor::Cursor;
 use crate::rows::{MAX_SHAPES, Op, Rows};
+use crate::shared::Shared;
 
 const MAX_SLOTS: usize = 64;
 const LOGICAL_BITS: u32 = 18;
@@ -110,7 +111,7 @@ impl Family {
     }
 
     /// Reads a row into the columns of its shape; the shape's number, and what the row is.
-    pub fn read(&mut self, shapes: &mut [Rows], datums: &Datums<'_>) -> Option<(usize, Match)> {
+    pub fn read(&mut self, shapes: &mut Shared<Rows>, datums: &Datums<'_>) -> Option<(usize, Match)> {
         let others = (0..self.readers.len()).filter(|&at| at != self.last);
         let mut attempts = std::iter::once(self.last).chain(others);
         let (plan, readers, scratch) = (&self.plan, &self.readers, &mut self.scratch);
@@ -132,7 +133,7 @@ impl Plan {
     fn attempt(
         &self,
         reader: &Reader,
-        shapes: &mut [Rows],
+        shapes: &mut Shared<Rows>,
         datums: &Datums<'_>,
         scratch: &mut Scratch,
     ) -> Option<Match> {

@@ -14,16 +14,17 @@
 
 mod shapes;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
-use crate::debezium::group::Group;
+use crate::debezium::group::{Group, Literals};
 use crate::debezium::images::Images;
 use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
 use crate::debezium::shapes::Shape;
+use crate::shared::Shared;
 use crate::strict_json::{int64, string, uint64};
 use shapes::{Compiled, compile};
 
@@ -38,7 +39,8 @@ pub struct Decoder {
     names: HashMap<Vec<u8>, usize>,
     latest: usize,
     tables: Vec<Table>,
-    shapes: Vec<Rows>,
+    literals: HashSet<Literals>,
+    shapes: Shared<Rows>,
     images: Images,
     origin: Vec<u8>,
     start: Vec<u8>,
@@ -71,7 +73,7 @@ impl Decoder {
     /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
     pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape<'_> = serde_json::from_str(description).ok()?;
-        let Compiled { names, tail, identity, group, codes, rows } = compile(&shape)?;
+        let Compiled { names, tail, identity, group, codes, rows, kind } = compile(&shape)?;
         let number = self.shapes.len();
         let fresh = self.tables.len();
         let table = *self.names.entry(names.clone()).or_insert(fresh);
@@ -84,10 +86,11 @@ impl Decoder {
             None => {
                 let mut group = group;
                 group.register(number, codes)?;
+                group.share(&mut self.literals);
                 parts.push(Part { group, identity, tail });
             }
         }
-        self.shapes.push(rows);
+        self.shapes.push(kind, rows);
         Some(number)
     }
 
@@ -121,10 +124,9 @@ impl Decoder {
         done
     }
 
-    /// The rows since the last call, by shape.
+    /// The rows since the last call: see `Shared::finish`.
     pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
-        let shapes = self.shapes.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
-        shapes.map(|(number, rows)| Ok((number, rows.finish()?))).collect()
+        self.shapes.finish()
     }
 
     /// Reads all in front of the images, and writes the origin.

@@ -37,6 +37,8 @@ pub struct Compiled {
     pub group: Group,
     pub codes: Vec<u8>,
     pub rows: Rows,
+    /// What determines the columns of its rows.
+    pub kind: String,
 }
 
 /// Compiles a shape; None if the kernel does not support a part of it.
@@ -66,6 +68,7 @@ pub fn compile(shape: &Shape<'_>) -> Option<Compiled> {
         group: Group::new(&names, open, key),
         codes,
         rows: Rows::new(before, after, Clock::Tso),
+        kind: format!("{:?}{}", shape.columns, schema.is_some()),
     })
 }
 

@@ -24,6 +24,7 @@ use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
 use crate::rows::{Head, MAX_SHAPES, Op, Rows};
+use crate::shared::Shared;
 use crate::strict_json::{int64, string, uint64};
 use shapes::{Compiled, Match, Route, Shape, compile};
 
@@ -36,7 +37,7 @@ pub struct Decoder {
     names: HashMap<Vec<u8>, usize>,
     last: (Vec<u8>, usize),
     tables: Vec<Table>,
-    shapes: Vec<Rows>,
+    shapes: Shared<Rows>,
     written: Vec<usize>,
     origin: Vec<u8>,
 }
@@ -58,7 +59,7 @@ impl Decoder {
             names: HashMap::new(),
             last: (Vec::new(), 0),
             tables: Vec::new(),
-            shapes: Vec::new(),
+            shapes: Shared::default(),
             written: Vec::new(),
             origin: Vec::new(),
         }
@@ -68,7 +69,7 @@ impl Decoder {
     pub fn register(&mut self, description: &str) -> Option<usize> {
         let shape: Shape = serde_json::from_str(description).ok()?;
         let number = self.shapes.len();
-        let Compiled { names, routes, rows } = compile(&shape, number, self.ahead)?;
+        let Compiled { names, routes, rows, kind } = compile(&shape, number, self.ahead)?;
         let table = names.iter().find_map(|n| self.names.get(n).copied()).unwrap_or(self.tables.len());
         if table == self.tables.len() {
             self.tables.push(Table::default());
@@ -78,7 +79,7 @@ impl Decoder {
         let alike = table.routes.iter().filter(|other| routes.iter().any(|route| route.is_like(other))).count();
         (alike / routes.len() < MAX_SHAPES).then_some(())?;
         routes.into_iter().for_each(|route| route.join(&mut table.routes));
-        self.shapes.push(rows);
+        self.shapes.push(kind, rows);
         Some(number)
     }
 
@@ -94,10 +95,9 @@ impl Decoder {
         done
     }
 
-    /// The rows since the last call, by shape.
+    /// The rows since the last call: see `Shared::finish`.
     pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
-        let shapes = self.shapes.iter_mut().enumerate().filter(|(_, rows)| !rows.is_empty());
-        shapes.map(|(number, rows)| Ok((number, rows.finish()?))).collect()
+        self.shapes.finish()
     }
 
     fn messages(&mut self, record: i32, key: &[u8], value: &[u8]) -> Option<()> {
@@ -187,7 +187,7 @@ fn member(c: &mut Cursor<'_>, name: &[u8], out: &mut Vec<u8>) -> Option<()> {
 
 impl Table {
     /// Reads a row value into the columns of its shape; the shape's number, and what happened to the row.
-    fn read(&mut self, shapes: &mut [Rows], value: &[u8], lone: Op) -> Option<(usize, Op)> {
+    fn read(&mut self, shapes: &mut Shared<Rows>, value: &[u8], lone: Op) -> Option<(usize, Op)> {
         let others = (0..self.routes.len()).filter(|&at| at != self.last);
         let mut attempts = std::iter::once(self.last).chain(others);
         let (at, matched) = attempts.find_map(|at| Some((at, self.attempt(at, shapes, value, lone)?)))?;
@@ -202,7 +202,7 @@ impl Table {
     }
 
     /// Reads a row value by one route; leaves no trace if it does not match.
-    fn attempt(&self, at: usize, shapes: &mut [Rows], value: &[u8], lone: Op) -> Option<Match> {
+    fn attempt(&self, at: usize, shapes: &mut Shared<Rows>, value: &[u8], lone: Op) -> Option<Match> {
         let route = self.routes.get(at).filter(|route| route.opens(value))?;
         let rows = shapes.get_mut(route.shape)?;
         let matched = route.read(rows, value, lone);

@@ -35,7 +35,7 @@ pub struct Shape {
     wire: Wire,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Described {
     name: String,
     #[serde(rename = "type")]
@@ -48,7 +48,7 @@ struct Wire {
     columns: Vec<WireColumn>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WireColumn {
     t: u8,
@@ -135,6 +135,8 @@ pub struct Compiled {
     pub names: Vec<Vec<u8>>,
     pub routes: Vec<Route>,
     pub rows: Rows,
+    /// What determines the columns of its rows.
+    pub kind: String,
 }
 
 /// Compiles the shape with this number; None if the kernel does not support a part of it.
@@ -150,7 +152,8 @@ pub fn compile(shape: &Shape, number: usize, ahead: Option<i64>) -> Option<Compi
         format!(",\"scm\":{},\"tbl\":{}", write(&shape.database), write(&shape.table)).into_bytes()
     });
     let rows = Rows::new(Image::new(shape.columns(ahead)?), Image::new(shape.columns(ahead)?));
-    Some(Compiled { names: names.to_vec(), routes, rows })
+    let kind = format!("{:?}{:?}", shape.columns, shape.wire.columns);
+    Some(Compiled { names: names.to_vec(), routes, rows, kind })
 }
 
 impl Shape {

@@ -185,3 +185,30 @@ fn what_the_kernel_cannot_carry_is_not_learned() {
     }
     assert_eq!(decoder.register(&shape("datetime(6)")), Some(0));
 }
+
+#[test]
+fn tables_with_the_same_columns_share_a_batch() {
+    let mut decoder = Decoder::new(Op::Insert, Some(0));
+    let described = shape("datetime(3)");
+    for (table, column) in [("items", "at"), ("parts", "at"), ("other", "on")] {
+        let named = described.replace("items", table).replace("\"at\"", &format!("\"{column}\""));
+        assert!(decoder.register(&named).is_some());
+    }
+    let key = |table: &str| NEWARCH.replace("items", table);
+    let [items, parts, other] = ["items", "parts", "other"].map(key);
+    let number = |id: &str| INSERT.replace("\"v\":7", &format!("\"v\":{id}"));
+    let rows = ["1", "2", "3", "4"].map(number);
+    let mut read = |messages: &[(&str, &str)]| {
+        let (key, value) = record(messages);
+        decoder.decode(0, &key, &value)
+    };
+    assert!(read(&[(&items, &rows[0]), (&parts, &rows[1])]).is_some());
+    assert!(read(&[(&parts, &rows[2]), (&items, &rows[2]), (&parts, "{}")]).is_none());
+    assert!(read(&[(&other, &rows[2].replace("\"at\"", "\"on\"")), (&items, &rows[3])]).is_some());
+    let batches = decoder.finish().unwrap();
+    let [(0, shared), (2, alone)] = batches.as_slice() else { panic!("{batches:?}") };
+    let owners = |batch: &RecordBatch| batch["shape"].as_primitive::<Int32Type>().values().to_vec();
+    assert_eq!((owners(shared), owners(alone)), (vec![0, 1, 0], vec![2]));
+    let ids = shared["after"].as_struct().column(0).as_primitive::<Int64Type>().values().to_vec();
+    assert_eq!(ids, [1, 2, 4]);
+}

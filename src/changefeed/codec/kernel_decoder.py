@@ -57,7 +57,15 @@ class Kernel(Interface):
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, **more: pa.Array
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Returns rows by shape number, and the row numbers of unmatched records. `more`: the columns that the twin declares."""
+        """Returns rows, and the row numbers of unmatched records.
+
+        Rows of shapes with the same columns are one batch, whose column `shape` has the number of each row's shape; the
+        number beside the batch is that of the first row's.
+
+        Args:
+            keys, values, rows: as in `changefeed_kernel.pyi`.
+            more: the columns that the twin declares.
+        """
         ...
 
 
@@ -143,8 +151,7 @@ class KernelDecoder(GuardedDecoder):
         if self._twin.headers:
             more["headers"] = headers_of(records)
         decoded, unmatched = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
-        places = Places(records)
-        tables += completed([(self._shapes[number], batch) for number, batch in decoded], places)
+        tables += completed(self._shapes, decoded, Places(records))
         return unmatched
 
     def _register(self, tables: list[TableBatch]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 
@@ -77,7 +77,7 @@ class RegisteredShape:
         self._schema = functools.cache(functools.partial(table_schema, shape))
         self._nulls: dict[str, pa.Array] = {}
 
-    def completed(self, rows: pa.RecordBatch, more: dict[str, pa.Array]) -> TableBatch:
+    def completed(self, rows: pa.RecordBatch, more: dict[str, pa.Array]) -> pa.RecordBatch:
         """Returns the kernel's rows with the columns in `more`, and NULL in all other columns."""
         count = len(rows)
         columns = dict(zip(rows.schema.names, rows.columns, strict=True)) | more
@@ -86,8 +86,7 @@ class RegisteredShape:
         schema = self._schema(columns["commit_time"].type.unit)
         for name in _COLUMNS - columns.keys():
             columns[name] = self._null(name, schema, count)
-        arrays = [columns[name] for name in schema.names]
-        return TableBatch(self.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
+        return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
     def _null(self, name: str, schema: pa.Schema, count: int) -> pa.Array:
         there = self._nulls.get(name)
@@ -96,13 +95,19 @@ class RegisteredShape:
         return there.slice(0, count)
 
 
-def completed(parts: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: Places) -> list[TableBatch]:
-    """Returns table batches of the kernel's rows, with the columns that follow from the record and from commit_ts.
+def completed(
+    shapes: Sequence[RegisteredShape], parts: Sequence[tuple[int, pa.RecordBatch]], places: Places
+) -> Iterator[TableBatch]:
+    """Yields table batches of the kernel's rows, with the columns that follow from the record and from commit_ts.
 
     These are computed for the rows of all tables together: a batch may contain a thousand tables with a few rows each.
+
+    Args:
+        shapes: those that are registered with the kernel, by number.
+        parts: as the kernel returns them, see `changefeed_kernel.pyi`.
     """
     if not parts:
-        return []
+        return
     rows = [rows for _, rows in parts]
     single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
     columns = places.of(end_to_end(rows, "record"), single=single)
@@ -110,10 +115,22 @@ def completed(parts: Sequence[tuple[RegisteredShape, pa.RecordBatch]], places: P
         ms = pc.shift_right(end_to_end(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
     starts = accumulate(map(len, rows), initial=0)
-    return [
-        shape.completed(part, {name: column.slice(start, len(part)) for name, column in columns.items()})
-        for (shape, part), start in zip(parts, starts, strict=False)
-    ]
+    for (number, part), start in zip(parts, starts, strict=False):
+        more = {name: column.slice(start, len(part)) for name, column in columns.items()}
+        for owner, owned in _by_owner(part.column("shape"), shapes[number].completed(part, more)):
+            yield TableBatch(shapes[owner].shape, owned)
+
+
+def _by_owner(owners: pa.Int32Array, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of each shape, in order. All columns are divided at once, because a call of Arrow costs as much as many rows."""
+    runs = pc.run_end_encode(owners)
+    if len(runs.values) > len(pc.unique(runs.values)):
+        order = pc.array_sort_indices(owners)  # stable
+        rows, runs = rows.take(order), pc.run_end_encode(owners.take(order))
+    start = 0
+    for owner, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        yield owner, rows.slice(start, end - start)
+        start = end
 
 
 def placed(answer: Decoded, rows: pa.Array) -> Decoded:

@@ -198,7 +198,7 @@ class GroupKernelDecoder(KernelDecoder):
         decoded, unmatched, marks, stops = self._kernel.decode(
             *arrays, headers=batch.headers, **batch.more, skips=skips
         )
-        batch.tables += completed([(self._shapes[number], table) for number, table in decoded], batch.places)
+        batch.tables += completed(self._shapes, decoded, batch.places)
         batch.control += _marks(marks, records)
         left = unmatched.to_pylist()
         for row, stop in zip(left, stops, strict=True):

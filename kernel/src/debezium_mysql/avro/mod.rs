@@ -31,6 +31,7 @@ use crate::cursor::Cursor;
 use crate::debezium::rows::{Clock, Head, Rows, Transaction, When};
 use crate::debezium::shapes::{Shape, digits_of, images};
 use crate::rows::MAX_SHAPES;
+use crate::shared::Shared;
 use envelope::{Envelope, text};
 use images::{Images, Step};
 use schema::{Plan, Wire};
@@ -45,7 +46,8 @@ pub struct Decoder {
     by_ids: HashMap<Ids, usize>,
     last: (Ids, usize),
     families: Vec<Family>,
-    shapes: Vec<[Rows; 2]>,
+    /// By the unit of their time: milliseconds, microseconds.
+    shapes: [Shared<Rows>; 2],
     room: Room,
 }
 
@@ -84,7 +86,7 @@ impl Decoder {
             by_ids: HashMap::new(),
             last: ((None, None), usize::MAX),
             families: Vec::new(),
-            shapes: Vec::new(),
+            shapes: Default::default(),
             room: Room::default(),
         }
     }
@@ -100,6 +102,8 @@ impl Decoder {
             Some(Rows::new(before, after, clock))
         };
         let rows = [rows(Clock::Milliseconds)?, rows(Clock::Microseconds)?];
+        let kind = format!("{:?}{:?}", shape.columns, plan.columns);
+        let number = self.shapes[0].len();
         let fresh = self.families.len();
         let at = *self.by_ids.entry(wire.ids()).or_insert(fresh);
         if at == fresh {
@@ -107,9 +111,11 @@ impl Decoder {
             let steps = columns.map(|(place, c)| Step::new(place, &c.mysql, &self.placeholders)).collect();
             self.families.push(Family { wire: shape.wire.get().to_owned(), plan, steps, tables: Vec::new(), last: 0 });
         }
-        self.families.get_mut(at)?.join(&shape, self.shapes.len(), at == fresh)?;
-        self.shapes.push(rows);
-        Some(self.shapes.len() - 1)
+        self.families.get_mut(at)?.join(&shape, number, at == fresh)?;
+        for (shapes, rows) in self.shapes.iter_mut().zip(rows) {
+            shapes.push(kind.clone(), rows);
+        }
+        Some(number)
     }
 
     /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.
@@ -131,8 +137,7 @@ impl Decoder {
         family.read(value, &mut room.images, &mut envelope)?;
         family.agrees(key, &room.images, value)?;
         let number = family.shape(&envelope, room.images.digits()?)?;
-        let [coarse, fine] = self.shapes.get_mut(number)?;
-        let rows = if envelope.is_fine() { fine } else { coarse };
+        let rows = self.shapes.get_mut(usize::from(envelope.is_fine()))?.get_mut(number)?;
         let head = room.head(record, &envelope, headers)?;
         let done = fill(rows, &room.images, value).and_then(|()| rows.close(&Head { origin: &room.origin, ..head }));
         if done.is_none() {
@@ -141,11 +146,10 @@ impl Decoder {
         done
     }
 
-    /// The rows since the last call, by shape.
+    /// The rows since the last call: see `Shared::finish`.
     pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
-        let shapes = self.shapes.iter_mut().enumerate();
-        let rows = shapes.flat_map(|(number, units)| units.iter_mut().map(move |rows| (number, rows)));
-        rows.filter(|(_, rows)| !rows.is_empty()).map(|(number, rows)| Ok((number, rows.finish()?))).collect()
+        let [coarse, fine] = &mut self.shapes;
+        Ok([coarse.finish()?, fine.finish()?].concat())
     }
 
     #[inline]
