@@ -18,7 +18,7 @@ from deltalake.transaction import CommitProperties, Transaction
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.delta.native.commit import commit
+from changefeed.sinks.delta.native.commit import commit, forget_lost_checkpoint
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.replay import LogState, TableLog, state
 from changefeed.sinks.delta.native.statistics import bounds_of
@@ -144,6 +144,21 @@ def test_a_missing_commit_is_an_error_that_names_it(version: int, tmp_path: Path
     (tmp_path / "t" / "_delta_log" / f"{version:020d}.json").unlink()
     with pytest.raises(SinkError, match=f"the table's log cannot be read: .*{version:020d}.json"):
         TableLog(path).read()
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["an older one", "the last one"])
+def test_a_last_checkpoint_that_is_gone_is_forgotten(is_lost: bool, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    DeltaTable.create(path, schema=SCHEMA)
+    for number in range(4):
+        checkpointed(path, number)
+        ours(path, number + 1)
+    log = tmp_path / "t" / "_delta_log"
+    checkpoints = sorted(log.glob("*.checkpoint.parquet"))
+    checkpoints[-1 if is_lost else 0].unlink()
+    assert forget_lost_checkpoint(opened(path)) is is_lost
+    assert (log / "_last_checkpoint").exists() is not is_lost
+    assert fields_of(state(path)) == fields_by_delta_rs(path)
 
 
 def test_a_log_without_metadata_is_an_error(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.files import Added, TableFolder
 from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, delta_schema, open_table
-from changefeed.sinks.delta.native.replay import LogAction, TableLog
+from changefeed.sinks.delta.native.replay import LogAction, TableLog, lost_checkpoint
 
 _CHECKPOINTS = 10  # commits, as Delta's own writer does without a table property
 
@@ -180,6 +180,25 @@ def _landed(opened: Opened, write_id: WriteId, error: Exception | None) -> None:
             f"{path}: version {wanted} was committed by another writer during this write", transient=True
         ) from error
     raise SinkError(f"{path}: version {wanted} cannot be committed: {error}", transient=True) from error
+
+
+def forget_lost_checkpoint(opened: Opened) -> bool:
+    """Deletes the name of the last checkpoint if that is gone; returns whether it was. The table was read from its commits.
+
+    Raises:
+        SinkError: the log cannot be read, or the file cannot be deleted (transient).
+    """
+    named = lost_checkpoint(opened.folder.path)
+    if named is None:
+        return False
+    try:
+        for file in (named, named.with_name(f".{named.name}.crc")):
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise SinkError(
+            f"{named}: it names a checkpoint that is gone, and cannot be deleted: {error}", transient=True
+        ) from error
+    return True
 
 
 def checkpoint(opened: Opened) -> bool:

@@ -126,6 +126,24 @@ def state(path: str | Path, version: int | None = None) -> LogState:
     return read[0]
 
 
+def lost_checkpoint(path: str | Path) -> Path | None:
+    """Returns the file that names the last checkpoint, if neither that checkpoint nor a later one exists; else None.
+
+    Spark and `state` read such a table from its commits, but delta-rs does not read it.
+
+    Raises:
+        SinkError: the log cannot be read.
+    """
+    named = Path(path) / "_delta_log" / "_last_checkpoint"
+    with _readable(path):
+        try:
+            version = msgspec.json.decode(named.read_bytes(), type=dict)["version"]
+        except FileNotFoundError:
+            return None
+        _, checkpoints = _names(named.parent, None)
+        return None if any(there >= version for there in checkpoints) else named
+
+
 def vector(file: LogAction) -> tuple[Any, ...]:
     """Returns a key for a data file's deletion vector, which differs from that of every earlier vector of the file."""
     descriptor = file.get("deletionVector") or {}

@@ -44,7 +44,7 @@ from changefeed.sinks.base import (
     WriteId,
 )
 from changefeed.sinks.delta.native.columns import changed, copied, replaced, size
-from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create
+from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create, forget_lost_checkpoint
 from changefeed.sinks.delta.native.compaction import CompactionRules, groups
 from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.item import Item, TaskResult, Typed, write_item
@@ -311,7 +311,11 @@ class NativeWrites:
             return _There(None, str(error))
 
     def _open(self, path: str, owner: str) -> Opened | None:
-        return open_table(self._folder(path), owner, self._log(path))
+        is_first = path not in self._logs
+        opened = open_table(self._folder(path), owner, self._log(path))
+        if is_first and opened is not None and opened.refused() is None:
+            _forget_lost_checkpoint(opened)
+        return opened
 
     def _log(self, path: str) -> TableLog:
         return self._logs.setdefault(path, TableLog(self._folder(path).path))
@@ -398,6 +402,16 @@ def _checkpoint(opened: Opened) -> None:
     try:
         checkpoint(opened)
     except SinkError as error:  # the table is whole without
+        _log.warning("%s", error)
+
+
+def _forget_lost_checkpoint(opened: Opened) -> None:
+    try:
+        if forget_lost_checkpoint(opened):
+            _log.warning(
+                "%s: its last checkpoint is gone; the next one that is due takes its place", opened.folder.path
+            )
+    except SinkError as error:  # the table is whole, but delta-rs does not read it
         _log.warning("%s", error)
 
 
