@@ -43,7 +43,7 @@ def test_as_many_as_the_tables_of_the_last_batch_are_worth(tables: list[int], ex
 
 
 def test_no_more_than_fits_into_memory() -> None:
-    assert _lengths(_numbers(*[100] * 6, size=200_000), [1000]) == [100, 400, 100]
+    assert _lengths(_numbers(*[100] * 6, size=400_000), [1000]) == [100, 400, 100]
 
 
 def test_batches_of_other_columns_stay_apart() -> None:

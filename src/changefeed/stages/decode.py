@@ -54,7 +54,7 @@ _WAITING_DDL = (
     "headers array<struct<key: string, value: binary>>"
 )
 _ROWS_PER_TABLE = 512  # for fewer rows, the cost of a table outweighs that of its rows
-_MAX_GATHERED_BYTES = 64 * 2**20  # of records in one batch
+_MAX_GATHERED_BYTES = 128 * 2**20  # of records in one batch
 _MAX_LOG_READERS = 4  # tasks that read one record log
 _RESENT = "again"  # column: the record is an incomplete fragment of the previous batch
 _SEPARATOR = "\x00"  # between topic and headers; not allowed in a topic's name
@@ -143,12 +143,15 @@ def worker(
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         read, gathered = RecordReader(protocol, options, dated), Gathered(batches)
-        for batch in gathered:
+
+        def chunks(batch: pa.RecordBatch) -> pa.RecordBatch:
             records = arrived(batch)
             fresh = records.filter(pc.invert(batch.column(_RESENT))) if _RESENT in batch.schema.names else None
             decoded = read(records)
             gathered.tables = len(decoded.tables)
-            yield read.pack(decoded, records, fresh)
+            return read.pack(decoded, records, fresh)
+
+        yield from map(chunks, gathered)  # which keeps no batch while the next is read
         yield pack_waiting(read.waiting())
         yield pack_dated(read.dated())
 
@@ -170,20 +173,24 @@ class Gathered:
         parts, rows, size = list[pa.RecordBatch](), 0, 0
         for batch in self._batches:
             if parts and batch.schema != parts[0].schema:
-                yield _concatenated(parts)
-                parts, rows, size = [], 0, 0
-            parts.append(batch)
+                yield _taken(parts)
+                rows, size = 0, 0
             rows += batch.num_rows
             size += batch.nbytes
+            parts.append(batch)
+            del batch
             if rows >= self.tables * _ROWS_PER_TABLE or size >= _MAX_GATHERED_BYTES:
-                yield _concatenated(parts)
-                parts, rows, size = [], 0, 0
+                yield _taken(parts)
+                rows, size = 0, 0
         if parts:
-            yield _concatenated(parts)
+            yield _taken(parts)
 
 
-def _concatenated(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+def _taken(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Joins the batches, and leaves none: they are not in memory while their records are decoded."""
+    joined = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+    parts.clear()
+    return joined
 
 
 def arrived(batch: pa.RecordBatch) -> pa.RecordBatch:
