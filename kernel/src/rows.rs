@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
-use crate::shared::Build;
+use crate::shared::{Build, Owners};
 
 /// Shapes of one family that are kept, the first that were registered: the reference has the same number.
 pub const MAX_SHAPES: usize = 256;
@@ -148,8 +148,7 @@ pub struct Rows {
     commit_ts: Vec<u64>,
     undated: Nulls,
     origins: Bytes,
-    owner: i32,
-    owners: Vec<i32>,
+    owners: Owners,
 }
 
 impl Rows {
@@ -175,8 +174,7 @@ impl Rows {
             commit_ts: Vec::new(),
             undated: Nulls::default(),
             origins: Bytes::new(Spelling::Plain, true),
-            owner: 0,
-            owners: Vec::new(),
+            owners: Owners::default(),
         }
     }
 
@@ -207,7 +205,7 @@ impl Rows {
             self.undated.push(self.commit_ts.len()..self.commit_ts.len() + 1);
         }
         self.commit_ts.push(head.commit_ts.unwrap_or_default());
-        self.owners.push(self.owner);
+        self.owners.push();
         Some(())
     }
 
@@ -235,12 +233,8 @@ impl Rows {
 }
 
 impl Build for Rows {
-    fn own(&mut self, shape: i32) {
-        self.owner = shape;
-    }
-
-    fn owners(&self) -> &[i32] {
-        &self.owners
+    fn owners(&mut self) -> &mut Owners {
+        &mut self.owners
     }
 
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
@@ -254,7 +248,7 @@ impl Build for Rows {
             self.origins.finish()?,
             self.before.finish()?,
             self.after.finish()?,
-            Arc::new(Int32Array::from(emptied(&mut self.owners))),
+            Arc::new(self.owners.finish()),
         ];
         RecordBatch::try_new(self.schema.clone(), columns)
     }

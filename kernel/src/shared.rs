@@ -11,19 +11,43 @@
 
 use std::collections::HashMap;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Int32Array, RecordBatch};
 use arrow_schema::ArrowError;
+
+use crate::capacity::emptied;
 
 /// Rows under construction.
 pub trait Build {
-    /// The rows that are completed from now on are of this shape.
-    fn own(&mut self, shape: i32);
-
-    /// Shapes of the complete rows.
-    fn owners(&self) -> &[i32];
+    /// The shape of each complete row.
+    fn owners(&mut self) -> &mut Owners;
 
     /// The rows in columns; none are left.
     fn finish(&mut self) -> Result<RecordBatch, ArrowError>;
+}
+
+/// The shape of each complete row, and of the next one.
+#[derive(Default)]
+pub struct Owners {
+    next: i32,
+    shapes: Vec<i32>,
+}
+
+impl Owners {
+    /// A row is complete.
+    #[inline]
+    pub fn push(&mut self) {
+        self.shapes.push(self.next);
+    }
+
+    /// Keeps the first rows.
+    pub fn truncate(&mut self, rows: usize) {
+        self.shapes.truncate(rows);
+    }
+
+    /// The shapes; none are left.
+    pub fn finish(&mut self) -> Int32Array {
+        emptied(&mut self.shapes).into()
+    }
 }
 
 /// The rows of shapes, which are numbered from 0.
@@ -63,7 +87,7 @@ impl<R: Build> Shared<R> {
     #[inline]
     pub fn get_mut(&mut self, shape: usize) -> Option<&mut R> {
         let rows = self.rows.get_mut(*self.of.get(shape)?)?;
-        rows.own(i32::try_from(shape).ok()?);
+        rows.owners().next = i32::try_from(shape).ok()?;
         Some(rows)
     }
 
@@ -71,7 +95,7 @@ impl<R: Build> Shared<R> {
     pub fn finish(&mut self) -> Result<Vec<(usize, RecordBatch)>, ArrowError> {
         let mut batches = Vec::new();
         for rows in &mut self.rows {
-            if let Some(first) = rows.owners().first().and_then(|&first| usize::try_from(first).ok()) {
+            if let Some(first) = rows.owners().shapes.first().and_then(|&first| usize::try_from(first).ok()) {
                 batches.push((first, rows.finish()?));
             }
         }

@@ -18,7 +18,7 @@ use crate::columns::{Bytes, Column, Spelling};
 use crate::nulls::Nulls;
 use crate::numbers::Numbers;
 use crate::rows::Image;
-use crate::shared::Build;
+use crate::shared::{Build, Owners};
 
 /// TiDB's timestamps are milliseconds, then so many bits of a counter.
 pub const LOGICAL_BITS: u32 = 18;
@@ -87,8 +87,7 @@ pub struct Rows {
     table_orders: Numbers<Int64Type>,
     alone: Nulls,
     origins: Bytes,
-    owner: i32,
-    owners: Vec<i32>,
+    owners: Owners,
 }
 
 impl Rows {
@@ -109,8 +108,7 @@ impl Rows {
             table_orders: Numbers::default(),
             alone: Nulls::default(),
             origins: Bytes::new(Spelling::Plain, true),
-            owner: 0,
-            owners: Vec::new(),
+            owners: Owners::default(),
         }
     }
 
@@ -137,7 +135,7 @@ impl Rows {
         self.after.close(head.images.1);
         self.ops.push(head.op);
         self.records.push(head.record);
-        self.owners.push(self.owner);
+        self.owners.push();
         Some(())
     }
 
@@ -171,12 +169,8 @@ impl Rows {
 }
 
 impl Build for Rows {
-    fn own(&mut self, shape: i32) {
-        self.owner = shape;
-    }
-
-    fn owners(&self) -> &[i32] {
-        &self.owners
+    fn owners(&mut self) -> &mut Owners {
+        &mut self.owners
     }
 
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
@@ -195,7 +189,7 @@ impl Build for Rows {
             self.origins.finish()?,
             self.before.finish()?,
             self.after.finish()?,
-            Arc::new(Int32Array::from(emptied(&mut self.owners))),
+            Arc::new(self.owners.finish()),
         ];
         RecordBatch::try_new(self.schema.clone(), columns)
     }

@@ -11,18 +11,15 @@ use std::mem::{replace, take};
 use std::sync::Arc;
 
 use arrow_array::types::{Int32Type, TimestampSecondType, UInt64Type};
-use arrow_array::{
-    ArrayRef, BooleanArray, Int32Array, Int64Array, PrimitiveArray, RecordBatch, StringArray, StructArray,
-};
+use arrow_array::{ArrayRef, BooleanArray, Int64Array, PrimitiveArray, RecordBatch, StringArray, StructArray};
 use arrow_schema::{ArrowError, DataType, Field, Fields, Schema, SchemaRef};
 
-use crate::capacity::emptied;
 use crate::columns::{Bytes, Column, Spelling};
 use crate::cursor::Cursor;
 use crate::nulls::Nulls;
 use crate::numbers::Numbers;
 use crate::rows::Image;
-use crate::shared::Build;
+use crate::shared::{Build, Owners};
 
 /// What is known of an event beside its images.
 pub struct Head<'a> {
@@ -124,8 +121,7 @@ pub struct Rows {
     alone: Nulls,
     kept: usize,
     schema: Option<SchemaRef>,
-    owner: i32,
-    owners: Vec<i32>,
+    owners: Owners,
 }
 
 impl Rows {
@@ -141,8 +137,7 @@ impl Rows {
             alone: Nulls::default(),
             kept: 0,
             schema: None,
-            owner: 0,
-            owners: Vec::new(),
+            owners: Owners::default(),
         }
     }
 
@@ -186,7 +181,7 @@ impl Rows {
         self.before.close(op != Op::Insert);
         self.after.close(op != Op::Delete);
         self.ops.push(op);
-        self.owners.push(self.owner);
+        self.owners.push();
         Some(row == self.kept)
     }
 
@@ -220,12 +215,8 @@ impl Rows {
 }
 
 impl Build for Rows {
-    fn own(&mut self, shape: i32) {
-        self.owner = shape;
-    }
-
-    fn owners(&self) -> &[i32] {
-        &self.owners
+    fn owners(&mut self) -> &mut Owners {
+        &mut self.owners
     }
 
     fn finish(&mut self) -> Result<RecordBatch, ArrowError> {
@@ -241,7 +232,7 @@ impl Build for Rows {
             ("origin", self.events.origins.finish()?),
             ("before", self.before.finish()?),
             ("after", self.after.finish()?),
-            ("shape", Arc::new(Int32Array::from(emptied(&mut self.owners)))),
+            ("shape", Arc::new(self.owners.finish())),
         ];
         batch(&mut self.schema, columns)
     }
