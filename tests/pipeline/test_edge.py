@@ -223,7 +223,8 @@ def test_a_jvm_that_has_ended_has_no_classes(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(Py4JError, match="does not exist"), as_ours():
         gateway.jvm.java.lang.System.nothing()
     gateway.java_process.kill()
-    gateway.java_process.wait()  # py4j reads its output and closes it
+    gateway.java_process.wait()  # py4j reads its output and closes it, but not its input
+    gateway.java_process.stdin.close()
     with pytest.raises(ResourceError, match=r"Spark's JVM has ended"), as_ours():
         gateway.jvm.org.apache.hadoop.fs.Path("x")
     gateway.close()
