@@ -1,6 +1,7 @@
 //! Mirrors columnar/families.py: a family; rows with the same literals, whose shapes differ in the types of open columns.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::cursor::Cursor;
@@ -89,6 +90,7 @@ impl Open {
 }
 
 /// How the key of a group's rows is spelled: what stands before each value, which column's it is, and what is at the end.
+#[derive(PartialEq, Eq, Hash)]
 pub struct Key {
     /// Literal and column of each value.
     pub values: Vec<(Vec<u8>, usize)>,
@@ -124,17 +126,33 @@ impl Key {
 const PAUSE: u8 = 32;
 
 /// What stands before each value, and what the value shows.
-pub type Literals = Arc<[(Vec<u8>, Open)]>;
+type Literals = [(Vec<u8>, Open)];
+
+/// What groups have in common, kept once: that of a thousand tables that take turns fits no cache.
+#[derive(Default)]
+pub struct Common {
+    columns: HashSet<Arc<Literals>>,
+    keys: HashSet<Arc<Key>>,
+    codes: HashSet<Arc<[u8]>>,
+}
+
+/// The value in the set that equals this one, which is added if there is none.
+fn kept<T: ?Sized + Eq + Hash>(set: &mut HashSet<Arc<T>>, value: Arc<T>) -> Arc<T> {
+    let kept = set.get(&value).cloned();
+    kept.unwrap_or_else(|| {
+        set.insert(value.clone());
+        value
+    })
+}
 
 /// Rows with the same literals.
 pub struct Group {
-    columns: Literals,
-    key: Option<Key>,
-    shapes: Vec<(usize, Vec<u8>)>,
+    columns: Arc<Literals>,
+    key: Option<Arc<Key>>,
+    shapes: Vec<(usize, Arc<[u8]>)>,
     latest: usize,
     pause: u8,
     last: Option<(Vec<u8>, usize)>,
-    codes: Vec<u8>,
 }
 
 impl Group {
@@ -144,27 +162,24 @@ impl Group {
         let names = names.iter().zip(openings).map(|(name, opening)| format!("{opening}{name}:").into_bytes());
         Self {
             columns: names.zip(open).collect(),
-            key,
+            key: key.map(Arc::new),
             shapes: Vec::new(),
             latest: 0,
             pause: 0,
             last: None,
-            codes: Vec::new(),
         }
     }
 
-    /// Uses the literals of a `known` group with the same: those of a thousand tables that take turns fit no cache.
-    pub fn share(&mut self, known: &mut HashSet<Literals>) {
-        match known.get(&self.columns) {
-            Some(columns) => self.columns = columns.clone(),
-            None => _ = known.insert(self.columns.clone()),
-        }
+    /// Uses what it has in common with other groups.
+    pub fn share(&mut self, common: &mut Common) {
+        self.columns = kept(&mut common.columns, self.columns.clone());
+        self.key = self.key.take().map(|key| kept(&mut common.keys, key));
     }
 
     /// Adds a shape, unless there are too many; `codes` are those that its columns' types declare.
-    pub fn register(&mut self, number: usize, codes: Vec<u8>) -> Option<()> {
+    pub fn register(&mut self, number: usize, codes: Vec<u8>, common: &mut Common) -> Option<()> {
         (self.shapes.len() < MAX_SHAPES).then_some(())?;
-        self.shapes.push((number, codes));
+        self.shapes.push((number, kept(&mut common.codes, codes.into())));
         self.last = None;
         Some(())
     }
@@ -202,7 +217,7 @@ impl Group {
             }
             Some(into) => {
                 let (_, known) = self.shapes.get(self.latest)?;
-                for (((((name, open), slot), code), &known), column) in room.zip(known).zip(into.columns()) {
+                for (((((name, open), slot), code), &known), column) in room.zip(known.iter()).zip(into.columns()) {
                     c.eat(name)?;
                     *slot = token_into(column.as_mut(), c, value)?;
                     *code = open.code_read(known, slot, value)?;
@@ -215,21 +230,21 @@ impl Group {
     }
 
     /// The number of the shape that a record's row belongs to, when its key is the row's.
-    pub fn shape(&mut self, key: Option<&[u8]>, images: &Images, value: &[u8]) -> Option<usize> {
-        let row = if images.after.is_there() { &images.after } else { &images.before };
+    pub fn shape(&mut self, key: Option<&[u8]>, images: &mut Images, value: &[u8]) -> Option<usize> {
+        let Images { before, after, both } = images;
+        let row: &Tokens = if after.is_there() { after } else { before };
         let tokens = row.get()?;
         match (&self.key, key) {
             (None, None) => {}
             (Some(expected), Some(key)) => expected.is(key, tokens, value)?,
             _ => return None,
         }
-        let codes = if images.after.is_there() && images.before.is_there() {
-            let both = self.columns.iter().zip(images.after.codes()).zip(images.before.codes());
-            self.codes.clear();
-            for (((_, open), &after), &before) in both {
-                self.codes.push(open.both(after, before)?);
+        let codes = if after.is_there() && before.is_there() {
+            both.clear();
+            for (((_, open), &after), &before) in self.columns.iter().zip(after.codes()).zip(before.codes()) {
+                both.push(open.both(after, before)?);
             }
-            self.codes.as_slice()
+            both.as_slice()
         } else {
             row.codes()
         };

@@ -13,6 +13,8 @@ pub struct Images {
     pub before: Tokens,
     /// The new row.
     pub after: Tokens,
+    /// What the values of both show together.
+    pub both: Vec<u8>,
 }
 
 /// The tokens of an image, if there is one.

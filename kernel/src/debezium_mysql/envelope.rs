@@ -20,7 +20,7 @@ pub const POS: usize = 1;
 pub const CLOCK: [&str; 3] = ["ts_ms", "ts_us", "ts_ns"];
 
 /// A member of the envelope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Member {
     Before,
     After,
@@ -31,7 +31,7 @@ pub enum Member {
 }
 
 /// A member of the source block; texts, integers and times by their place among those.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Of {
     Text(usize),
     Integer(usize),
@@ -72,6 +72,7 @@ impl Of {
 }
 
 /// Members in their order, each behind the literal that opens it.
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// Of the envelope.
     pub members: Vec<(Vec<u8>, Member)>,

@@ -22,28 +22,33 @@ mod tail;
 
 pub mod avro;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
-use crate::debezium::group::Literals;
+use crate::debezium::group::Common;
 use crate::debezium::images::Placeholders;
 use crate::debezium::rows::{Head, Rows, Transaction};
 use crate::debezium::shapes::Shape;
 use crate::shared::Shared;
+use envelope::Layout;
 pub use headers::{Header, SentHeaders};
 use part::{Part, Record, Room, Row};
 use route::Routes;
 use shapes::{Compiled, compile};
+use tail::Tails;
 
 /// Decodes the rows of the registered shapes.
+#[derive(Default)]
 pub struct Decoder {
     numeric: bool,
     parts: Vec<Part>,
     routes: Routes,
     alike: Vec<Alike>,
-    literals: HashSet<Literals>,
+    common: Common,
+    /// By layout, and by whether there is a schema block: which of the room's.
+    tails: HashMap<(Layout, bool), usize>,
     /// By the unit of their time: milliseconds, microseconds.
     shapes: [Shared<Rows>; 2],
     room: Room,
@@ -59,9 +64,8 @@ struct Alike {
 impl Decoder {
     /// No shape is registered yet. `placeholders` stand for columns that were not sent; `numeric`: decimals are numbers.
     pub fn new(placeholders: Vec<Vec<u8>>, numeric: bool) -> Self {
-        let (parts, alike, shapes) = (Vec::new(), Vec::new(), Default::default());
         let room = Room { placeholders: Placeholders::new(placeholders), ..Room::default() };
-        Self { numeric, parts, routes: Routes::default(), alike, literals: HashSet::new(), shapes, room }
+        Self { numeric, room, ..Self::default() }
     }
 
     /// Compiles the shape that this JSON describes; its number, or None if the kernel does not support it.
@@ -71,22 +75,32 @@ impl Decoder {
             compile(&shape, self.numeric)?;
         let number = self.shapes[0].len();
         match self.parts.iter_mut().find(|part| part.identity == identity) {
-            Some(part) => part.group.register(number, codes)?,
+            Some(part) => part.group.register(number, codes, &mut self.common)?,
             None => {
-                group.register(number, codes)?;
-                group.share(&mut self.literals);
+                group.register(number, codes, &mut self.common)?;
+                group.share(&mut self.common);
                 let alike = self.routes.register(&opening, &table);
                 if alike == self.alike.len() {
                     self.alike.push(Alike::default());
                 }
                 self.alike.get_mut(alike)?.parts.push(self.parts.len());
-                self.parts.push(Part::new(group, layout, opening, table, identity));
+                let tails = self.tails_of(layout, !opening.is_empty());
+                self.parts.push(Part::new(group, opening, table, identity, tails));
             }
         }
         for (shapes, rows) in self.shapes.iter_mut().zip(rows) {
             shapes.push(kind.clone(), rows);
         }
         Some(number)
+    }
+
+    /// The tails of a layout: which of the room's.
+    fn tails_of(&mut self, layout: Layout, has_block: bool) -> usize {
+        let fresh = self.room.tails.len();
+        *self.tails.entry((layout.clone(), has_block)).or_insert_with(|| {
+            self.room.tails.push(Tails::new(layout, if has_block { b"}}" } else { b"}" }));
+            fresh
+        })
     }
 
     /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.

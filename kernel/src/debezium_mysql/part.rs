@@ -5,10 +5,9 @@
 //! └ opening, compared ───┘└ images ────────────────────────────┘└ tail ──────────┘
 //! ```
 
-use super::envelope::Layout;
 use super::headers::{Headers, SentHeaders};
 use super::row;
-use super::tail::{Outer, Tail, optional};
+use super::tail::{Outer, Tails, optional};
 use crate::cursor::Cursor;
 use crate::debezium::group::Group;
 use crate::debezium::images::{Images, Placeholders};
@@ -25,7 +24,10 @@ pub struct Part {
     /// Whether the time of its latest record is known to the microsecond.
     is_fine: bool,
     opening: Vec<u8>,
-    tail: Tail,
+    /// The database's name and the table's as they are spelled.
+    table: [Vec<u8>; 2],
+    /// Which of the room's.
+    tails: usize,
 }
 
 /// Room that records share, and what stands for columns that were not sent.
@@ -37,6 +39,8 @@ pub struct Room {
     /// The transaction's.
     pub id: Vec<u8>,
     pub placeholders: Placeholders,
+    /// By layout.
+    pub tails: Vec<Tails>,
 }
 
 /// A record that has a value.
@@ -60,9 +64,8 @@ pub struct Row {
 
 impl Part {
     /// A part without records; `table` are names as they are spelled, and no `opening` is no schema block.
-    pub fn new(group: Group, layout: Layout, opening: Vec<u8>, table: [Vec<u8>; 2], identity: Vec<u8>) -> Self {
-        let end: &[u8] = if opening.is_empty() { b"}" } else { b"}}" };
-        Self { group, identity, is_fine: false, opening, tail: Tail::new(layout, table, end) }
+    pub fn new(group: Group, opening: Vec<u8>, table: [Vec<u8>; 2], identity: Vec<u8>, tails: usize) -> Self {
+        Self { group, identity, is_fine: false, opening, table, tails }
     }
 
     /// The rows that the next record probably belongs to.
@@ -77,13 +80,13 @@ impl Part {
         let outer = self.read_value(record.value, room, rows)?;
         self.is_fine = outer.is_fine;
         if !record.headers.headers.is_empty() {
-            let [name, connector] = self.tail.names()?;
+            let [name, connector] = room.tails.get(self.tails)?.names()?;
             room.origin.extend_from_slice(room.headers.read(record.headers.headers, name, connector)?);
         }
         room.origin.push(b'}');
         room.images.are_whole(record.value, &room.placeholders)?;
         let op = row::op(outer.op, (room.images.before.is_there(), room.images.after.is_there()))?;
-        let number = self.group.shape(record.key, &room.images, record.value)?;
+        let number = self.group.shape(record.key, &mut room.images, record.value)?;
         let orders = match outer.transaction {
             Some((id, order, table_order)) => {
                 room.id.clear();
@@ -106,6 +109,6 @@ impl Part {
             c.eat(name)?;
             optional(&mut c, |c| self.group.image(c, value, image, into))?;
         }
-        self.tail.read(c.rest(), &mut room.origin)
+        room.tails.get_mut(self.tails)?.read(c.rest(), &self.table, &mut room.origin)
     }
 }

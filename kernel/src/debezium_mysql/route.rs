@@ -3,11 +3,12 @@
 //! ```text
 //! {"schema":{…},"payload": …                                      with schema: the block itself
 //! … ,"source":{ … ,"db":"shop", … ,"table":"orders", … }, … }     without: the names in the source block
-//!   └ where the table's latest record had it, counted from the end
+//!   └ looked for where the latest record had it, counted from the end, and a little before
 //! ```
 //!
-//! Rule 1. A wrong route does not give a wrong result: the record then does not match its part, and unmatched.
-//! Rule 2. Tables take turns, often the same: of each it is kept which came next, and that is looked at first.
+//! Rule 1. A wrong route does not give a wrong result: the record then does not match its part, and is unmatched.
+//! Rule 2. Tables with schema blocks take turns, often the same: of each it is kept which came next, and that is looked at
+//!         first, because blocks are long.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -21,102 +22,112 @@ const SOURCE: &[u8] = b",\"source\":{";
 const DATABASE: &[u8] = b",\"db\":";
 const TABLE: &[u8] = b",\"table\":";
 
+/// Bytes by which a source block may begin earlier than that of the record before: names and numbers are longer.
+pub const EARLIER: usize = 64;
+
 /// Routes by schema block, and by table where there is none: numbers from 0.
 pub struct Routes {
-    routes: Vec<Route>,
-    latest: usize,
-    blocks: BTreeMap<Vec<u8>, usize>,
-    names: HashMap<Vec<u8>, usize>,
+    len: usize,
+    blocks: Blocks,
+    tables: HashMap<Vec<u8>, usize>,
+    latest: Source,
     /// In a box: they are aligned to 32 bytes, and Python's objects to 16.
     find: Box<[Finder<'static>; 3]>,
 }
 
-/// A route, and where it was recognized in its latest record.
+/// The schema blocks.
 #[derive(Default)]
-struct Route {
-    block: Vec<u8>,
-    members: [Vec<u8>; 2],
-    from_end: usize,
-    places: [usize; 2],
+struct Blocks {
+    places: BTreeMap<Vec<u8>, usize>,
+    blocks: Vec<Block>,
+    latest: usize,
+}
+
+/// A schema block, and which one came after it the last time.
+struct Block {
+    text: Vec<u8>,
+    route: usize,
     next: usize,
+}
+
+/// Where the latest record without a schema block had its source, and the names in it.
+#[derive(Default)]
+struct Source {
+    from_end: usize,
+    names: Vec<u8>,
 }
 
 impl Default for Routes {
     fn default() -> Self {
         let find = Box::new([SOURCE, DATABASE, TABLE].map(Finder::new));
-        Self { routes: Vec::new(), latest: 0, blocks: BTreeMap::new(), names: HashMap::new(), find }
+        let (blocks, tables, latest) = Default::default();
+        Self { len: 0, blocks, tables, latest, find }
     }
 }
 
 impl Routes {
     /// The route of records that begin with this block, or that have none and name this table as it is spelled.
     pub fn register(&mut self, block: &[u8], names: &[Vec<u8>; 2]) -> usize {
-        let fresh = self.routes.len();
         let [database, table] = names;
-        let [database, table] =
-            [(DATABASE, database), (TABLE, table)].map(|(member, name)| [member, b"\"", name, b"\""].concat());
+        let fresh = self.len;
         let route = if block.is_empty() {
-            *self.names.entry([database.as_slice(), &table].concat()).or_insert(fresh)
+            *self.tables.entry([b"\"", database.as_slice(), b"\"\"", table, b"\""].concat()).or_insert(fresh)
         } else {
-            *self.blocks.entry(block.to_vec()).or_insert(fresh)
+            self.blocks.register(block, fresh)
         };
-        if route == fresh {
-            self.routes.push(Route { block: block.to_vec(), members: [database, table], ..Route::default() });
-        }
+        self.len += usize::from(route == fresh);
         route
     }
 
     /// The route of a value.
     #[inline]
     pub fn of(&mut self, value: &[u8]) -> Option<usize> {
-        if self.routes.len() == 1 {
+        if self.len == 1 {
             return Some(0);
         }
-        let next = self.routes.get(self.latest)?.next;
-        let known = [next, self.latest].into_iter().find(|&at| self.routes.get(at).is_some_and(|r| r.is_of(value)));
-        let place = known.or_else(|| self.find(value))?;
-        self.routes.get_mut(self.latest)?.next = place;
-        self.latest = place;
-        Some(place)
+        self.blocks.of(value).or_else(|| self.of_table(value))
     }
 
-    /// No block of JSON begins with another one, so that the greatest that is not greater than the value is the only one
-    /// that may be its beginning. In no string is there a quote without a backslash before it: what looks like the beginning
-    /// of a source block is that.
-    fn find(&mut self, value: &[u8]) -> Option<usize> {
-        let below = (Bound::Unbounded, Bound::Included(value));
-        let block = self.blocks.range::<[u8], _>(below).next_back();
-        if let Some((_, route)) = block.filter(|(block, _)| value.starts_with(block)) {
-            return Some(*route);
-        }
+    /// In no string is there a quote without a backslash before it: what looks like the beginning of a source block is that.
+    fn of_table(&mut self, value: &[u8]) -> Option<usize> {
         let [source, database, table] = self.find.as_ref();
-        let rest = value.get(source.find(value)?..)?;
-        let (database, table) = (database.find(rest)?, table.find(rest)?);
-        let names = [member(rest, database, DATABASE)?, member(rest, table, TABLE)?].concat();
-        let place = *self.names.get(&names)?;
-        let route = self.routes.get_mut(place)?;
-        (route.from_end, route.places) = (rest.len(), [database, table]);
-        Some(place)
+        let likely = value.len().saturating_sub(self.latest.from_end + EARLIER);
+        let found = value.get(likely..).and_then(|rest| source.find(rest).map(|at| likely + at));
+        let rest = value.get(found.or_else(|| source.find(value))?..)?;
+        self.latest.from_end = rest.len();
+        self.latest.names.clear();
+        for (name, member) in [(DATABASE, database), (TABLE, table)] {
+            let text = rest.get(member.find(rest)? + name.len()..)?;
+            let mut c = Cursor::new(text);
+            string(&mut c)?;
+            self.latest.names.extend_from_slice(text.get(..text.len() - c.rest().len())?);
+        }
+        self.tables.get(&self.latest.names).copied()
     }
 }
 
-/// A member from its name to the end of its string.
-fn member<'a>(rest: &'a [u8], at: usize, name: &[u8]) -> Option<&'a [u8]> {
-    let text = rest.get(at..)?;
-    let mut c = Cursor::new(text.get(name.len()..)?);
-    string(&mut c)?;
-    text.get(..text.len() - c.rest().len())
-}
-
-impl Route {
-    /// Whether a value shows it in the same place as the latest one.
-    #[inline]
-    fn is_of(&self, value: &[u8]) -> bool {
-        if !self.block.is_empty() {
-            return value.starts_with(&self.block);
+impl Blocks {
+    fn register(&mut self, text: &[u8], fresh: usize) -> usize {
+        let place = *self.places.entry(text.to_vec()).or_insert(self.blocks.len());
+        if place == self.blocks.len() {
+            self.blocks.push(Block { text: text.to_vec(), route: fresh, next: 0 });
         }
-        let rest = value.len().checked_sub(self.from_end).and_then(|start| value.get(start..)).unwrap_or_default();
-        let tells = |(at, member): (&usize, &Vec<u8>)| rest.get(*at..).is_some_and(|text| text.starts_with(member));
-        rest.starts_with(SOURCE) && self.places.iter().zip(&self.members).all(tells)
+        self.blocks.get(place).map_or(fresh, |block| block.route)
+    }
+
+    /// The route of the block with which a value begins. No block of JSON begins with another one, so that the greatest that
+    /// is not greater than the value is the only one that may be its beginning.
+    #[inline]
+    fn of(&mut self, value: &[u8]) -> Option<usize> {
+        let next = self.blocks.get(self.latest)?.next;
+        let begins = |at: usize| self.blocks.get(at).is_some_and(|block| value.starts_with(&block.text));
+        let place = [next, self.latest].into_iter().find(|&at| begins(at)).or_else(|| {
+            let below = (Bound::Unbounded, Bound::Included(value));
+            let (text, place) = self.places.range::<[u8], _>(below).next_back()?;
+            value.starts_with(text).then_some(*place)
+        })?;
+        self.blocks.get_mut(self.latest)?.next = place;
+        self.latest = place;
+        self.blocks.get(place).map(|block| block.route)
     }
 }

@@ -7,10 +7,12 @@
 //!         └ text, copied ────────────┘└ the bytes of the slot ┘
 //! ```
 //!
-//! Rule 1. Text and slots are made of a record that was read member by member. Where the next one's text is another, they
-//!         are made again, of that.
+//! Rule 1. Text and slots are made of a record that was read member by member. Records with another text get tails of their
+//!         own, as those of a snapshot beside changes; of each layout a few are kept.
 //! Rule 2. A slot takes values with which the origin has the same members: no NULL, nothing escaped, and times that follow
 //!         from each other where they did.
+//! Rule 3. Tables with the same layout share tails, in which their names are slots: texts of a thousand tables that take turns
+//!         fit no cache.
 
 mod members;
 
@@ -54,6 +56,8 @@ enum Slot {
     Transaction,
     /// One letter.
     Op,
+    /// The database's name or the table's.
+    Name(usize),
 }
 
 /// Text with gaps: text up to an end, then what is there, and so on; behind the last gap there is text again.
@@ -69,11 +73,6 @@ impl<T> Default for Gaps<T> {
 }
 
 impl<T: Copy> Gaps<T> {
-    fn clear(&mut self) {
-        self.text.clear();
-        self.gaps.clear();
-    }
-
     fn gap(&mut self, what: T) {
         self.gaps.push((self.text.len(), what));
     }
@@ -91,15 +90,19 @@ impl<T: Copy> Gaps<T> {
 }
 
 /// What the slots of a record hold.
-#[derive(Default)]
-struct Slots<'a> {
+struct Slots<'a, 't> {
+    table: &'t [Vec<u8>; 2],
     outer: Outer<'a>,
     times: [Option<i64>; 3],
     clock: [Option<i64>; 3],
     pos: Option<i64>,
 }
 
-impl<'a> Slots<'a> {
+impl<'a, 't> Slots<'a, 't> {
+    fn new(table: &'t [Vec<u8>; 2]) -> Self {
+        Self { table, outer: Outer::default(), times: [None; 3], clock: [None; 3], pos: None }
+    }
+
     #[inline]
     fn read(&mut self, slot: Slot, c: &mut Cursor<'a>) -> Option<()> {
         match slot {
@@ -110,6 +113,11 @@ impl<'a> Slots<'a> {
             Slot::Text => drop(string(c).filter(|text| !text.escaped)?),
             Slot::Transaction => self.outer.transaction = Some(transaction(c)?),
             Slot::Op => self.outer.op = c.byte()?,
+            Slot::Name(at) => {
+                c.eat(b"\"")?;
+                c.eat(self.table.get(at)?)?;
+                c.eat(b"\"")?;
+            }
         }
         Some(())
     }
@@ -138,11 +146,20 @@ struct Reported {
     short: bool,
 }
 
-/// The tails of one group's records.
-pub struct Tail {
+/// How many tails of a layout are kept.
+const MAX_TAILS: usize = 4;
+
+/// The tails of records of one layout.
+pub struct Tails {
     layout: Layout,
-    table: [Vec<u8>; 2],
     end: &'static [u8],
+    tails: Vec<Tail>,
+    latest: usize,
+}
+
+/// The tails of records with the same text.
+#[derive(Default)]
+struct Tail {
     wire: Gaps<Slot>,
     origin: Gaps<usize>,
     spans: Vec<Range<usize>>,
@@ -151,36 +168,52 @@ pub struct Tail {
     names: Option<[Vec<u8>; 2]>,
 }
 
-impl Tail {
-    /// No record yet. `table` are its database's name and its own as they are spelled, `end` is what closes a record.
-    pub fn new(layout: Layout, table: [Vec<u8>; 2], end: &'static [u8]) -> Self {
-        let (wire, origin, spans, reported) = Default::default();
-        Self { layout, table, end, wire, origin, spans, reported, file: None, names: None }
+impl Tails {
+    /// No record yet. `end` is what closes a record.
+    pub fn new(layout: Layout, end: &'static [u8]) -> Self {
+        Self { layout, end, tails: Vec::new(), latest: 0 }
     }
 
-    /// Reads what is left behind the images; the first members of the origin are then in `origin`, which stays open.
+    /// Reads what is left behind the images of a row of `table`: its database's name and its own as they are spelled. The
+    /// first members of the origin are then in `origin`, which stays open.
     #[inline]
-    pub fn read<'a>(&mut self, rest: &'a [u8], origin: &mut Vec<u8>) -> Option<Outer<'a>> {
-        let outer = self.compare(rest).or_else(|| self.register(rest).and_then(|()| self.compare(rest)))?;
-        origin.clear();
-        let end = self.origin.each(|text, slot| {
-            origin.extend_from_slice(text);
-            origin.extend_from_slice(rest.get(self.spans.get(slot)?.clone())?);
-            Some(())
-        })?;
-        origin.extend_from_slice(end);
+    pub fn read<'a>(&mut self, rest: &'a [u8], table: &[Vec<u8>; 2], origin: &mut Vec<u8>) -> Option<Outer<'a>> {
+        let known = self.tails.get_mut(self.latest).and_then(|tail| tail.compare(rest, table));
+        let outer = known.or_else(|| self.other(rest, table))?;
+        self.tails.get(self.latest)?.write(rest, origin)?;
         Some(outer)
     }
 
-    /// The connector's names, where they have no escapes: its own and that of its kind.
+    /// The connector's names in the latest record, where they have no escapes: its own and that of its kind.
     pub fn names(&self) -> Option<[&[u8]; 2]> {
-        self.names.as_ref().map(|names| names.each_ref().map(Vec::as_slice))
+        self.tails.get(self.latest)?.names.as_ref().map(|names| names.each_ref().map(Vec::as_slice))
     }
 
+    /// Reads a record by another tail than the latest, which becomes the latest; if there is none, it is made of the record,
+    /// in place of that which was made first.
+    fn other<'a>(&mut self, rest: &'a [u8], table: &[Vec<u8>; 2]) -> Option<Outer<'a>> {
+        for (at, tail) in self.tails.iter_mut().enumerate() {
+            if let Some(outer) = tail.compare(rest, table) {
+                self.latest = at;
+                return Some(outer);
+            }
+        }
+        let mut made = Tail::of(&self.layout, self.end, rest, table)?;
+        let outer = made.compare(rest, table)?;
+        if self.tails.len() == MAX_TAILS {
+            self.tails.remove(0);
+        }
+        self.latest = self.tails.len();
+        self.tails.push(made);
+        Some(outer)
+    }
+}
+
+impl Tail {
     /// Reads a record that has the same text.
     #[inline]
-    fn compare<'a>(&mut self, rest: &'a [u8]) -> Option<Outer<'a>> {
-        let (mut c, mut slots, spans) = (Cursor::new(rest), Slots::default(), &mut self.spans);
+    fn compare<'a>(&mut self, rest: &'a [u8], table: &[Vec<u8>; 2]) -> Option<Outer<'a>> {
+        let (mut c, mut slots, spans) = (Cursor::new(rest), Slots::new(table), &mut self.spans);
         spans.clear();
         let end = self.wire.each(|text, slot| {
             c.eat(text)?;
@@ -189,11 +222,24 @@ impl Tail {
             spans.push(start..rest.len() - c.rest().len());
             Some(())
         })?;
-        let same = c.rest() == end && !spans.is_empty() && slots.reported()? == self.reported;
+        let same = c.rest() == end && slots.reported()? == self.reported;
         let Slots { mut outer, times: [ms, us, _], pos, .. } = slots;
         (outer.time, outer.is_fine) = (us.or(ms)?, us.is_some());
         outer.sequence = self.file.zip(pos).and_then(|(file, pos)| row::sequence(file, pos));
         same.then_some(outer)
+    }
+
+    /// Writes the first members of the origin of the record that was compared last.
+    #[inline]
+    fn write(&self, rest: &[u8], origin: &mut Vec<u8>) -> Option<()> {
+        origin.clear();
+        let end = self.origin.each(|text, slot| {
+            origin.extend_from_slice(text);
+            origin.extend_from_slice(rest.get(self.spans.get(slot)?.clone())?);
+            Some(())
+        })?;
+        origin.extend_from_slice(end);
+        Some(())
     }
 }
 

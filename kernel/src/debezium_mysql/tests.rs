@@ -129,6 +129,11 @@ fn a_tail_says_the_same_whatever_came_before_it() {
             assert_eq!(take(&mut both, Some(r#"{"id":7}"#), second), alone, "{second} behind {first}");
         }
     }
+    let mut all = decoder(&shapes);
+    for row in rows.iter().chain(&rows) {
+        let alone = take(&mut decoder(&shapes), Some(r#"{"id":7}"#), row);
+        assert_eq!(take(&mut all, Some(r#"{"id":7}"#), row), alone, "{row} behind {} others", rows.len());
+    }
     for unmatched in [r#""pos":07"#, r#""pos":"7""#, r#""pos":7.0"#, r#""pos": 7"#, r#""pos":9223372036854775808"#] {
         let mut decoder = decoder(&shapes);
         assert!(take(&mut decoder, Some(r#"{"id":7}"#), &row).is_some());
@@ -142,13 +147,18 @@ fn a_tail_says_the_same_whatever_came_before_it() {
 
 #[test]
 fn tables_take_turns() {
-    let other = loose(["bigint", "varchar"]).replace("\"table\":\"t\"", "\"table\":\"u\"");
-    let mut decoder = decoder(&[loose(["bigint", "varchar"]), other]);
+    let named = |name: &str, text: &str| text.replace("\"table\":\"t\"", &format!("\"table\":\"{name}\""));
+    let (long, quoted) = ("u".repeat(2 * route::EARLIER), r#"\"source\":{"#);
+    let tables = ["t", &long, quoted];
+    let shapes = tables.map(|name| named(name, &loose(["bigint", "varchar"])));
+    let mut all = decoder(&shapes);
     let text = value("c", "null", r#"{"id":7,"v":"\"source\":{"}"#);
-    for (table, number) in [("t", Some(0)), ("u", Some(1)), ("t", Some(0)), ("v", None)] {
-        let text = text.replace("\"table\":\"t\"", &format!("\"table\":\"{table}\""));
-        let tables = take(&mut decoder, Some(r#"{"id":7}"#), &text);
-        assert_eq!(tables.map(|tables| tables[0].0), number, "{table}");
+    for at in [0, 1, 0, 2, 2, 1, 1, 2, 0] {
+        let text = named(tables[at], &text);
+        let alone = take(&mut decoder(&shapes[at..=at]), Some(r#"{"id":7}"#), &text).unwrap();
+        let [(number, rows)] = take(&mut all, Some(r#"{"id":7}"#), &text).unwrap().try_into().unwrap();
+        assert_eq!((number, &rows["origin"]), (at, &alone[0].1["origin"]), "{}", tables[at]);
+        assert!(take(&mut all, Some(r#"{"id":7}"#), &named("v", &text.replace(tables[at], "t"))).is_none());
     }
 }
 

@@ -14,13 +14,13 @@
 
 mod shapes;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 use crate::cursor::Cursor;
-use crate::debezium::group::{Group, Literals};
+use crate::debezium::group::{Common, Group};
 use crate::debezium::images::Images;
 use crate::debezium::rows::{Head, LOGICAL_BITS, Rows, Transaction, When};
 use crate::debezium::shapes::Shape;
@@ -39,7 +39,7 @@ pub struct Decoder {
     names: HashMap<Vec<u8>, usize>,
     latest: usize,
     tables: Vec<Table>,
-    literals: HashSet<Literals>,
+    common: Common,
     shapes: Shared<Rows>,
     images: Images,
     origin: Vec<u8>,
@@ -82,11 +82,11 @@ impl Decoder {
         }
         let parts = &mut self.tables.get_mut(table)?.parts;
         match parts.iter_mut().find(|part| part.identity == identity) {
-            Some(part) => part.group.register(number, codes)?,
+            Some(part) => part.group.register(number, codes, &mut self.common)?,
             None => {
                 let mut group = group;
-                group.register(number, codes)?;
-                group.share(&mut self.literals);
+                group.register(number, codes, &mut self.common)?;
+                group.share(&mut self.common);
                 parts.push(Part { group, identity, tail });
             }
         }

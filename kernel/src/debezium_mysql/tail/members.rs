@@ -10,14 +10,13 @@
 //!          ts_ms ts_us ts_ns where they are not the row's time, "envelope":{…}, what headers add}     nothing that is null
 //! ```
 
-use std::mem::take;
 use std::ops::Range;
 
 use super::{Gaps, Slot, Slots, Tail};
 use crate::cursor::Cursor;
 use crate::debezium::text::push_text;
 use crate::debezium_mysql::envelope::{
-    CLOCK, CONNECTOR, FILE, GTID, INTEGERS, Member, NAME, Of, POS, QUERY, SERVER, TEXTS,
+    CLOCK, CONNECTOR, FILE, GTID, INTEGERS, Layout, Member, NAME, Of, POS, QUERY, SERVER, TEXTS,
 };
 use crate::debezium_mysql::row::number_of;
 use crate::strict_json::{Text, string};
@@ -47,25 +46,24 @@ struct Members {
 }
 
 /// On the way through a tail.
-struct Walk<'a> {
+struct Walk<'a, 't> {
     rest: &'a [u8],
     c: Cursor<'a>,
     from: usize,
     wire: Gaps<Slot>,
-    slots: Slots<'a>,
+    slots: Slots<'a, 't>,
     members: Members,
 }
 
 impl Tail {
-    /// Makes text and slots of a tail; None if it does not have the layout, or needs a closer look.
-    pub(super) fn register(&mut self, rest: &[u8]) -> Option<()> {
-        let (mut wire, slots, members) = (take(&mut self.wire), Slots::default(), Members::default());
-        wire.clear();
+    /// The tail of records with the text of this one; None if it does not have the layout, or needs a closer look.
+    pub(super) fn of(layout: &Layout, end: &[u8], rest: &[u8], table: &[Vec<u8>; 2]) -> Option<Self> {
+        let (wire, slots, members) = (Gaps::default(), Slots::new(table), Members::default());
         let mut walk = Walk { rest, c: Cursor::new(rest), from: 0, wire, slots, members };
-        for (literal, member) in self.layout.members.iter().skip(2) {
+        for (literal, member) in layout.members.iter().skip(2) {
             walk.c.eat(literal)?;
             match *member {
-                Member::Source => walk.source(&self.layout.source, &self.table)?,
+                Member::Source => walk.source(&layout.source)?,
                 Member::Transaction => {
                     walk.member(Slot::Transaction, true)?;
                 }
@@ -78,22 +76,21 @@ impl Tail {
                 Member::Before | Member::After => return None,
             }
         }
-        (walk.c.rest() == self.end).then_some(())?;
+        (walk.c.rest() == end).then_some(())?;
         walk.wire.text.extend_from_slice(rest.get(walk.from..)?);
         let plain = |at| walk.text(at).filter(|text| !text.escaped).map(|text| text.raw.to_vec());
-        self.names = plain(NAME).zip(plain(CONNECTOR)).map(|(name, connector)| [name, connector]);
-        self.file = walk.text(FILE).and_then(|file| number_of(file.raw));
-        self.reported = walk.slots.reported()?;
-        self.origin.clear();
-        walk.members.write(self.reported.times, self.reported.short, rest, &mut self.origin)?;
-        self.wire = walk.wire;
-        Some(())
+        let names = plain(NAME).zip(plain(CONNECTOR)).map(|(name, connector)| [name, connector]);
+        let file = walk.text(FILE).and_then(|file| number_of(file.raw));
+        let reported = walk.slots.reported()?;
+        let mut origin = Gaps::default();
+        walk.members.write(reported.times, reported.short, rest, &mut origin)?;
+        Some(Self { wire: walk.wire, origin, spans: Vec::new(), reported, file, names })
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Walk<'a, '_> {
     /// Reads a source block.
-    fn source(&mut self, layout: &[(Vec<u8>, Of)], table: &[Vec<u8>; 2]) -> Option<()> {
+    fn source(&mut self, layout: &[(Vec<u8>, Of)]) -> Option<()> {
         let mut nulls = false;
         for (literal, of) in layout {
             self.c.eat(literal)?;
@@ -113,8 +110,8 @@ impl<'a> Walk<'a> {
                 Of::Snapshot => {
                     self.members.snapshot = Some(self.member(Slot::Text, false)?.filter(|mark| !mark.escaped)?)
                 }
-                Of::Database => self.is(table.first()?)?,
-                Of::Table => self.is(table.last()?)?,
+                Of::Database => _ = self.member(Slot::Name(0), true)??,
+                Of::Table => _ = self.member(Slot::Name(1), true)??,
             }
         }
         self.c.eat(b"}")?;
@@ -148,11 +145,6 @@ impl<'a> Walk<'a> {
             self.from = span.end;
         }
         Some(Some(Value { span, escaped, gap }))
-    }
-
-    /// A string that has these bytes.
-    fn is(&mut self, expected: &[u8]) -> Option<()> {
-        (string(&mut self.c)?.raw == expected).then_some(())
     }
 
     fn text(&self, at: usize) -> Option<Text<'a>> {
