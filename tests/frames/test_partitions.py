@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.frames.partitions import by_partition, by_partitions
+from changefeed.model.batch import TableBatch
+from changefeed.model.table import TableShape
 from tests.examples import examples
 
 SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
@@ -38,4 +42,11 @@ def test_the_parts_of_several_batches_are_those_of_each(places: list[list[tuple[
         )
         for some in places
     ]
-    assert list(by_partitions(batches)) == [by_partition(batch) for batch in batches]
+    expected = [by_partition(batch) for batch in batches]
+    shape = TableShape("shop", "orders", ())
+    apart = [TableBatch(shape, batch) for batch in batches]
+    ends = accumulate(map(len, batches))
+    together = TableBatch.of_several([(shape, end) for end in ends], pa.concat_batches(batches))
+    for tables in (apart, together):
+        parts = by_partitions(tables)
+        assert [[(topic, number, part.rows) for topic, number, part in its] for its in parts] == expected

@@ -110,27 +110,29 @@ def completed(
         return
     rows = [rows for _, rows in parts]
     single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
-    columns = places.of(end_to_end(rows, "record"), single=single)
+    columns = places.of(_of_all(rows, "record"), single=single)
     if "commit_time" not in rows[0].schema.names:
-        ms = pc.shift_right(end_to_end(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
+        ms = pc.shift_right(_of_all(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
     starts = accumulate(map(len, rows), initial=0)
     for (number, part), start in zip(parts, starts, strict=False):
         more = {name: column.slice(start, len(part)) for name, column in columns.items()}
-        for owner, owned in _by_owner(part.column("shape"), shapes[number].completed(part, more)):
-            yield TableBatch(shapes[owner].shape, owned)
+        yield from _by_owner(shapes, part.column("shape"), shapes[number].completed(part, more))
 
 
-def _by_owner(owners: pa.Int32Array, rows: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _of_all(batches: list[pa.RecordBatch], name: str) -> pa.Array:
+    return batches[0].column(name) if len(batches) == 1 else pa.concat_arrays([b.column(name) for b in batches])
+
+
+def _by_owner(shapes: Sequence[RegisteredShape], owners: pa.Int32Array, rows: pa.RecordBatch) -> list[TableBatch]:
     """The rows of each shape, in order. All columns are divided at once, because a call of Arrow costs as much as many rows."""
-    runs = pc.run_end_encode(owners)
-    if len(runs.values) > len(pc.unique(runs.values)):
-        order = pc.array_sort_indices(owners)  # stable
-        rows, runs = rows.take(order), pc.run_end_encode(owners.take(order))
-    start = 0
-    for owner, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
-        yield owner, rows.slice(start, end - start)
-        start = end
+    encoded = owners.dictionary_encode()  # in the order of their first rows
+    runs = pc.run_end_encode(encoded.indices)
+    if len(runs.values) > len(encoded.dictionary):
+        order = pc.array_sort_indices(encoded.indices)  # stable
+        rows, runs = rows.take(order), pc.run_end_encode(encoded.indices.take(order))
+    tables = (shapes[owner].shape for owner in encoded.dictionary.to_pylist())
+    return TableBatch.of_several(zip(tables, runs.run_ends.to_pylist(), strict=True), rows)
 
 
 def placed(answer: Decoded, rows: pa.Array) -> Decoded:
@@ -150,24 +152,28 @@ def placed(answer: Decoded, rows: pa.Array) -> Decoded:
 
 def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
     """Returns one batch per shape and time unit, with its rows in order; batches are ordered by their first rows."""
-    by_shape: dict[tuple[TableShape, pa.DataType], list[pa.RecordBatch]] = {}
+    by_shape: dict[tuple[TableShape, pa.DataType], list[TableBatch]] = {}
     for table in tables:
-        by_shape.setdefault((table.shape, table.rows.column("commit_time").type), []).append(table.rows)
-    return by_first_row(TableBatch(shape, _in_order(batches)) for (shape, _), batches in by_shape.items())
+        by_shape.setdefault((table.shape, table.schema.field("commit_time").type), []).append(table)
+    return by_first_row([_in_order(batches) for batches in by_shape.values()])
 
 
-def by_first_row(tables: Iterable[TableBatch]) -> list[TableBatch]:
+def by_first_row(tables: Sequence[TableBatch]) -> list[TableBatch]:
     """Sorts batches by their first rows."""
-    return sorted(tables, key=lambda t: (t.rows.column("record")[0].as_py(), t.rows.column("index")[0].as_py() or 0))
+    if not tables:
+        return []
+    firsts = pa.array(accumulate(map(len, tables[:-1]), initial=0), pa.int64())
+    columns = [end_to_end(tables, name).take(firsts).fill_null(0).to_pylist() for name in ("record", "index")]
+    return [table for *_, table in sorted(zip(*columns, tables, strict=True), key=lambda one: one[:2])]
 
 
-def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _in_order(batches: list[TableBatch]) -> TableBatch:
     if len(batches) == 1:
         return batches[0]
     ends = sorted(
-        (*(batch.column("record")[at].as_py() for at in (0, -1)), number) for number, batch in enumerate(batches)
+        (*(batch.rows.column("record")[at].as_py() for at in (0, -1)), number) for number, batch in enumerate(batches)
     )
-    rows = pa.concat_batches([batches[number] for _, _, number in ends])
-    if all(last < first for (_, last, _), (first, _, _) in pairwise(ends)):
-        return rows
-    return rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))
+    rows = pa.concat_batches([batches[number].rows for _, _, number in ends])
+    if any(last >= first for (_, last, _), (first, _, _) in pairwise(ends)):
+        rows = rows.take(pc.sort_indices(rows, sort_keys=[("record", "ascending"), ("index", "ascending")]))
+    return TableBatch(batches[0].shape, rows)

@@ -74,8 +74,8 @@ Dated = Mapping[str, Mapping[int, Mapping[str, tuple[int, int]]]]
 _APPLIED = ("op", "commit_ts", "commit_time", "offset", "index", "before", "after", "irregular")
 _TYPES = {field.name: field.type for field in table_schema(TableShape("", "", ()))}
 _UNPACKED = [name for name in _TYPES if name in ("topic", "partition", *_APPLIED)]
-# A table, a topic, a partition, and rows of them.
-_Run = tuple[TableBatch, str, int, pa.RecordBatch]
+# A topic, a partition, and rows of a table in it.
+_Run = tuple[str, int, TableBatch]
 
 
 def pack(
@@ -139,28 +139,28 @@ def _runs(tables: list[TableBatch], partitions: list[Part], cuts: list[int]) -> 
     """Divides the rows of tables into those that become chunks: of one partition, and on one side of each of the cuts."""
     if not tables:
         return []
-    rows = [table.rows for table in tables]
-    one = len(partitions) == 1
-    parts = ([(*partitions[0][:2], some)] for some in rows) if one else by_partitions(rows)
-    runs = [(table, *part) for table, its in zip(tables, parts, strict=True) for part in its]
+    if len(partitions) == 1:
+        runs = [(*partitions[0][:2], table) for table in tables]
+    else:
+        runs = [part for parts in by_partitions(tables) for part in parts]
     if cuts:
-        ends = _extremes([run[-1] for run in runs], "commit_ts")
+        ends = _extremes([table for *_, table in runs], "commit_ts")
         runs = [
-            (*of, side)
-            for (*of, some), (low, high) in zip(runs, ends, strict=True)
-            for side in _sides(some, low, high, cuts)
+            (topic, partition, side)
+            for (topic, partition, table), (low, high) in zip(runs, ends, strict=True)
+            for side in _sides(table, low, high, cuts)
         ]
     return [
-        (table, *of, run)
-        for table, *of, some in runs
-        for run in ([some] if any(column.key for column in table.shape.columns) else _ascending(some))
+        (topic, partition, run)
+        for topic, partition, table in runs
+        for run in ([table] if any(column.key for column in table.shape.columns) else _ascending(table))
     ]
 
 
 def _rows(runs: list[_Run]) -> Iterator[dict[str, Any]]:
-    rows = [run[-1] for run in runs]
-    extremes = zip(_extremes(rows, "commit_ts"), _extremes(rows, "offset"), strict=True)
-    for (table, topic, partition, some), ((low, high), offsets) in zip(runs, extremes, strict=True):
+    tables = [table for *_, table in runs]
+    extremes = zip(_extremes(tables, "commit_ts"), _extremes(tables, "offset"), strict=True)
+    for (topic, partition, table), ((low, high), offsets) in zip(runs, extremes, strict=True):
         shape, text = table.shape, write_shape(table.shape)
         yield {
             "kind": "rows",
@@ -168,14 +168,14 @@ def _rows(runs: list[_Run]) -> Iterator[dict[str, Any]]:
             "table": shape.table,
             "shape_id": shape.id,
             "shape": text,
-            "rows": some.num_rows,
+            "rows": len(table),
             "min_commit_ts": low,
             "max_commit_ts": high,
-            "payload": _applied(some, {"shape": text, "topic": topic, "partition": str(partition)}),
+            "payload": _applied(table.rows, {"shape": text, "topic": topic, "partition": str(partition)}),
         } | _at(topic, partition, *offsets)
 
 
-def _sides(rows: pa.RecordBatch, low: int | None, high: int | None, cuts: list[int]) -> Iterator[pa.RecordBatch]:
+def _sides(table: TableBatch, low: int | None, high: int | None, cuts: list[int]) -> Iterator[TableBatch]:
     """The rows up to the first of the cuts, those up to the second, …, and the rest; none of them empty.
 
     Args:
@@ -184,20 +184,20 @@ def _sides(rows: pa.RecordBatch, low: int | None, high: int | None, cuts: list[i
     """
     between = [] if low is None or high is None else cuts[bisect_left(cuts, low) : bisect_left(cuts, high)]
     for cut in between:
-        below = pc.fill_null(pc.less_equal(rows.column("commit_ts"), pa.scalar(cut, pa.uint64())), False)
+        below = pc.fill_null(pc.less_equal(table.rows.column("commit_ts"), pa.scalar(cut, pa.uint64())), False)
         if pc.any(below).as_py():
-            yield rows.filter(below)
-            rows = rows.filter(pc.invert(below))
-    yield rows
+            yield TableBatch(table.shape, table.rows.filter(below))
+            table = TableBatch(table.shape, table.rows.filter(pc.invert(below)))
+    yield table
 
 
-def _ascending(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _ascending(table: TableBatch) -> Iterator[TableBatch]:
     """Splits the rows where commit_ts goes back: there the producer begins to send again."""
-    ts = rows.column("commit_ts")
-    back = pc.fill_null(pc.less(ts[1:], ts[:-1]), False) if len(rows) > 1 else pa.array([], pa.bool_())
-    ends = [*(i + 1 for i in pc.indices_nonzero(back).to_pylist()), len(rows)]
+    ts = table.rows.column("commit_ts")
+    back = pc.fill_null(pc.less(ts[1:], ts[:-1]), False) if len(ts) > 1 else pa.array([], pa.bool_())
+    ends = [*(i + 1 for i in pc.indices_nonzero(back).to_pylist()), len(ts)]
     for start, end in zip([0, *ends], ends, strict=False):
-        yield rows.slice(start, end - start)
+        yield table.slice(start, end - start)
 
 
 def unpack_records(payload: bytes) -> pa.RecordBatch:
@@ -260,13 +260,13 @@ def _ends(values: pa.Array) -> tuple[Any, Any]:
     return extremes["min"], extremes["max"]
 
 
-def _extremes(batches: list[pa.RecordBatch], name: str) -> list[tuple[Any, Any]]:
-    """`_ends` of an integer column of each of the batches, computed for all together; no batch is empty."""
-    if not batches:
+def _extremes(tables: list[TableBatch], name: str) -> list[tuple[Any, Any]]:
+    """`_ends` of an integer column of each of the tables, computed for all together; none is empty."""
+    if not tables:
         return []
-    values = end_to_end(batches, name)
+    values = end_to_end(tables, name)
     limits = np.iinfo(values.type.to_pandas_dtype())
-    starts = list(accumulate(map(len, batches[:-1]), initial=0))
+    starts = list(accumulate(map(len, tables[:-1]), initial=0))
     low = np.minimum.reduceat(values.fill_null(int(limits.max)).to_numpy(), starts).tolist()
     high = np.maximum.reduceat(values.fill_null(int(limits.min)).to_numpy(), starts).tolist()
     some = np.logical_or.reduceat(values.is_valid().to_numpy(zero_copy_only=False), starts).tolist()

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.frames.partitions import Part, by_partition
-from changefeed.model.batch import Decoded, TableBatch, end_to_end
+from changefeed.model.batch import Decoded, TableBatch, end_to_end, stretches
 from changefeed.model.event import SchemaChange, TransactionMark
 from changefeed.model.table import TableShape
 from changefeed.protocols import origin
@@ -63,33 +63,31 @@ def transaction_lines(decoded: Decoded) -> Iterator[Part]:
 
 def _lines_of_rows(tables: list[TableBatch]) -> pa.RecordBatch:
     """The lines of the rows of all tables, computed together: a batch may contain a thousand tables with a few rows each."""
-    batches = [table.rows for table in tables]
-    transaction = end_to_end(batches, "transaction")
+    transaction = end_to_end(tables, "transaction")
     columns = {
-        "topic": end_to_end(batches, "topic"),
-        "partition": end_to_end(batches, "partition"),
+        "topic": end_to_end(tables, "topic"),
+        "partition": end_to_end(tables, "partition"),
         "id": pc.struct_field(transaction, "id"),
         "order": pc.struct_field(transaction, "order"),
-        "commit_ts": end_to_end(batches, "commit_ts").cast(pa.int64()),
+        "commit_ts": end_to_end(tables, "commit_ts").cast(pa.int64()),
         "snapshot": _snapshot_marks(tables),
-        "time": _milliseconds(batches).cast(pa.int64()),
+        "time": _milliseconds(tables).cast(pa.int64()),
     }
     nothing = pa.nulls(len(transaction), pa.int64())
     return pa.RecordBatch.from_arrays([columns.get(name, nothing) for name in _LINES.names], schema=_LINES)
 
 
-def _milliseconds(batches: list[pa.RecordBatch]) -> pa.Array:
-    times = [batch.column("commit_time") for batch in batches]
-    if any(time.type != times[0].type for time in times):
-        return pa.concat_arrays([time.cast(_MILLISECONDS, safe=False) for time in times])
-    return pa.concat_arrays(times).cast(_MILLISECONDS, safe=False)
+def _milliseconds(tables: list[TableBatch]) -> pa.Array:
+    if len({table.schema.field("commit_time").type for table in tables}) > 1:
+        times = [rows.column("commit_time").cast(_MILLISECONDS, safe=False) for _, rows in stretches(tables)]
+        return pa.concat_arrays(times)
+    return end_to_end(tables, "commit_time").cast(_MILLISECONDS, safe=False)
 
 
 def _snapshot_marks(tables: list[TableBatch]) -> pa.Array:
-    batches = [table.rows for table in tables]
-    reads = pc.any(pc.equal(end_to_end(batches, "op"), "read")).as_py()
+    reads = pc.any(pc.equal(end_to_end(tables, "op"), "read")).as_py()
     if not reads and not any(_may_signal(table.shape) for table in tables):
-        return pa.nulls(sum(map(len, batches)), pa.string())
+        return pa.nulls(sum(map(len, tables)), pa.string())
     return pa.concat_arrays([_snapshot_marks_of(table) for table in tables])
 
 

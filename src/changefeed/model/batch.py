@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -80,20 +81,86 @@ def table_schema(shape: TableShape, unit: str = "ms") -> pa.Schema:
     )
 
 
-@dataclass(frozen=True, slots=True)
 class TableBatch:
     """Changes of rows of one shape, as Arrow columns.
 
+    Batches of tables with the same columns may lie one behind the other in the same Arrow arrays: a batch of records may
+    contain a thousand tables with a few rows each, and every slice of all columns costs as much as many rows.
+
     Attributes:
         shape: the columns and types of the rows.
-        rows: the columns that the top of this module lists, both images among them.
     """
 
-    shape: TableShape
-    rows: pa.RecordBatch
+    __slots__ = ("_all", "_end", "_rows", "_start", "shape")
+
+    def __init__(self, shape: TableShape, rows: pa.RecordBatch) -> None:
+        self.shape = shape
+        self._all, self._start, self._end = rows, 0, rows.num_rows
+        self._rows: pa.RecordBatch | None = rows
+
+    @classmethod
+    def of_several(cls, shapes: Iterable[tuple[TableShape, int]], rows: pa.RecordBatch) -> list[TableBatch]:
+        """Returns the batches of tables whose rows lie one behind the other.
+
+        Args:
+            shapes: each with the end of its rows.
+        """
+        batches, start = list[TableBatch](), 0
+        for shape, end in shapes:
+            batches.append(cls._of(shape, rows, start, end))
+            start = end
+        return batches
+
+    @classmethod
+    def _of(cls, shape: TableShape, rows: pa.RecordBatch, start: int, end: int) -> TableBatch:
+        batch = cls.__new__(cls)
+        batch.shape, batch._all, batch._start, batch._end, batch._rows = shape, rows, start, end, None
+        return batch
+
+    @property
+    def rows(self) -> pa.RecordBatch:
+        """The columns that the top of this module lists, both images among them."""
+        if self._rows is None:
+            self._rows = self._all.slice(self._start, len(self))
+        return self._rows
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return self._all.schema
+
+    @property
+    def shared_by(self) -> int:
+        """A number that batches in the same Arrow arrays share."""
+        return id(self._all)
+
+    def follows(self, other: TableBatch) -> bool:
+        """Whether its rows lie behind those of another batch in the same Arrow arrays."""
+        return self._all is other._all and self._start == other._end
+
+    def rows_until(self, last: TableBatch) -> pa.RecordBatch:
+        """The rows from its first to the last one of another batch in the same Arrow arrays."""
+        return self.rows if last is self else self._all.slice(self._start, last._end - self._start)
+
+    def slice(self, start: int, length: int) -> TableBatch:
+        """Returns the batch of some of the rows."""
+        return self._of(self.shape, self._all, self._start + start, self._start + start + length)
+
+    def take(self, order: pa.Array) -> TableBatch:
+        """Returns the batch of the rows with these numbers, in this order."""
+        return TableBatch(self.shape, self.rows.take(order))
 
     def __len__(self) -> int:
-        return int(self.rows.num_rows)
+        return int(self._end - self._start)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableBatch) and self.shape == other.shape and bool(self.rows.equals(other.rows))
+
+    def __reduce__(self) -> tuple[type[TableBatch], tuple[TableShape, pa.RecordBatch]]:
+        return TableBatch, (self.shape, self.rows)
+
+    def __repr__(self) -> str:
+        return f"TableBatch({self.name}, {len(self)} rows)"
 
     @property
     def name(self) -> str:
@@ -245,10 +312,42 @@ def _empty_maps(bits: int) -> pa.MapArray:
     return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
 
 
-def end_to_end(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
-    """A column of all batches in one array. There is at least one batch, and the column is at the same place in each."""
-    at = batches[0].schema.get_field_index(name)
-    return batches[0].column(at) if len(batches) == 1 else pa.concat_arrays([batch.column(at) for batch in batches])
+def adjacent(tables: Iterable[TableBatch]) -> list[TableBatch]:
+    """The tables, those that share Arrow arrays together, so that there are few `stretches`."""
+    sharing = dict[int, list[TableBatch]]()
+    for table in tables:
+        sharing.setdefault(table.shared_by, []).append(table)
+    return [table for some in sharing.values() for table in some]
+
+
+def stretches(tables: Sequence[TableBatch]) -> Iterator[tuple[list[TableBatch], pa.RecordBatch]]:
+    """Yields the tables that lie one behind the other in the same Arrow arrays, and their rows."""
+    some = list[TableBatch]()
+    for table in tables:
+        if some and not table.follows(some[-1]):
+            yield some, some[0].rows_until(some[-1])
+            some = []
+        some.append(table)
+    if some:
+        yield some, some[0].rows_until(some[-1])
+
+
+def end_to_end(tables: Sequence[TableBatch], name: str) -> pa.Array:
+    """A column of all tables in one array. There is at least one table, and the column is at the same place in each."""
+    at = tables[0].schema.get_field_index(name)
+    arrays = [rows.column(at) for _, rows in stretches(tables)]
+    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def with_column(tables: Sequence[TableBatch], name: str, column: pa.Array) -> list[TableBatch]:
+    """The tables with this column, which has the rows of all of them, in place of that of the same name."""
+    changed, done = list[TableBatch](), 0
+    for some, rows in stretches(tables):
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), column.slice(done, len(rows)))
+        done += len(rows)
+        changed += TableBatch.of_several(zip((t.shape for t in some), accumulate(map(len, some)), strict=True), rows)
+    return changed
 
 
 def record_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -33,7 +32,16 @@ from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL, Dated, pack, pack_dated, pack_waiting, unpack_records
 from changefeed.frames.mapped import Mapped
 from changefeed.frames.slices import Work
-from changefeed.model.batch import RECORDS, Decoded, TableBatch, end_to_end, no_headers, record_batch
+from changefeed.model.batch import (
+    RECORDS,
+    Decoded,
+    TableBatch,
+    adjacent,
+    end_to_end,
+    no_headers,
+    record_batch,
+    with_column,
+)
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols import origin
@@ -278,7 +286,7 @@ def ordered(decoded: Decoded, *, places: bool = False) -> Decoded:
     before = 1 if places else 0
     return replace(
         decoded,
-        tables=_ordered_tables(decoded.tables),
+        tables=_ordered_tables(adjacent(decoded.tables)),
         control=[_ordered_event(event, before) for event in decoded.control],
     )
 
@@ -287,21 +295,10 @@ def _ordered_tables(tables: list[TableBatch]) -> list[TableBatch]:
     """Computed for all tables together: a batch may contain a thousand tables with a few rows each."""
     if not tables:
         return tables
-    batches = [table.rows for table in tables]
-    sequence = end_to_end(batches, "sequence")
+    sequence = end_to_end(tables, "sequence")
     if sequence.null_count == len(sequence):
         return tables
-    commit_ts = pc.coalesce(end_to_end(batches, "commit_ts"), sequence)
-    starts = accumulate(map(len, batches), initial=0)
-    return [
-        TableBatch(table.shape, _with_commit_ts(table.rows, commit_ts.slice(start, len(table))))
-        for table, start in zip(tables, starts, strict=False)
-    ]
-
-
-def _with_commit_ts(rows: pa.RecordBatch, commit_ts: pa.Array) -> pa.RecordBatch:
-    at = rows.schema.get_field_index("commit_ts")
-    return rows.set_column(at, rows.schema.field(at), commit_ts)
+    return with_column(tables, "commit_ts", pc.coalesce(end_to_end(tables, "commit_ts"), sequence))
 
 
 def _ordered_event(event: Control, before: int) -> Control:
@@ -344,8 +341,7 @@ def _in_range(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decod
 
 def _highest(tables: list[TableBatch]) -> int:
     """The highest commit_ts of all tables; 0 without any."""
-    batches = [table.rows for table in tables]
-    return (pc.max(end_to_end(batches, "commit_ts")).as_py() or 0) if batches else 0
+    return (pc.max(end_to_end(tables, "commit_ts")).as_py() or 0) if tables else 0
 
 
 def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:
