@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from changefeed.schema_registry import http as client
+
 
 @dataclass
 class Asked:
@@ -60,6 +62,7 @@ def serving(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[S
         http.socket = context.wrap_socket(http.socket, server_side=True)
     scheme = "http" if context is None else "https"
     server = Server(f"{scheme}://127.0.0.1:{http.server_port}")
+    client.forget_clients()  # of another server that had this port
     thread = threading.Thread(target=http.serve_forever, daemon=True)
     thread.start()
     try:

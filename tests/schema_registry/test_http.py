@@ -6,6 +6,7 @@ import base64
 import datetime
 import ipaddress
 import json
+import os
 import ssl
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,25 @@ def test_an_unknown_id_is_requested_again_only_after_a_while() -> None:
     assert len(server.asked) == 1
 
 
+def test_tasks_of_a_process_ask_once_for_a_schema_and_each_for_one_that_was_refused() -> None:
+    known = {"/schemas/ids/7"}
+
+    def answer(asked: Asked) -> tuple[int, Any]:
+        return (200, {"schema": TEXT}) if asked.path in known else (404, {"error_code": 40403, "message": "Not found"})
+
+    with serving(answer) as server:
+        for _ in range(3):
+            get, _ = connect(server.url)
+            assert get(7) == TEXT
+            with pytest.raises(LookupError):
+                get(8)
+        known.add("/schemas/ids/8")
+        assert connect(server.url)[0](8) == TEXT
+        assert [asked.path[-1] for asked in server.asked] == ["7", "8", "8", "8", "8"]
+        assert connect(server.url, cache_capacity=5)[0](7) == TEXT  # other options, another client
+    assert len(server.asked) == 6
+
+
 @pytest.mark.parametrize(
     "answer, error",
     [
@@ -216,6 +236,16 @@ def test_tls_with_a_private_certificate(tmp_path: Path) -> None:
         with pytest.raises(SchemaRegistryError) as caught:
             connect(server.url, max_retries=0)[0](7)
     assert "certificate verify failed" in str(caught.value)
+
+
+def test_a_certificate_that_is_replaced_is_used(tmp_path: Path) -> None:
+    context, certificate = _certificate(tmp_path), tmp_path / "cert.pem"
+    with serving(lambda asked: (200, {"schema": TEXT}), context) as server:
+        for count in (1, 1, 2):
+            if count == 2:
+                os.utime(certificate, ns=(7, 7))
+            assert connect(server.url, ssl_ca_location=str(certificate))[0](7) == TEXT
+            assert len(server.asked) == count
 
 
 def _certificate(folder: Path) -> ssl.SSLContext:

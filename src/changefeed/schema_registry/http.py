@@ -12,6 +12,8 @@ Rule 2. User and password may be in the URL, as on a TiCDC command line. They ar
 Rule 3. An id that was refused is not requested again for five seconds: a damaged topic must not cause a flood of requests.
 Rule 4. Id 0 is invalid. Schemas that are not Avro, or that use references, are not supported.
 Rule 5. The server may not be a schema registry (a proxy's page, a redirect to a login): the error names this, in one line.
+Rule 6. All tasks in a process that ask with the same options share Confluent's client and its schemas, because an id keeps its
+        schema, and the start of a client takes longer than many requests. What was refused is not shared.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from __future__ import annotations
 import json
 import os
 import time
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -33,6 +35,7 @@ _UNKNOWN_SCHEMA = 40403
 _RETRIABLE = (408, 429, 500, 502, 503, 504)
 _REFUSED_FOR_S = 5.0
 _MAX_REFUSED = 10_000
+_MAX_CLIENTS = 16
 _REDIRECTED = "it redirects; name the URL that answers directly"
 _NO_ANSWER = (json.JSONDecodeError, UnicodeDecodeError, AttributeError, TypeError, RecursionError)
 _T = TypeVar("_T")
@@ -48,14 +51,11 @@ class Client:
             raise MissingExtraError("schema-registry over HTTP", "schema-registry") from error
         self._confluent = confluent
         self._urls, user_info = _urls(where, options.basic_auth_user_info)
-        _check_files(options)
+        settings, files = _settings(self._urls, user_info, options), _files(options)
         try:
-            self._client = confluent.SchemaRegistryClient(_settings(self._urls, user_info, options))
+            self._client = _client(tuple(settings.items()), files, os.getpid())
         except (ValueError, TypeError, OSError) as error:
             raise ConfigError(f"schema-registry {self._urls}: {error}") from error
-        rest: Any = self._client._rest_client  # there is no public way to set the session
-        rest.session = BoundedSession(rest.session, _httpx(), options.timeout)
-        weakref.finalize(self, self._client.close)
         self._refused: OrderedDict[int, float] = OrderedDict()
 
     def get(self, schema_id: int) -> str:
@@ -98,7 +98,7 @@ class Client:
             raise SchemaRegistryError(str(error)) from error
         if not registered or registered < 0:  # typed int, but None if the response has none
             raise SchemaRegistryError(f"schema registry {self._urls} returned the id {registered} for {subject}")
-        return registered
+        return int(registered)
 
     def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
         try:
@@ -121,6 +121,11 @@ class Client:
             reason = str(error) or type(error).__name__
             message = f"schema registry {self._urls} did not answer for {what}: {reason}"
             raise SchemaRegistryError(message, transient=True) from error
+
+
+def forget_clients() -> None:
+    """Forgets all clients of this process, and their schemas."""
+    _client.cache_clear()
 
 
 def _httpx() -> Any:
@@ -150,15 +155,33 @@ def _urls(where: str, user_info: str | None) -> tuple[str, str | None]:
     return ",".join(urls), next(iter(users), None)
 
 
-def _check_files(options: RegistryOptions) -> None:
+def _files(options: RegistryOptions) -> tuple[int, ...]:
+    """When the files that the options name were last changed: certificates are replaced while a pipeline runs."""
     files = {
         "ssl.ca.location": options.ssl_ca_location,
         "ssl.certificate.location": options.ssl_certificate_location,
         "ssl.key.location": options.ssl_key_location,
     }
+    changed = []
     for name, path in files.items():
-        if path is not None and not os.path.exists(path):
-            raise ConfigError(f"{name}: {path!r} does not exist")
+        if path is not None:
+            try:
+                changed.append(os.stat(path).st_mtime_ns)
+            except OSError as error:
+                raise ConfigError(f"{name}: {path!r} does not exist") from error
+    return tuple(changed)
+
+
+@lru_cache(_MAX_CLIENTS)
+def _client(settings: tuple[tuple[str, Any], ...], files: tuple[int, ...], process: int) -> Any:
+    """The client of a process for these settings, and for files that have not changed since."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+    known = dict(settings)
+    client = SchemaRegistryClient(known)
+    rest: Any = client._rest_client  # there is no public way to set the session
+    rest.session = BoundedSession(rest.session, _httpx(), known["timeout"])
+    return client
 
 
 def _settings(urls: str, user_info: str | None, options: RegistryOptions) -> dict[str, Any]:
