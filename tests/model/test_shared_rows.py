@@ -9,7 +9,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changefeed.model.batch import TableBatch, adjacent, end_to_end, stretches, with_column
+from changefeed.model.batch import TableBatch
+from changefeed.model.shared_rows import adjacent, end_to_end, stretches, with_column
 from changefeed.model.table import TableShape
 from tests.examples import examples
 

@@ -15,8 +15,9 @@ from itertools import accumulate, pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.model.batch import RECORDS, Decoded, TableBatch, end_to_end, no_irregular, table_schema
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_irregular, table_schema
 from changefeed.model.position import Place
+from changefeed.model.shared_rows import column_of, end_to_end
 from changefeed.model.table import TableShape
 from changefeed.ticdc import tso
 
@@ -110,18 +111,14 @@ def completed(
         return
     rows = [rows for _, rows in parts]
     single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
-    columns = places.of(_of_all(rows, "record"), single=single)
+    columns = places.of(column_of(rows, "record"), single=single)
     if "commit_time" not in rows[0].schema.names:
-        ms = pc.shift_right(_of_all(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
+        ms = pc.shift_right(column_of(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
     starts = accumulate(map(len, rows), initial=0)
     for (number, part), start in zip(parts, starts, strict=False):
         more = {name: column.slice(start, len(part)) for name, column in columns.items()}
         yield from _by_owner(shapes, part.column("shape"), shapes[number].completed(part, more))
-
-
-def _of_all(batches: list[pa.RecordBatch], name: str) -> pa.Array:
-    return batches[0].column(name) if len(batches) == 1 else pa.concat_arrays([b.column(name) for b in batches])
 
 
 def _by_owner(shapes: Sequence[RegisteredShape], owners: pa.Int32Array, rows: pa.RecordBatch) -> list[TableBatch]:

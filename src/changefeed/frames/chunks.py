@@ -36,9 +36,10 @@ import pyarrow.compute as pc
 from changefeed.frames.partitions import Part, by_partition, by_partitions
 from changefeed.frames.payloads import dead_to_dict, read_shape, schema_to_dict, write_shape
 from changefeed.frames.transactions import TRANSACTIONS, snapshot_positions, transaction_lines
-from changefeed.model.batch import Decoded, TableBatch, end_to_end, no_irregular, table_schema
+from changefeed.model.batch import Decoded, TableBatch, no_irregular, table_schema
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
+from changefeed.model.shared_rows import end_to_end
 from changefeed.model.table import TableShape, canonical
 from changefeed.protocols import origin
 

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.model.batch import TableBatch, end_to_end
+from changefeed.model.batch import TableBatch
+from changefeed.model.shared_rows import end_to_end
 
 # Topic, partition, and rows or records of it.
 Part = tuple[str, int, pa.RecordBatch]

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.frames.partitions import Part, by_partition
-from changefeed.model.batch import Decoded, TableBatch, end_to_end, stretches
+from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import SchemaChange, TransactionMark
+from changefeed.model.shared_rows import end_to_end, stretches
 from changefeed.model.table import TableShape
 from changefeed.protocols import origin
 

@@ -22,11 +22,10 @@ Events are ordered by `(record, index)`, and rows of one batch are in that order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -310,44 +309,6 @@ def _empty_maps(bits: int) -> pa.MapArray:
     """2**bits empty maps."""
     ends = pa.repeat(pa.scalar(0, pa.int32()), (1 << bits) + 1)
     return pa.MapArray.from_arrays(ends, pa.array([], pa.string()), pa.array([], pa.binary()))
-
-
-def adjacent(tables: Iterable[TableBatch]) -> list[TableBatch]:
-    """The tables, those that share Arrow arrays together, so that there are few `stretches`."""
-    sharing = dict[int, list[TableBatch]]()
-    for table in tables:
-        sharing.setdefault(table.shared_by, []).append(table)
-    return [table for some in sharing.values() for table in some]
-
-
-def stretches(tables: Sequence[TableBatch]) -> Iterator[tuple[list[TableBatch], pa.RecordBatch]]:
-    """Yields the tables that lie one behind the other in the same Arrow arrays, and their rows."""
-    some = list[TableBatch]()
-    for table in tables:
-        if some and not table.follows(some[-1]):
-            yield some, some[0].rows_until(some[-1])
-            some = []
-        some.append(table)
-    if some:
-        yield some, some[0].rows_until(some[-1])
-
-
-def end_to_end(tables: Sequence[TableBatch], name: str) -> pa.Array:
-    """A column of all tables in one array. There is at least one table, and the column is at the same place in each."""
-    at = tables[0].schema.get_field_index(name)
-    arrays = [rows.column(at) for _, rows in stretches(tables)]
-    return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-
-
-def with_column(tables: Sequence[TableBatch], name: str, column: pa.Array) -> list[TableBatch]:
-    """The tables with this column, which has the rows of all of them, in place of that of the same name."""
-    changed, done = list[TableBatch](), 0
-    for some, rows in stretches(tables):
-        at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, rows.schema.field(at), column.slice(done, len(rows)))
-        done += len(rows)
-        changed += TableBatch.of_several(zip((t.shape for t in some), accumulate(map(len, some)), strict=True), rows)
-    return changed
 
 
 def record_batch(rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:

@@ -32,18 +32,10 @@ from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL, Dated, pack, pack_dated, pack_waiting, unpack_records
 from changefeed.frames.mapped import Mapped
 from changefeed.frames.slices import Work
-from changefeed.model.batch import (
-    RECORDS,
-    Decoded,
-    TableBatch,
-    adjacent,
-    end_to_end,
-    no_headers,
-    record_batch,
-    with_column,
-)
+from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_headers, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
+from changefeed.model.shared_rows import adjacent, end_to_end, with_column
 from changefeed.protocols import origin
 from changefeed.protocols import protocol as protocol_named
 from changefeed.protocols.base import FragmentDecoder, unfinished
