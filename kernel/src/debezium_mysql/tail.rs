@@ -140,7 +140,7 @@ impl<'a, 't> Slots<'a, 't> {
 
 /// Which times an origin reports: which of the row's it has, and whether of the clock's nanoseconds alone, of which the
 /// others follow.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Reported {
     times: [bool; 3],
     short: bool,
@@ -158,7 +158,6 @@ pub struct Tails {
 }
 
 /// The tails of records with the same text.
-#[derive(Default)]
 struct Tail {
     wire: Gaps<Slot>,
     origin: Gaps<usize>,
