@@ -115,8 +115,13 @@ impl Decoder {
             self.room.headers.forget();
         }
         let Some(value) = value else { return Some(()) };
-        let record = Record { record, key, value, headers };
-        let group = self.routes.of(value)?;
+        let done = self.routes.of(value).and_then(|group| self.attempts(group, Record { record, key, value, headers }));
+        self.routes.matched(done.is_some());
+        done
+    }
+
+    /// Decodes a record as one of the parts of a route.
+    fn attempts(&mut self, group: usize, record: Record<'_>) -> Option<()> {
         let (last, count) = self.alike.get(group).map(|alike| (alike.last, alike.parts.len()))?;
         for place in std::iter::once(last).chain((0..count).filter(|&place| place != last)) {
             let part = *self.alike.get(group)?.parts.get(place)?;

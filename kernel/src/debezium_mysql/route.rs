@@ -31,6 +31,8 @@ pub struct Routes {
     blocks: Blocks,
     tables: HashMap<Vec<u8>, usize>,
     latest: Source,
+    /// Whether the latest value matched: if there is one route, the next value probably has it, too.
+    matched: bool,
     /// In a box: they are aligned to 32 bytes, and Python's objects to 16.
     find: Box<[Finder<'static>; 3]>,
 }
@@ -61,7 +63,7 @@ impl Default for Routes {
     fn default() -> Self {
         let find = Box::new([SOURCE, DATABASE, TABLE].map(Finder::new));
         let (blocks, tables, latest) = Default::default();
-        Self { len: 0, blocks, tables, latest, find }
+        Self { len: 0, blocks, tables, latest, matched: true, find }
     }
 }
 
@@ -82,10 +84,16 @@ impl Routes {
     /// The route of a value.
     #[inline]
     pub fn of(&mut self, value: &[u8]) -> Option<usize> {
-        if self.len == 1 {
+        if self.len == 1 && self.matched {
             return Some(0);
         }
         self.blocks.of(value).or_else(|| self.of_table(value))
+    }
+
+    /// Whether the value matched the route that it was given.
+    #[inline]
+    pub fn matched(&mut self, matched: bool) {
+        self.matched = matched;
     }
 
     /// In no string is there a quote without a backslash before it: what looks like the beginning of a source block is that.

@@ -163,6 +163,16 @@ fn tables_take_turns() {
 }
 
 #[test]
+fn a_single_table_is_read_between_records_of_others() {
+    let mut decoder = decoder(&[loose(["bigint", "varchar"])]);
+    let row = value("c", "null", r#"{"id":7,"v":"a"}"#);
+    let other = row.replace("\"table\":\"t\"", "\"table\":\"u\"");
+    for text in [&other, &row, &row, &other, &other, &row] {
+        assert_eq!(take(&mut decoder, Some(r#"{"id":7}"#), text).is_some(), text == &row, "{text}");
+    }
+}
+
+#[test]
 fn a_row_with_schema_is_read() {
     let mut decoder = decoder(&[described("timestamp(3)"), described("timestamp")]);
     let (key, block) = blocks();

@@ -8,6 +8,7 @@ Rule 3. Exit codes say who has to act; only `failure.py` chooses them.
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -89,4 +90,7 @@ def run(args: Sequence[str]) -> int:
 
 def main() -> None:
     """The `changefeed` script."""
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # NumPy's threads for matrices, of which there are none here, wait busily
     sys.exit(run(sys.argv[1:]))

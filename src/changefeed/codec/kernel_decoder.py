@@ -42,7 +42,7 @@ from changefeed.model.table import TableShape
 from changefeed.protocols.base import Decoder, KernelTwin
 
 _FIRST_TO_REFERENCE = 1
-_FIRST_WINDOW = 64  # unmatched records that are tried again after each new shape
+_FIRST_WINDOW, _MORE = 64, 8  # unmatched records that are tried again after each new shape; how many times more next
 _LONG_RUN = 1024  # records of one topic; fewer are one window
 _NOTHING = Decoded([], [], [])
 
@@ -107,7 +107,7 @@ class KernelDecoder(GuardedDecoder):
             in_run = bisect_left(range(len(left)), end, key=lambda place: left[place].as_py())
             size = in_run if in_run < _LONG_RUN else window
             unmatched, left = left[:size], left[size:]
-            window *= 2
+            window *= _MORE
             if is_new:  # a shape, since the kernel has seen these records
                 unmatched = self._run_kernel(records, unmatched, tables)
             while len(unmatched):

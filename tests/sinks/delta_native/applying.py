@@ -20,7 +20,7 @@ from changefeed.sinks.delta.native.merge import Marked
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from changefeed.stages.changes import ChunkReader, Window
 
-SMALL = Limits(file_bytes=4_000, group_bytes=2_000, batch_rows=7, least_marked=1_500)
+SMALL = Limits(file_bytes=2_500, group_bytes=2_000, batch_rows=7, least_marked=1_500)
 
 
 def create(path: Path | str, table: Table, extra: Iterable[str] = METADATA) -> None:

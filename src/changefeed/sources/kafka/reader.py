@@ -16,9 +16,11 @@ Rule 4. Only clusters that librdkafka reads exactly as the Java client does are 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,7 +30,7 @@ from changefeed.model.batch import record_columns
 from changefeed.sources.kafka.connection import plain_properties
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaError
 
     from changefeed.frames.slices import Work
 
@@ -110,7 +112,7 @@ def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.
     Raises:
         SourceError: the brokers do not answer, or have deleted records of a range.
     """
-    from confluent_kafka import KafkaError, KafkaException, TopicPartition
+    from confluent_kafka import KafkaException, TopicPartition
 
     last = time.monotonic()
     left = {(one.topic, one.partition): _Rows(one) for one in ranges if one.start < one.stop}
@@ -121,63 +123,96 @@ def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.
         )
         while left:
             messages: list[Any] = consumer.consume(_AT_ONCE, timeout=_WAIT)
-            if not messages and time.monotonic() - last > _PATIENCE:
-                raise SourceError(_silence(properties, next(iter(left.values())).range), transient=True)
-            for message in messages:
+            if messages:
                 last = time.monotonic()
-                error, place = message.error(), (message.topic(), message.partition())
-                rows = left.get(place)
+            elif time.monotonic() - last > _PATIENCE:
+                raise SourceError(_silence(properties, next(iter(left.values())).range), transient=True)
+            for topic, partition, error, run in _runs(messages):
+                rows = left.get((topic, partition))
                 if rows is None:
                     continue
-                if error is not None and error.code() in (
-                    KafkaError._AUTO_OFFSET_RESET,
-                    KafkaError.OFFSET_OUT_OF_RANGE,
-                ):
-                    raise SourceError(_expired(rows.range))
-                if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise KafkaException(error)
-                if message.offset() < rows.range.stop and error is None:
-                    rows.add(message)
-                    if not rows.is_full:
-                        continue
-                if rows.offsets:
-                    yield rows.taken()
-                if message.offset() + (error is None) >= rows.range.stop:
-                    del left[place]
+                yield from rows.add(run) if error is None else rows.end(run[0], error)
+                if rows.complete:
+                    del left[topic, partition]
         consumer.unassign()
     except KafkaException as error:
         raise SourceError(f"{properties['bootstrap.servers']}: {error.args[0].str()}", transient=True) from error
 
 
+def _runs(messages: list[Any]) -> Iterator[tuple[str, int, KafkaError | None, list[Any]]]:
+    """Yields neighbours of one partition, and each error alone, with topic, partition and error."""
+    from confluent_kafka import Message
+
+    places: Any = zip(*(map(of, messages) for of in (Message.topic, Message.partition, Message.error)), strict=True)
+    start = 0
+    for (topic, partition, error), run in groupby(places):
+        stop = start + len(list(run))
+        yield topic, partition, error, messages[start:stop]
+        start = stop
+
+
 @dataclass(slots=True)
 class _Rows:
-    """Records of a range that were read and not yet yielded."""
+    """Records of a range that were read and not yet yielded.
+
+    Attributes:
+        complete: the last record was read, or there are no more.
+        headers: number of a record in `offsets` -> its headers, if it has any.
+        size: bytes of the values.
+    """
 
     range: Range
+    complete: bool = False
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
-    offsets: list[int] = field(default_factory=list)
+    offsets: list[int | None] = field(default_factory=list)
     headers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     size: int = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether a batch is complete, or the range."""
-        return (
-            len(self.offsets) >= _BATCH_RECORDS or self.size >= _BATCH_BYTES or self.offsets[-1] + 1 >= self.range.stop
-        )
+    def add(self, messages: list[Any]) -> Iterator[pa.RecordBatch]:
+        """Adds consecutive records of the partition; yields full batches, and the rest at the end of the range."""
+        if messages[-1].offset() + 1 >= self.range.stop:
+            self.complete = True
+            messages = [message for message in messages if message.offset() < self.range.stop]
+        while messages:
+            ends = list(accumulate(map(len, messages), initial=self.size))
+            room = min(_BATCH_RECORDS - len(self.offsets), bisect_left(ends, _BATCH_BYTES, 1), len(messages))
+            self._add_all(messages[:room])
+            self.size, messages = ends[room], messages[room:]
+            if len(self.offsets) >= _BATCH_RECORDS or self.size >= _BATCH_BYTES:
+                yield self._taken()
+        if self.complete and self.offsets:
+            yield self._taken()
 
-    def add(self, message: Any) -> None:
-        """Adds a record."""
-        value, headers = message.value(), message.headers()
-        if headers:
-            self.headers[len(self.offsets)] = [{"key": name, "value": data} for name, data in headers]
-        self.keys.append(message.key())
-        self.values.append(value)
-        self.offsets.append(message.offset())
-        self.size += len(value or b"")
+    def end(self, message: Any, error: KafkaError) -> Iterator[pa.RecordBatch]:
+        """Yields the records that are left if the partition ends here.
 
-    def taken(self) -> pa.RecordBatch:
+        Raises:
+            SourceError: records of the range have been deleted.
+            KafkaException: any other error.
+        """
+        from confluent_kafka import KafkaError, KafkaException
+
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise SourceError(_expired(self.range))
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
+        self.complete = message.offset() >= self.range.stop
+        if self.offsets:
+            yield self._taken()
+
+    def _add_all(self, messages: list[Any]) -> None:
+        from confluent_kafka import Message
+
+        all_headers: Iterator[Any] = map(Message.headers, messages)
+        for row, headers in enumerate(all_headers, len(self.offsets)):
+            if headers:
+                self.headers[row] = [{"key": name, "value": data} for name, data in headers]
+        self.keys += map(Message.key, messages)
+        self.values += map(Message.value, messages)
+        self.offsets += map(Message.offset, messages)
+
+    def _taken(self) -> pa.RecordBatch:
         """The records; none are left."""
         count = len(self.offsets)
         columns: dict[str, Any] = {

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
 from changefeed.sinks.delta.native import vectors
+from changefeed.sinks.delta.native.dictionaries import repeating
 from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_columns, statistics
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 
@@ -212,9 +213,11 @@ class DataFileWriter:
 
     def discard(self) -> None:
         """Deletes the files that have been written: the rows will be written again, to other files."""
-        with contextlib.suppress(OSError):
-            if self._name is not None:
-                self._sink.close()
+        if self._name is not None:
+            for close in (self._parquet.close, self._sink.close):
+                with contextlib.suppress(OSError, pa.ArrowException):
+                    close()
+            with contextlib.suppress(OSError):
                 self._files.delete_file(posixpath.join(self._root, self._name))
         for file in self.added:
             with contextlib.suppress(OSError):
@@ -227,7 +230,7 @@ class DataFileWriter:
         except (OSError, pa.ArrowException) as error:
             raise SinkError(f"{self._folder.path}: a data file cannot be written: {error}") from error
 
-    def _begin(self) -> None:
+    def _begin(self, rows: list[pa.RecordBatch]) -> None:
         name = f"part-{len(self.added):05d}-{uuid.uuid4()}-c000.zstd.parquet"
         self._sink = self._files.open_output_stream(posixpath.join(self._root, name), buffer_size=_WRITTEN_AT_ONCE)
         self._name = name
@@ -236,6 +239,7 @@ class DataFileWriter:
             self._schema,
             compression="zstd",
             compression_level=1,
+            use_dictionary=repeating(rows),
             store_schema=False,
             store_decimal_as_integer=True,
             write_page_checksum=True,
@@ -247,11 +251,11 @@ class DataFileWriter:
     def _flush(self) -> None:
         if not self._kept:
             return
-        rows = pa.Table.from_batches(self._kept, self._schema)
+        batches, rows = self._kept, pa.Table.from_batches(self._kept, self._schema)
         self._kept, self._bytes = [], 0
         with self._writable():
             if self._name is None:
-                self._begin()
+                self._begin(batches)
             self._parquet.write_table(rows, row_group_size=len(rows))
         for name, floats in self._floats.items():
             floats.add(rows.column(name))
