@@ -13,6 +13,9 @@ Rule 3. Only the reference makes shapes, and they are registered in that order: 
         windows. The registration of a table ends with the first shape that the kernel does not support, because a later one
         would get rows that match both. The reference keeps the same shapes with and without the kernel: see
         `columnar.families`.
+Rule 4. A call of the kernel costs as much as hundreds of records, so the first unmatched records of all topics go to the
+        reference together. Each topic stays in order. If several topics of a batch bring the first rows of one table, its
+        shapes may get another order than rule 3 gives them: then a row with NULLs may join another shape that it matches.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Protocol as Interface
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -33,6 +37,7 @@ from changefeed.codec.placement import (
     description,
     headers_of,
     joined,
+    of_records,
     placed,
     shapes_by_topic,
 )
@@ -41,6 +46,7 @@ from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Decoder, KernelTwin
 
+_ROUNDS = 3  # in which the first unmatched records of all topics are decoded
 _FIRST_TO_REFERENCE = 1
 _FIRST_WINDOW, _MORE = 64, 8  # unmatched records that are tried again after each new shape; how many times more next
 _LONG_RUN = 1024  # records of one topic; fewer are one window
@@ -98,6 +104,13 @@ class KernelDecoder(GuardedDecoder):
         control: list[Control] = []
         dead: list[DeadLetter] = []
         left = self._run_kernel(records, None, tables)
+        for _ in range(_ROUNDS):
+            answer, left, has_shape = self._decode_first_of_topics(records, left, tables)
+            tables += answer.tables
+            control += answer.control
+            dead += answer.dead
+            if not has_shape:
+                break
         count, window, is_new = _FIRST_TO_REFERENCE, _FIRST_WINDOW, False
         ends, end = _ends_of_runs(records.column("topic")) if len(left) else [], 0
         while len(left):
@@ -121,7 +134,7 @@ class KernelDecoder(GuardedDecoder):
                 else:
                     count *= 2
                 unmatched = still_unmatched
-        return Decoded(joined(tables), control, dead)
+        return Decoded(joined(tables), sorted(control, key=_record_of), sorted(dead, key=_record_of))
 
     def _decode_first(
         self, count: int, records: pa.RecordBatch, rows: pa.Array, tables: list[TableBatch]
@@ -144,6 +157,27 @@ class KernelDecoder(GuardedDecoder):
             return answer, self._run_kernel(records, others, tables), True
         unmatched = self._run_kernel(records, rows, tables)
         return (answer, unmatched[1:], True) if unmatched[:1] == first else (_NOTHING, unmatched, True)
+
+    def _decode_first_of_topics(
+        self, records: pa.RecordBatch, rows: pa.Array, tables: list[TableBatch]
+    ) -> tuple[Decoded, pa.Array, bool]:
+        """Decodes the first row of each topic by the reference, and all rows by the kernel if there are new shapes.
+
+        Returns:
+            The reference's result for the rows that the kernel leaves, the other rows that are still unmatched, and whether
+            there are new shapes.
+        """
+        topics = records.column("topic").take(rows).dictionary_encode()
+        if len(topics.dictionary) < 2:
+            return _NOTHING, rows, False
+        first = rows.take(pa.array(np.unique(topics.indices, return_index=True)[1]))  # in order, as the dictionary is
+        self.unmatched += len(first)
+        answer = placed(self._reference.decode(_rows_of(records, first)), first)
+        has_shape = self._register(answer.tables)
+        if has_shape:
+            rows = self._run_kernel(records, rows, tables)
+            answer = of_records(answer, rows)
+        return answer, rows.filter(pc.invert(pc.is_in(rows, first))), has_shape
 
     def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
         """Appends the rows that the kernel decodes to `tables`; returns the row numbers of the unmatched records."""
@@ -173,6 +207,10 @@ class KernelDecoder(GuardedDecoder):
             else:
                 self._unsupported.add(family)
         return len(self._shapes) > before
+
+
+def _record_of(event: Control | DeadLetter) -> int:
+    return event.place.record
 
 
 def _rows_of(records: pa.RecordBatch, rows: pa.Int32Array) -> pa.RecordBatch:

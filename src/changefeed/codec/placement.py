@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_irregular, table_schema
 from changefeed.model.position import Place
-from changefeed.model.shared_rows import column_of, end_to_end
+from changefeed.model.shared_rows import adjacent, column_of, end_to_end, with_column
 from changefeed.model.table import TableShape
 from changefeed.ticdc import tso
 
@@ -139,12 +139,24 @@ def placed(answer: Decoded, rows: pa.Array) -> Decoded:
     def moved(place: Place) -> Place:
         return replace(place, record=numbers[place.record])
 
-    def renumbered(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return batch.set_column(0, batch.schema.field(0), rows.take(batch.column(0)))
-
-    tables = [TableBatch(t.shape, renumbered(t.rows)) for t in answer.tables]
+    tables = adjacent(answer.tables)
+    if tables:
+        tables = with_column(tables, "record", rows.take(end_to_end(tables, "record")))
     control = [replace(event, place=moved(event.place)) for event in answer.control]
     return Decoded(tables, control, [replace(letter, place=moved(letter.place)) for letter in answer.dead])
+
+
+def of_records(answer: Decoded, rows: pa.Array) -> Decoded:
+    """Returns the events of some records of a result."""
+    numbers, tables = set(rows.to_pylist()), list[TableBatch]()
+    for table in answer.tables:
+        mine = [record in numbers for record in table.rows.column("record").to_pylist()]
+        if all(mine):
+            tables.append(table)
+        elif any(mine):
+            tables.append(TableBatch(table.shape, table.rows.filter(pa.array(mine))))
+    control = [event for event in answer.control if event.place.record in numbers]
+    return Decoded(tables, control, [letter for letter in answer.dead if letter.place.record in numbers])
 
 
 def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:

@@ -107,7 +107,7 @@ def _snapshot_marks_of(table: TableBatch) -> pa.Array:
         return pc.if_else(read, pc.coalesce(marks, pa.scalar("true")), nothing)
     if not _may_signal(shape):
         return nothing
-    kinds = pc.struct_field(rows.column("after"), shape.after_columns[1].name)
+    kinds = pc.struct_field(rows.column("after"), [shape.after_columns[1].name])
     if not pa.types.is_string(kinds.type):
         return nothing
     asked = pc.and_(pc.equal(rows.column("op"), "insert"), pc.is_in(kinds, value_set=pa.array(_SIGNALS)))

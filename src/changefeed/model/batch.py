@@ -36,7 +36,7 @@ from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.names import full_name
 from changefeed.model.position import Place
-from changefeed.model.table import TableShape
+from changefeed.model.table import Column, TableShape
 
 if TYPE_CHECKING:
     from changefeed.model.change import Event, RowChange
@@ -288,12 +288,20 @@ class BatchBuilder:
     def build(self) -> list[TableBatch]:
         """Returns the table batches, in the order in which their shapes were first added.
 
+        Those with the same columns share Arrow arrays.
+
         Raises:
             pyarrow.ArrowInvalid: a value does not fit its column's type; the caller must check this before.
         """
-        return [
-            TableBatch(shape, _columns(rows, table_schema(shape, self._unit))) for shape, rows in self._rows.items()
-        ]
+        alike: dict[tuple[tuple[Column, ...], ...], list[TableShape]] = {}
+        for shape in self._rows:
+            alike.setdefault((shape.before_columns, shape.after_columns), []).append(shape)
+        batches: dict[TableShape, TableBatch] = {}
+        for shapes in alike.values():
+            ends = accumulate(len(self._rows[shape]) for shape in shapes)
+            rows = _columns([row for shape in shapes for row in self._rows[shape]], table_schema(shapes[0], self._unit))
+            batches |= zip(shapes, TableBatch.of_several(zip(shapes, ends, strict=True), rows), strict=True)
+        return [batches[shape] for shape in self._rows]
 
 
 def _columns(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

@@ -103,7 +103,7 @@ class TableShape:
     @cached_property
     def after_type(self) -> pa.StructType:
         """Arrow type of the after image."""
-        return image_type(self.after_columns)
+        return self.before_type if self.before == self.after else image_type(self.after_columns)
 
 
 def image_type(columns: tuple[Column, ...]) -> pa.StructType:

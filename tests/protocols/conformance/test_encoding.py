@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from changefeed.codec import decoding
 from changefeed.codec.encoding import KernelEncoder, encoder
 from changefeed.errors import ChangefeedError, ConfigError
-from changefeed.model.batch import Decoded
+from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
 from changefeed.model.types import NAMES, ColumnType
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import Stores
@@ -161,6 +163,16 @@ def test_values_of_every_type_are_written_alike(target: str, options: dict[str, 
 def test_any_changes_are_written_alike(name: str, options: dict[str, Any], changes: Decoded) -> None:
     for part in (changes, *(Decoded([table]) for table in changes.tables), Decoded(control=changes.control)):
         agreed(name, options, part)
+
+
+@pytest.mark.parametrize("name, options", TARGETS)
+@pytest.mark.parametrize("key", [".", ".a", "[0]", "a.b", "a[0]"])
+def test_key_columns_may_have_the_name_of_a_path(name: str, options: dict[str, Any], key: str) -> None:
+    columns = (Column(key, ColumnType("bigint"), False, True), Column("v", ColumnType("int"), True, False))
+    rows, ts = BatchBuilder(), 463267587983154927
+    before, after = {key: 1, "v": 1}, {key: 1, "v": 2}
+    rows.add(TableShape("shop", "t", columns), Place("shop", 0, 7), "update", before=before, after=after, commit_ts=ts)
+    agreed(name, options, Decoded(rows.build()))
 
 
 # A plain value of each type that a protocol writes, and whether the kernel has a form for it.

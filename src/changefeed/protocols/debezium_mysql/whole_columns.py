@@ -133,7 +133,7 @@ def _same_key(rows: pa.RecordBatch, shape: TableShape, options: Options) -> pa.A
     same = pc.or_(pc.is_null(before), pc.is_null(after))
     alike = pa.repeat(pa.scalar(True), len(rows))
     for name in foreign_shapes.keys(shape, options):
-        old, new = pc.struct_field(before, name), pc.struct_field(after, name)
+        old, new = pc.struct_field(before, [name]), pc.struct_field(after, [name])
         both = pc.and_(pc.is_null(old), pc.is_null(new))
         alike = pc.and_(alike, pc.or_(pc.coalesce(pc.equal(old, new), False), both))
     return pc.or_(same, alike)
