@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer, TopicPartition
 
 from changefeed.errors import SourceError
 from changefeed.sources.kafka import reader
@@ -86,6 +86,32 @@ def test_a_batch_ends_after_as_many_bytes(kafka: KafkaBroker, monkeypatch: pytes
     topic = _topic(kafka)
     kafka.produce(topic, [(None, b"x" * 400, [], 0)] * 7)
     assert [batch.num_rows for batch in _read(kafka, Range(topic, 0, 0, 7))] == [3, 3, 1]
+
+
+def test_partitions_end_between_records_of_others(kafka: KafkaBroker) -> None:
+    topic = _topic(kafka, 40)
+    kafka.produce(topic, [record for partition in range(40) for record in _records(3 + partition, partition)])
+    batches = _read(kafka, *(Range(topic, partition, 0, 3 + partition) for partition in range(40)))
+    for partition in range(40):
+        assert _values(batches, partition) == [(n, b"%d" % n) for n in range(3 + partition)]
+
+
+def test_records_and_errors_of_one_partition_are_told_apart() -> None:
+    end, gone = KafkaError(KafkaError._PARTITION_EOF), KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)
+    sent = [
+        ("a", 0, None),
+        ("a", 0, None),
+        ("a", 0, end),
+        ("a", 0, gone),
+        ("a", 1, end),
+        ("a", 1, None),
+        ("b", 1, None),
+    ]
+    messages = [Message(topic, partition, at, error=error) for at, (topic, partition, error) in enumerate(sent)]
+    runs = [(*place, [message.offset() for message in run]) for *place, run in reader._runs(messages)]
+    assert runs == [
+        ("a", 0, None, [0, 1]), ("a", 0, end, [2]), ("a", 0, gone, [3]), ("a", 1, end, [4]), ("a", 1, None, [5]), ("b", 1, None, [6]),
+    ]  # fmt: skip
 
 
 def test_the_kept_consumer_reads_records_again_and_passes_others(kafka: KafkaBroker) -> None:

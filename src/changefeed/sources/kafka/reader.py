@@ -20,7 +20,8 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, repeat
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -143,11 +144,17 @@ def _runs(messages: list[Any]) -> Iterator[tuple[str, int, KafkaError | None, li
     """Yields neighbours of one partition, and each error alone, with topic, partition and error."""
     from confluent_kafka import Message
 
-    places: Any = zip(*(map(of, messages) for of in (Message.topic, Message.partition, Message.error)), strict=True)
+    errors = list(map(Message.error, messages))  # which compare with nothing else
+    places: Any = zip(
+        map(Message.topic, messages), map(Message.partition, messages), map(is_, errors, repeat(None)), strict=True
+    )
     start = 0
-    for (topic, partition, error), run in groupby(places):
+    for (topic, partition, is_record), run in groupby(places):
         stop = start + len(list(run))
-        yield topic, partition, error, messages[start:stop]
+        if is_record:
+            yield topic, partition, None, messages[start:stop]
+        else:
+            yield from ((topic, partition, errors[at], [messages[at]]) for at in range(start, stop))
         start = stop
 
 
