@@ -96,7 +96,7 @@ def test_partitions_end_between_records_of_others(kafka: KafkaBroker) -> None:
         assert _values(batches, partition) == [(n, b"%d" % n) for n in range(3 + partition)]
 
 
-def test_records_and_errors_of_one_partition_are_told_apart() -> None:
+def test_records_and_errors_of_one_partition_are_separate_runs() -> None:
     end, gone = KafkaError(KafkaError._PARTITION_EOF), KafkaError(KafkaError.OFFSET_OUT_OF_RANGE)
     sent = [
         ("a", 0, None),
@@ -110,7 +110,8 @@ def test_records_and_errors_of_one_partition_are_told_apart() -> None:
     messages = [Message(topic, partition, at, error=error) for at, (topic, partition, error) in enumerate(sent)]
     runs = [(*place, [message.offset() for message in run]) for *place, run in reader._runs(messages)]
     assert runs == [
-        ("a", 0, None, [0, 1]), ("a", 0, end, [2]), ("a", 0, gone, [3]), ("a", 1, end, [4]), ("a", 1, None, [5]), ("b", 1, None, [6]),
+        ("a", 0, None, [0, 1]), ("a", 0, end, [2]), ("a", 0, gone, [3]),
+        ("a", 1, end, [4]), ("a", 1, None, [5]), ("b", 1, None, [6]),
     ]  # fmt: skip
 
 

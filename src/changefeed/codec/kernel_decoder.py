@@ -48,7 +48,7 @@ from changefeed.protocols.base import Decoder, KernelTwin
 
 _ROUNDS = 3  # in which the first unmatched records of all topics are decoded
 _FIRST_TO_REFERENCE = 1
-_FIRST_WINDOW, _MORE = 64, 8  # unmatched records that are tried again after each new shape; how many times more next
+_FIRST_WINDOW, _MORE = 64, 4  # unmatched records that are tried again after each new shape; how many times more next
 _LONG_RUN = 1024  # records of one topic; fewer are one window
 _NOTHING = Decoded([], [], [])
 
