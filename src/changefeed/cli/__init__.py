@@ -90,7 +90,6 @@ def run(args: Sequence[str]) -> int:
 
 def main() -> None:
     """The `changefeed` script."""
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # NumPy's threads for matrices, of which there are none here, wait busily
+    # NumPy's threads for matrices, of which there are none here, would wait busily.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.exit(run(sys.argv[1:]))
