@@ -45,8 +45,8 @@ _UNDERSTOOD = {
 _AT_ONCE, _WAIT = 2_000, 0.1  # records, seconds: `consume` returns when it has as many, or when the time is over
 _BATCH_RECORDS, _BATCH_BYTES = 8_000, 8 * 2**20
 _PATIENCE = 120.0  # seconds without an answer
-# What is fetched after the last record of the ranges is thrown away. Of hundreds of partitions that would be most of an answer with
-# librdkafka's default size, 50 MiB.
+# What is fetched after the last record of the ranges is thrown away: from hundreds of partitions, most of an answer of 50 MiB,
+# the default.
 _OWN = {
     "group.id": "changefeed-reader", "enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error",
     "queued.min.messages": "5000", "fetch.max.bytes": str(8 * 2**20), "fetch.queue.backoff.ms": "2", "log_level": "0",
