@@ -81,6 +81,17 @@ def test_large_tables_have_row_groups_of_their_own(tmp_path: Path, monkeypatch: 
     assert by_text[0] == by_text[1]
 
 
+def test_of_a_large_table_a_row_group_has_few_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_files, "_GROUP", 1500)
+    monkeypatch.setattr(chunk_files, "_FULL", 2000)
+    rows = [ROWS | {"table": table, "rows": n, "payload": b"x" * 700} for n in range(4) for table in ("a", "b")]
+    file = written(tmp_path, chunks(*rows))
+    parquet = pq.ParquetFile(tmp_path / file["name"])
+    groups = [parquet.read_row_group(n).to_pylist() for n in range(parquet.num_row_groups)]
+    wanted = [["a0", "a1", "a2"], ["a3", "b0", "b1"], ["b2", "b3"]]
+    assert [[f"{row['table']}{row['rows']}" for row in group] for group in groups] == wanted
+
+
 def test_chunks_that_are_wanted_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_files, "_GROUP", 2000)
     rows = [

@@ -96,11 +96,11 @@ def test_fault_of_the_kernel_is_found(fault: str, monkeypatch: pytest.MonkeyPatc
     decode = KernelDecoder._run_kernel
 
     def wrong(
-        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]
-    ) -> pa.Array:
-        mine: list[TableBatch] = []
+        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Int32Array | None, result: Decoded
+    ) -> pa.Int32Array:
+        mine = Decoded([], [], [])
         unmatched = decode(self, records, rows, mine)
-        tables += map(FAULTS[fault], mine)
+        result.tables.extend(map(FAULTS[fault], mine.tables))
         return unmatched
 
     monkeypatch.setattr(KernelDecoder, "_run_kernel", wrong)

@@ -119,7 +119,7 @@ def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.Monkey
         assert not changes.dead
         assert [table.rows.to_pylist() for table in changes.tables] == [t.rows.to_pylist() for t in expected.tables]
         fails.clear()  # then its shapes are registered again
-    assert pair.unmatched == 1
+    assert pair.unmatched == 2  # the first record, each time
 
 
 @pytest.mark.parametrize("mode", MODES)

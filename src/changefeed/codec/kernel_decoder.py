@@ -13,8 +13,9 @@ Rule 3. Only the reference makes shapes, and they are registered in that order: 
         windows. The registration of a table ends with the first shape that the kernel does not support, because a later one
         would get rows that match both. The reference keeps the same shapes with and without the kernel: see
         `columnar.families`.
-Rule 4. A call of the kernel costs as much as hundreds of records, so the first unmatched records of all topics go to the
-        reference together. Each topic stays in order. If several topics of a batch bring the first rows of one table, its
+Rule 4. The kernel reads a record before it rejects it, and a call of it costs as much as hundreds of records. So the first
+        record of a new topic goes to the reference before the kernel, and the first unmatched records of all topics go to
+        it together. Each topic stays in order. If several topics of a batch bring the first rows of one table, its
         shapes may get another order than rule 3 gives them: then a row with NULLs may join another shape that it matches.
 """
 
@@ -98,19 +99,22 @@ class KernelDecoder(GuardedDecoder):
         self._seen: set[tuple[TableShape, str | None]] = set()
         self._shapes: list[RegisteredShape] = []
         self._unsupported: set[tuple[str, str, str]] = set()
+        self._topics: set[str] = set()
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
-        tables: list[TableBatch] = []
-        control: list[Control] = []
-        dead: list[DeadLetter] = []
-        left = self._run_kernel(records, None, tables)
+        result, topics = Decoded([], [], []), records.column("topic")
+        left = self._decode_first(self._first_of_new_topics(topics), None, records, result)
         for _ in range(_ROUNDS):
-            answer, left, has_shape = self._decode_first_of_topics(records, left, tables)
-            tables += answer.tables
-            control += answer.control
-            dead += answer.dead
-            if not has_shape:
+            first, before = left.take(_first_rows(topics.take(left))[1]), len(self._shapes)
+            if len(first) > 1:
+                left = self._decode_first(first, left, records, result)
+            if len(self._shapes) == before:
                 break
+        self._decode_rest(left, records, result)
+        return Decoded(joined(result.tables), sorted(result.control, key=_record_of), sorted(result.dead, key=_record_of))
+
+    def _decode_rest(self, left: pa.Int32Array, records: pa.RecordBatch, result: Decoded) -> None:
+        """Decodes unmatched rows by the reference, and by the kernel where they have the new shapes: see rule 3."""
         count, window, is_new = _FIRST_TO_REFERENCE, _FIRST_WINDOW, False
         ends, end = _ends_of_runs(records.column("topic")) if len(left) else [], 0
         while len(left):
@@ -122,75 +126,64 @@ class KernelDecoder(GuardedDecoder):
             unmatched, left = left[:size], left[size:]
             window *= _MORE
             if is_new:  # a shape, since the kernel has seen these records
-                unmatched = self._run_kernel(records, unmatched, tables)
+                unmatched = self._run_kernel(records, unmatched, result)
             while len(unmatched):
-                answer, still_unmatched, has_shape = self._decode_first(count, records, unmatched, tables)
-                tables += answer.tables
-                control += answer.control
-                dead += answer.dead
+                before = len(self._shapes)
+                still_unmatched = self._decode_first(unmatched[:count], unmatched, records, result)
+                has_shape = len(self._shapes) > before
                 is_new = is_new or has_shape
                 if has_shape and len(unmatched) - len(still_unmatched) >= 2 * count:  # neighbours have the new shapes
                     count, window = _FIRST_TO_REFERENCE, _FIRST_WINDOW
                 else:
                     count *= 2
                 unmatched = still_unmatched
-        return Decoded(joined(tables), sorted(control, key=_record_of), sorted(dead, key=_record_of))
+
+    def _first_of_new_topics(self, topics: pa.StringArray) -> pa.Int32Array:
+        """The row numbers of the first records of topics that the decoder has not seen before."""
+        names, first = _first_rows(topics)
+        new = pa.array([name not in self._topics for name in names], pa.bool_())
+        self._topics.update(names)
+        return first.filter(new)
 
     def _decode_first(
-        self, count: int, records: pa.RecordBatch, rows: pa.Array, tables: list[TableBatch]
-    ) -> tuple[Decoded, pa.Array, bool]:
-        """Decodes the first `count` rows by the reference, and the others by the kernel if there are new shapes.
+        self, first: pa.Int32Array, rows: pa.Int32Array | None, records: pa.RecordBatch, result: Decoded
+    ) -> pa.Int32Array:
+        """Decodes some rows by the reference. If there are new shapes, the kernel tries all rows, these among them.
 
-        A single row is tried again with the others: if the kernel decodes it, the rows of its table are one batch.
+        So the rows of a table are one batch.
 
-        Returns:
-            The reference's result, the rows that are still unmatched, and whether there are new shapes.
-        """
-        first, others = rows[:count], rows[count:]
-        self.unmatched += len(first)
-        answer = placed(self._reference.decode(_rows_of(records, first)), first)
-        if not self._register(answer.tables):
-            return answer, others, False
-        if not len(others):
-            return answer, others, True
-        if len(first) > 1 or answer.control or answer.dead:
-            return answer, self._run_kernel(records, others, tables), True
-        unmatched = self._run_kernel(records, rows, tables)
-        return (answer, unmatched[1:], True) if unmatched[:1] == first else (_NOTHING, unmatched, True)
-
-    def _decode_first_of_topics(
-        self, records: pa.RecordBatch, rows: pa.Array, tables: list[TableBatch]
-    ) -> tuple[Decoded, pa.Array, bool]:
-        """Decodes the first row of each topic by the reference, and all rows by the kernel if there are new shapes.
+        Args:
+            first: the rows for the reference.
+            rows: the rows that the kernel has left, `first` among them; None for all rows, which it has not seen.
+            result: gets the events.
 
         Returns:
-            The reference's result for the rows that the kernel leaves, the other rows that are still unmatched, and whether
-            there are new shapes.
+            The rows that are still unmatched.
         """
-        topics = records.column("topic").take(rows).dictionary_encode()
-        if len(topics.dictionary) < 2:
-            return _NOTHING, rows, False
-        first = rows.take(pa.array(np.unique(topics.indices, return_index=True)[1]))  # in order, as the dictionary is
-        self.unmatched += len(first)
-        answer = placed(self._reference.decode(_rows_of(records, first)), first)
-        has_shape = self._register(answer.tables)
-        if has_shape:
-            rows = self._run_kernel(records, rows, tables)
+        answer, before = _NOTHING, len(self._shapes)
+        if len(first):
+            self.unmatched += len(first)
+            answer = placed(self._reference.decode(_rows_of(records, first)), first)
+            self._register(answer.tables)
+        if rows is None or (len(self._shapes) > before and len(rows) > len(first)):
+            rows = self._run_kernel(records, rows, result)
             answer = of_records(answer, rows)
-        return answer, rows.filter(pc.invert(pc.is_in(rows, first))), has_shape
+        result.tables.extend(answer.tables)
+        result.control.extend(answer.control)
+        result.dead.extend(answer.dead)
+        return rows.filter(pc.invert(pc.is_in(rows, first)))
 
-    def _run_kernel(self, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]) -> pa.Array:
-        """Appends the rows that the kernel decodes to `tables`; returns the row numbers of the unmatched records."""
+    def _run_kernel(self, records: pa.RecordBatch, rows: pa.Int32Array | None, result: Decoded) -> pa.Int32Array:
+        """Adds the rows that the kernel decodes to `result`; returns the row numbers of the unmatched records."""
         more = {"topics": records.column("topic").cast(pa.binary())} if self._twin.topics else {}
         if self._twin.headers:
             more["headers"] = headers_of(records)
         decoded, unmatched = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
-        tables += completed(self._shapes, decoded, Places(records))
+        result.tables.extend(completed(self._shapes, decoded, Places(records)))
         return unmatched
 
-    def _register(self, tables: list[TableBatch]) -> bool:
-        """Registers new shapes with the kernel; whether it accepted any."""
-        before = len(self._shapes)
+    def _register(self, tables: list[TableBatch]) -> None:
+        """Registers new shapes with the kernel; those that it accepts are added to `_shapes`."""
         for shape, topic in (
             shapes_by_topic(tables) if self._twin.topics else ((t.shape, None) for t in by_first_row(tables))
         ):
@@ -206,7 +199,6 @@ class KernelDecoder(GuardedDecoder):
                 self._shapes.append(RegisteredShape(shape))
             else:
                 self._unsupported.add(family)
-        return len(self._shapes) > before
 
 
 def _record_of(event: Control | DeadLetter) -> int:
@@ -216,6 +208,14 @@ def _record_of(event: Control | DeadLetter) -> int:
 def _rows_of(records: pa.RecordBatch, rows: pa.Int32Array) -> pa.RecordBatch:
     first, count = rows[0].as_py(), len(rows)
     return records.slice(first, count) if rows[-1].as_py() == first + count - 1 else records.take(rows)
+
+
+def _first_rows(topics: pa.StringArray) -> tuple[list[str], pa.Int32Array]:
+    """Returns the topics and the number of each one's first row, in order."""
+    if topics.slice(1).equals(topics.slice(0, max(len(topics) - 1, 0))):  # one topic, or none
+        return topics[:1].to_pylist(), pa.array(range(len(topics[:1])), pa.int32())
+    encoded = topics.dictionary_encode()
+    return encoded.dictionary.to_pylist(), pa.array(np.unique(encoded.indices, return_index=True)[1], pa.int32())
 
 
 def _ends_of_runs(topics: pa.Array) -> list[int]:

@@ -8,7 +8,8 @@ The index has all chunks of the file, with the payloads that planning reads.
 Rule 1. A task that is repeated writes another file. The driver renames only the files that tasks have returned, and Spark does
         not read the others.
 Rule 2. Every task writes a file, even if it has no chunks.
-Rule 3. A row group has chunks of one table, if these have a megabyte of payloads: a task that writes a table reads few others.
+Rule 3. A row group has chunks of one table, if these have a megabyte of payloads: a task that writes a table reads few others. Of
+        a large table it has few chunks, because whoever reads one chunk reads its whole row group.
 Rule 4. If no cuts are made, planning needs the lines of snapshots alone: the index has no other lines of transactions.
 """
 
@@ -33,7 +34,8 @@ from changefeed.frames.slices import Work
 
 FILES_DDL = "name string, size bigint, md5 string, index binary"
 NOT_PLANNED_BY = ("rows", "dead", "waiting")  # kinds of chunks whose payloads planning does not read
-_TOGETHER, _GROUP = 32 * 2**20, 2**20  # bytes of the chunks that are sorted by table, and of a row group
+_TOGETHER = 32 * 2**20  # bytes of the chunks that are sorted by table
+_GROUP, _FULL = 2**20, 2 * 2**20  # bytes of a row group that ends with a table, and of one that ends inside of a table
 _FEW = 64  # chunks of a row group that are written one by one
 _KEPT = 64 * 2**20  # bytes of row groups that a reader keeps
 _PLAIN = [name for name in CHUNKS.names if name != "payload"]
@@ -191,7 +193,7 @@ def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _groups(chunks: pa.Table) -> Iterator[pa.Table]:
-    """Divides chunks into row groups: sorted by table, and each with at least `_GROUP` bytes of payloads, except the last."""
+    """Divides chunks into row groups, sorted by table; see rule 3."""
     named = [chunks.column(name).to_pylist() for name in ("kind", "database", "table")]
     names = [(kind, database or "", table or "") for kind, database, table in zip(*named, strict=True)]
     sizes = pc.fill_null(pc.binary_length(chunks.column("payload")), 0).to_pylist()
@@ -200,6 +202,9 @@ def _groups(chunks: pa.Table) -> Iterator[pa.Table]:
         for row in rows:
             group.append(row)
             size += sizes[row]
+            if size >= _FULL:
+                yield _taken(chunks, group)
+                group, size = [], 0
         if size >= _GROUP:
             yield _taken(chunks, group)
             group, size = [], 0

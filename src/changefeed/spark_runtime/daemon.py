@@ -5,7 +5,9 @@ the path. Reading the archives' directories again takes a tenth of a second, lon
 the archives are not needed.
 
 Arrow's own allocator returns the memory of large columns at once, and the system must clear it again for the next batch,
-which takes as long as all other work on chunks. The C library's allocator keeps the memory.
+which takes as long as all other work on chunks. The C library's allocator keeps the memory, up to 64 MiB that are free. The
+threads of librdkafka must not share their arenas with the thread that decodes: mixed with records of several partitions,
+free memory is found only after long searches.
 
 Workers are forked from this process, and share what it has imported: pyarrow, which must not import pandas (`startup.py`), and
 the modules that decode and write. One import of them takes as long as decoding 100 000 records.
@@ -24,6 +26,7 @@ When Spark stops, the sockets of idle workers are closed, and each worker would 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -35,6 +38,9 @@ from importlib.machinery import PathFinder
 from socket import socket
 
 _NEW_OBJECTS = 20_000
+# Of glibc's `mallopt`, as `malloc.h` numbers them. The first overrules MALLOC_ARENA_MAX, which is the JVM's.
+_ARENAS, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
+_ALLOCATOR = {_ARENAS: 8, _MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
 _SHARED = ("changefeed.stages.decode", "changefeed.frames.chunk_files", "changefeed.sinks.delta.native.job")
 
 
@@ -43,6 +49,14 @@ def without_archives(path: list[str]) -> list[str]:
     folders = [entry for entry in path if not entry.endswith((".zip", ".jar"))]
     importable = all(PathFinder.find_spec(name, folders) is not None for name in ("pyspark", "py4j"))
     return folders if importable else path
+
+
+def keep_memory() -> None:
+    """Sets glibc's allocator up for large columns and several threads; other C libraries have no `mallopt`."""
+    with suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        for option, number in _ALLOCATOR.items():
+            mallopt(option, number)
 
 
 Worker = Callable[[socket, bool], int]
@@ -80,6 +94,7 @@ def with_modules_frozen(worker: Worker) -> Worker:
 
 
 if __name__ == "__main__":
+    keep_memory()
     sys.path[:] = without_archives(sys.path)
     for entry in sys.path_importer_cache.keys() - set(
         sys.path

@@ -9,18 +9,20 @@ A worker that reads Kafka itself needs 3 µs. Spark still plans the batches; a b
 Rule 1. A range is complete when its last offset or a later one was read, or when the partition ends at or after `stop`.
         Compacted and transactional topics have gaps in their offsets.
 Rule 2. One task reads a whole range, and yields its records in order.
-Rule 3. A worker keeps its consumer for the next batch. It commits no offsets.
+Rule 3. A worker keeps its consumers for the next batch. It commits no offsets.
 Rule 4. Only clusters that librdkafka reads exactly as the Java client does are read here; see `properties`.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import accumulate, groupby, repeat
+from math import ceil
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
@@ -43,15 +45,16 @@ _UNDERSTOOD = {
     "ssl.endpoint.identification.algorithm", _ISOLATION,
 }  # fmt: skip
 _AT_ONCE, _WAIT = 2_000, 0.1  # records, seconds: `consume` returns when it has as many, or when the time is over
-_BATCH_RECORDS, _BATCH_BYTES = 8_000, 8 * 2**20
+_BATCH_RECORDS, _BATCH_BYTES = 8_000, 8 * 2**20  # records of a batch: about as many
 _PATIENCE = 120.0  # seconds without an answer
-# What is fetched after the last record of the ranges is thrown away: from hundreds of partitions, most of an answer of 50 MiB,
-# the default.
+# What is fetched after the last record of a range is thrown away. So an answer has at most 8 MiB, not 50, and the more partitions
+# are read, the less of each: bytes (compressed) of each of up to so many partitions.
+_FETCHED = ((1 << 20, 2), (256 << 10, 8), (64 << 10, sys.maxsize))
 _OWN = {
     "group.id": "changefeed-reader", "enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error",
     "queued.min.messages": "5000", "fetch.max.bytes": str(8 * 2**20), "fetch.queue.backoff.ms": "2", "log_level": "0",
 }  # fmt: skip
-_consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}  # of this worker
+_consumers: dict[tuple[tuple[tuple[str, str], ...], int], Consumer] = {}  # of this worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.
     last = time.monotonic()
     left = {(one.topic, one.partition): _Rows(one) for one in ranges if one.start < one.stop}
     try:
-        consumer = _consumer(properties)
+        consumer = _consumer(properties, len(left))
         consumer.assign(
             [TopicPartition(topic, partition, rows.range.start) for (topic, partition), rows in left.items()]
         )
@@ -165,17 +168,23 @@ class _Rows:
 
     Attributes:
         complete: the last record was read, or there are no more.
+        most: records of a batch; the batches of a range have similar numbers of records, none has a few.
         headers: number of a record in `offsets` -> its headers, if it has any.
         size: bytes of the values.
     """
 
     range: Range
     complete: bool = False
+    most: int = field(init=False)
     keys: list[bytes | None] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
     offsets: list[int | None] = field(default_factory=list)
     headers: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     size: int = 0
+
+    def __post_init__(self) -> None:
+        count = self.range.stop - self.range.start
+        self.most = ceil(count / max(round(count / _BATCH_RECORDS), 1))
 
     def add(self, messages: list[Any]) -> Iterator[pa.RecordBatch]:
         """Adds consecutive records of the partition; yields full batches, and the rest at the end of the range."""
@@ -184,10 +193,10 @@ class _Rows:
             messages = [message for message in messages if message.offset() < self.range.stop]
         while messages:
             ends = list(accumulate(map(len, messages), initial=self.size))
-            room = min(_BATCH_RECORDS - len(self.offsets), bisect_left(ends, _BATCH_BYTES, 1), len(messages))
+            room = min(self.most - len(self.offsets), bisect_left(ends, _BATCH_BYTES, 1), len(messages))
             self._add_all(messages[:room])
             self.size, messages = ends[room], messages[room:]
-            if len(self.offsets) >= _BATCH_RECORDS or self.size >= _BATCH_BYTES:
+            if len(self.offsets) >= self.most or self.size >= _BATCH_BYTES:
                 yield self._taken()
         if self.complete and self.offsets:
             yield self._taken()
@@ -233,13 +242,14 @@ class _Rows:
         return record_columns(count, **columns)
 
 
-def _consumer(properties: Mapping[str, str]) -> Consumer:
-    """This worker's consumer."""
+def _consumer(properties: Mapping[str, str], partitions: int) -> Consumer:
+    """This worker's consumer for so many partitions."""
     from confluent_kafka import Consumer
 
-    known = tuple(sorted(properties.items()))
+    fetched = next(size for size, most in _FETCHED if partitions <= most)
+    known = (tuple(sorted(properties.items())), fetched)
     if known not in _consumers:
-        _consumers[known] = Consumer({**properties, **_OWN})
+        _consumers[known] = Consumer({**properties, **_OWN, "max.partition.fetch.bytes": str(fetched)})
     return _consumers[known]
 
 
