@@ -165,11 +165,11 @@ def test_kernel_that_panics_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     decode = KernelDecoder._run_kernel
 
     def panics(
-        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Array | None, tables: list[TableBatch]
-    ) -> pa.Array:
+        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Int32Array | None, result: Decoded
+    ) -> pa.Int32Array:
         if any(value and len(value) % 7 == 0 for value in records.column("value").to_pylist()):
             raise PanicException("index out of bounds")
-        return decode(self, records, rows, tables)
+        return decode(self, records, rows, result)
 
     monkeypatch.setattr(KernelDecoder, "_run_kernel", panics)
     count = compare("ticdc-open", PLANTED, 500, LARGE)

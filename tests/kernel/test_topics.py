@@ -43,6 +43,15 @@ def test_new_tables_in_topics_of_their_own_are_decoded_alike(rows: int, size: in
             both.decode(record_batch(numbered[start : start + size]))
 
 
+def test_records_without_a_topic_are_decoded_alike() -> None:
+    both = Both("debezium-mysql")
+    sent = [
+        row(table, number, "text") | {"topic": topic} for table, topic in enumerate([None, "t"]) for number in range(3)
+    ]
+    both.decode(record_batch({"partition": 0, "offset": offset, **record} for offset, record in enumerate(sent)))
+    assert both.unmatched == 2
+
+
 def test_new_tables_of_many_topics_are_learned_together(monkeypatch: pytest.MonkeyPatch) -> None:
     calls, run = list[int](), KernelDecoder._run_kernel
 

@@ -115,9 +115,15 @@ impl Decoder {
             self.room.headers.forget();
         }
         let Some(value) = value else { return Some(()) };
-        let done = self.routes.of(value).and_then(|group| self.attempts(group, Record { record, key, value, headers }));
-        self.routes.matched(done.is_some());
-        done
+        let (record, guess) = (Record { record, key, value, headers }, self.routes.guess());
+        if let Some(route) = guess {
+            if self.attempts(route, record).is_some() {
+                return Some(());
+            }
+            self.routes.missed();
+        }
+        let route = self.routes.of(value).filter(|&route| guess != Some(route))?;
+        self.attempts(route, record)
     }
 
     /// Decodes a record as one of the parts of a route.

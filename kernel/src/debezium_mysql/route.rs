@@ -9,6 +9,7 @@
 //! Rule 1. A wrong route does not give a wrong result: the record then does not match its part, and is unmatched.
 //! Rule 2. Tables with schema blocks take turns, often the same: of each it is kept which came next, and that is looked at
 //!         first, because blocks are long.
+//! Rule 3. Where several values in a row have one route, the next one probably has it, too: it is not looked for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -25,14 +26,18 @@ const TABLE: &[u8] = b",\"table\":";
 /// Bytes by which a source block may begin earlier than that of the record before: names and numbers are longer.
 pub const EARLIER: usize = 64;
 
+/// Values with one route, after which the next one is not looked for.
+const STREAK: u32 = 4;
+
 /// Routes by schema block, and by table where there is none: numbers from 0.
 pub struct Routes {
     len: usize,
     blocks: Blocks,
     tables: HashMap<Vec<u8>, usize>,
     latest: Source,
-    /// Whether the latest value matched: if there is one route, the next value probably has it, too.
-    matched: bool,
+    /// The route that was found last, and how many times it was found in a row before that.
+    last: usize,
+    streak: u32,
     /// In a box: they are aligned to 32 bytes, and Python's objects to 16.
     find: Box<[Finder<'static>; 3]>,
 }
@@ -63,7 +68,7 @@ impl Default for Routes {
     fn default() -> Self {
         let find = Box::new([SOURCE, DATABASE, TABLE].map(Finder::new));
         let (blocks, tables, latest) = Default::default();
-        Self { len: 0, blocks, tables, latest, matched: true, find }
+        Self { len: 0, blocks, tables, latest, last: 0, streak: 0, find }
     }
 }
 
@@ -81,19 +86,24 @@ impl Routes {
         route
     }
 
+    /// The route that the next value probably has, if that can be guessed.
+    #[inline]
+    pub fn guess(&self) -> Option<usize> {
+        (self.streak >= STREAK).then_some(self.last)
+    }
+
+    /// The guess was wrong.
+    pub fn missed(&mut self) {
+        self.streak = 0;
+    }
+
     /// The route of a value.
     #[inline]
     pub fn of(&mut self, value: &[u8]) -> Option<usize> {
-        if self.len == 1 && self.matched {
-            return Some(0);
-        }
-        self.blocks.of(value).or_else(|| self.of_table(value))
-    }
-
-    /// Whether the value matched the route that it was given.
-    #[inline]
-    pub fn matched(&mut self, matched: bool) {
-        self.matched = matched;
+        let route = self.blocks.of(value).or_else(|| self.of_table(value))?;
+        self.streak = if route == self.last { self.streak.saturating_add(1) } else { 0 };
+        self.last = route;
+        Some(route)
     }
 
     /// In no string is there a quote without a backslash before it: what looks like the beginning of a source block is that.

@@ -163,6 +163,20 @@ fn tables_take_turns() {
 }
 
 #[test]
+fn tables_have_long_and_short_runs() {
+    let named = |at: usize, text: &str| text.replace("\"table\":\"t\"", &format!("\"table\":\"t{at}\""));
+    let shapes = [0, 1, 2].map(|at| named(at, &loose(["bigint", "varchar"])));
+    let mut all = decoder(&shapes);
+    let row = value("c", "null", r#"{"id":7,"v":"a"}"#);
+    for (at, run) in [(0, 9), (1, 1), (0, 1), (2, 9), (1, 9), (3, 9), (1, 2), (0, 9), (3, 1), (0, 1)] {
+        for _ in 0..run {
+            let tables = take(&mut all, Some(r#"{"id":7}"#), &named(at, &row));
+            assert_eq!(tables.map(|tables| tables[0].0), (at < 3).then_some(at), "{run} of t{at}");
+        }
+    }
+}
+
+#[test]
 fn a_single_table_is_read_between_records_of_others() {
     let mut decoder = decoder(&[loose(["bigint", "varchar"])]);
     let row = value("c", "null", r#"{"id":7,"v":"a"}"#);

@@ -99,7 +99,7 @@ class KernelDecoder(GuardedDecoder):
         self._seen: set[tuple[TableShape, str | None]] = set()
         self._shapes: list[RegisteredShape] = []
         self._unsupported: set[tuple[str, str, str]] = set()
-        self._topics: set[str] = set()
+        self._topics: set[str | None] = set()
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
         result, topics = Decoded([], [], []), records.column("topic")
@@ -111,7 +111,9 @@ class KernelDecoder(GuardedDecoder):
             if len(self._shapes) == before:
                 break
         self._decode_rest(left, records, result)
-        return Decoded(joined(result.tables), sorted(result.control, key=_record_of), sorted(result.dead, key=_record_of))
+        return Decoded(
+            joined(result.tables), sorted(result.control, key=_record_of), sorted(result.dead, key=_record_of)
+        )
 
     def _decode_rest(self, left: pa.Int32Array, records: pa.RecordBatch, result: Decoded) -> None:
         """Decodes unmatched rows by the reference, and by the kernel where they have the new shapes: see rule 3."""
@@ -160,12 +162,12 @@ class KernelDecoder(GuardedDecoder):
         Returns:
             The rows that are still unmatched.
         """
-        answer, before = _NOTHING, len(self._shapes)
+        answer, has_shape = _NOTHING, False
         if len(first):
             self.unmatched += len(first)
             answer = placed(self._reference.decode(_rows_of(records, first)), first)
-            self._register(answer.tables)
-        if rows is None or (len(self._shapes) > before and len(rows) > len(first)):
+            has_shape = self._register(answer.tables)
+        if rows is None or (has_shape and len(rows) > len(first)):
             rows = self._run_kernel(records, rows, result)
             answer = of_records(answer, rows)
         result.tables.extend(answer.tables)
@@ -182,8 +184,9 @@ class KernelDecoder(GuardedDecoder):
         result.tables.extend(completed(self._shapes, decoded, Places(records)))
         return unmatched
 
-    def _register(self, tables: list[TableBatch]) -> None:
-        """Registers new shapes with the kernel; those that it accepts are added to `_shapes`."""
+    def _register(self, tables: list[TableBatch]) -> bool:
+        """Registers new shapes with the kernel; whether it accepted any."""
+        before = len(self._shapes)
         for shape, topic in (
             shapes_by_topic(tables) if self._twin.topics else ((t.shape, None) for t in by_first_row(tables))
         ):
@@ -199,6 +202,7 @@ class KernelDecoder(GuardedDecoder):
                 self._shapes.append(RegisteredShape(shape))
             else:
                 self._unsupported.add(family)
+        return len(self._shapes) > before
 
 
 def _record_of(event: Control | DeadLetter) -> int:
@@ -210,11 +214,11 @@ def _rows_of(records: pa.RecordBatch, rows: pa.Int32Array) -> pa.RecordBatch:
     return records.slice(first, count) if rows[-1].as_py() == first + count - 1 else records.take(rows)
 
 
-def _first_rows(topics: pa.StringArray) -> tuple[list[str], pa.Int32Array]:
-    """Returns the topics and the number of each one's first row, in order."""
+def _first_rows(topics: pa.StringArray) -> tuple[list[str | None], pa.Int32Array]:
+    """Returns the topics, of which one may be NULL, and the number of each one's first row, in order."""
     if topics.slice(1).equals(topics.slice(0, max(len(topics) - 1, 0))):  # one topic, or none
         return topics[:1].to_pylist(), pa.array(range(len(topics[:1])), pa.int32())
-    encoded = topics.dictionary_encode()
+    encoded = topics.dictionary_encode(null_encoding="encode")
     return encoded.dictionary.to_pylist(), pa.array(np.unique(encoded.indices, return_index=True)[1], pa.int32())
 
 

@@ -9,7 +9,7 @@ Rule 1. A task that is repeated writes another file. The driver renames only the
         not read the others.
 Rule 2. Every task writes a file, even if it has no chunks.
 Rule 3. A row group has chunks of one table, if these have a megabyte of payloads: a task that writes a table reads few others. Of
-        a large table it has few chunks, because whoever reads one chunk reads its whole row group.
+        a large table it has few chunks, because to read one chunk is to read its whole row group.
 Rule 4. If no cuts are made, planning needs the lines of snapshots alone: the index has no other lines of transactions.
 """
 

@@ -219,15 +219,17 @@ class DeltaTables:
     def prepare(self, jobs: Sequence[Job]) -> None:
         """See `TableSink`."""
         if self._native is not None and jobs:
-            with self._session() as spark:
-                self._native.prepare(spark, self.owner, jobs)
+            self._native.prepare(self.spark, self.owner, jobs)
 
     def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
         """See `TableSink`."""
         at = self.location(write.path)
-        with self._session() as spark, translated(at):
-            if self._native is not None and self._native.apply(spark, self.owner, Job(write, changes, write_id, note)):
+        with translated(at):
+            if self._native is not None and self._native.apply(
+                self.spark, self.owner, Job(write, changes, write_id, note)
+            ):
                 return
+        with self._session() as spark, translated(at):
             has_vectors = self.merges_on_read and bool(write.table.keys)
             commit = _Commit(spark, at, self.owner, write_id, note, {PROPERTY: "true"} if has_vectors else {})
             with compiled(spark) if self._is_large(write, changes) else nullcontext():
