@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from bench.orders import Orders
 from changefeed.model.batch import RECORDS, record_batch
+from changefeed.spark_runtime.daemon import keep_memory
 from changefeed.stages.decode import Gathered, RecordReader, arrived
 
 _BATCH = 10_000  # records, as many as Spark sends at once
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    keep_memory()  # as in a worker
     for tables in arguments.tables:
         changes = arguments.changes * (_ALONE if tables == 1 else 1)
         for take_turns in (False, True)[: min(tables, 2)]:

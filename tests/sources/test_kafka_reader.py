@@ -88,6 +88,25 @@ def test_a_batch_ends_after_as_many_bytes(kafka: KafkaBroker, monkeypatch: pytes
     assert [batch.num_rows for batch in _read(kafka, Range(topic, 0, 0, 7))] == [3, 3, 1]
 
 
+@pytest.mark.parametrize("count, sizes", [(6, [6]), (10, [10]), (11, [6, 5]), (25, [7, 7, 7, 4])])
+def test_no_batch_of_a_range_has_a_few_records(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, count: int, sizes: list[int]
+) -> None:
+    monkeypatch.setattr(reader, "_BATCH_RECORDS", 7)
+    topic = _topic(kafka)
+    kafka.produce(topic, _records(30))
+    assert [batch.num_rows for batch in _read(kafka, Range(topic, 0, 2, 2 + count))] == sizes
+
+
+def test_of_many_partitions_less_is_fetched_at_once(kafka: KafkaBroker) -> None:
+    topic = _topic(kafka, 9)
+    kafka.produce(topic, [record for partition in range(9) for record in _records(2, partition)])
+    for partitions in (1, 2, 3, 8, 9):
+        batches = _read(kafka, *(Range(topic, partition, 0, 2) for partition in range(partitions)))
+        assert [len(_values(batches, partition)) for partition in range(partitions)] == [2] * partitions
+    assert sorted(size for _, size in reader._consumers) == [64 << 10, 256 << 10, 1 << 20]
+
+
 def test_partitions_end_between_records_of_others(kafka: KafkaBroker) -> None:
     topic = _topic(kafka, 40)
     kafka.produce(topic, [record for partition in range(40) for record in _records(3 + partition, partition)])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -117,3 +118,31 @@ assert [worker(None, True), len(gc.get_objects()) > 10_000] == [7, True]
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="the C library is not glibc")
+def test_threads_of_workers_have_memory_of_their_own() -> None:
+    code = """
+import ctypes, os, tempfile, threading
+from changefeed.spark_runtime.daemon import keep_memory
+keep_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype = libc.fdopen.restype = ctypes.c_void_p
+started = threading.Barrier(4)
+def thread():
+    started.wait()
+    libc.malloc(ctypes.c_size_t(1000))
+    started.wait()
+threads = [threading.Thread(target=thread) for _ in range(4)]
+for one in threads: one.start()
+for one in threads: one.join()
+with tempfile.NamedTemporaryFile() as file:
+    stream = ctypes.c_void_p(libc.fdopen(os.dup(file.fileno()), b"w"))
+    libc.malloc_info(0, stream)
+    libc.fclose(stream)
+    print(open(file.name).read().count("<heap nr="))
+"""
+    environment = os.environ | {"MALLOC_ARENA_MAX": "2"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 2
