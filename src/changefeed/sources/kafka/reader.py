@@ -45,10 +45,10 @@ _UNDERSTOOD = {
     "ssl.endpoint.identification.algorithm", _ISOLATION,
 }  # fmt: skip
 _AT_ONCE, _WAIT = 2_000, 0.1  # records, seconds: `consume` returns when it has as many, or when the time is over
-_BATCH_RECORDS, _BATCH_BYTES = 8_000, 8 * 2**20  # records of a batch: about as many
+_BATCH_RECORDS, _BATCH_BYTES = 8_000, 8 * 2**20  # where a batch ends: after about so many records, or at so many bytes
 _PATIENCE = 120.0  # seconds without an answer
 # What is fetched after the last record of a range is thrown away. So an answer has at most 8 MiB, not 50, and the more partitions
-# are read, the less of each: bytes (compressed) of each of up to so many partitions.
+# are read, the fewer bytes of each: so many (compressed) of each of up to so many partitions.
 _FETCHED = ((1 << 20, 2), (256 << 10, 8), (64 << 10, sys.maxsize))
 _OWN = {
     "group.id": "changefeed-reader", "enable.auto.commit": "false", "enable.partition.eof": "true", "auto.offset.reset": "error",
