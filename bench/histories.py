@@ -1,0 +1,144 @@
+"""A recorded history many times, with DDL, transactions over tables, and cuts: what that costs, and whether it is right.
+
+    python -m bench.histories [--copies 200] [--step 10000] [--consistency transaction key] [--out FILE]
+
+The history is that of `tests/data/shop`, as TiCDC's classic Open Protocol sends it: 4 584 changes of five tables, 13 DDL
+statements, 68 resolved events. Each copy has a database of its own, and begins where the one before ends. All lie in one
+topic of a real broker, on loopback. `changefeed run` reads `--step` records at once, which have up to 16 changes each. CPU
+seconds are those of the whole process tree, with the start of Spark. Afterwards the ledger must have applied every row once,
+and every table of every copy must equal the recorded one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Producer
+
+from bench.jobs import measured, say
+from bench.memory import framed
+from changefeed import record_log
+from changefeed.pipeline.config.load import read as definition_of
+from changefeed.pipeline.operations.status import status
+from tests.pipeline.oracle import same_rows
+from tests.pipeline.running import SHOP, published
+from tests.pipeline.tables import rows
+from tests.services.kafka import KafkaBroker
+
+LOG = SHOP / "ticdc-open" / "open-1.classic.jsonl.gz"
+FINAL = SHOP / "expected" / "final"
+TOPIC = "shop"
+_VERSION = 8  # bytes before the first key
+_TS = re.compile(rb'"ts":(\d+)')
+
+
+def parts(data: bytes, at: int = 0) -> Iterator[bytes]:
+    """The texts of a record, each behind its length."""
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 8], "big")
+        yield data[at + 8 : at + 8 + size]
+        at += 8 + size
+
+
+def copies(count: int) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of the records of all copies."""
+    log = [row for batch in record_log.read(LOG) for row in batch.to_pylist()]
+    recorded = [(list(parts(row["key"], _VERSION)), list(parts(row["value"]))) for row in log]
+    stamps = [int(match[1]) for keys, _ in recorded for key in keys if (match := _TS.search(key))]
+    span = max(stamps) - min(stamps) + 1
+    for copy in range(count):
+
+        def later(match: re.Match[bytes], copy: int = copy) -> bytes:
+            return b'"ts":%d' % (int(match[1]) + copy * span)
+
+        name = b"shop%d" % copy
+        for keys, values in recorded:
+            ddl = b'"t":2' in keys[0]
+            moved = [_TS.sub(later, key).replace(b'"scm":"shop"', b'"scm":"%s"' % name) for key in keys]
+            texts = [value.replace(b"`shop`", b"`%s`" % name) for value in values] if ddl else values
+            yield framed(*moved, version=True), framed(*texts)
+
+
+def check(definition: dict[str, Any], count: int) -> int:
+    """Compares all tables with the recorded ones, and the ledger's counts; returns the number of changes.
+
+    Raises:
+        RuntimeError: they differ.
+    """
+    pipeline = definition_of(definition)
+    counts = status(pipeline).to_dict()["counts"]
+    if counts["dead"] or counts["rows"] != counts["applied"]:
+        raise RuntimeError(f"the ledger's counts are {counts}")
+    expected = {}
+    for path in FINAL.glob("*.jsonl.gz"):
+        with gzip.open(path, "rt") as lines:
+            expected[path.name.removesuffix(".jsonl.gz")] = [json.loads(line) for line in lines]
+    tables = published(pipeline)[-1].state.tables.values()
+    there = {(t.table.database, t.table.name) for t in tables}
+    if there != {(f"shop{copy}", name) for copy in range(count) for name in expected}:
+        raise RuntimeError(f"there are {len(there)} tables, not {count} times {sorted(expected)}")
+    for at in tables:
+        actual = rows(f"{pipeline.sink.path}/{at.path}", at.version, at.table)
+        wanted = [dict(row) for row in expected[at.table.name]]
+        documents = [column.name for column in at.table.columns if column.type.name == "json"]
+        for row in (*actual, *wanted):
+            row.update({name: row[name] and json.loads(row[name]) for name in documents})
+        if difference := same_rows(actual, wanted):
+            raise RuntimeError(f"{at.table.database}.{at.table.name}: {difference}")
+    return int(counts["rows"])
+
+
+def main() -> None:
+    """Measures, and writes it down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--copies", type=int, default=200)
+    parser.add_argument("--step", type=int, default=10_000)
+    parser.add_argument("--consistency", nargs="+", default=["transaction", "key"])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "histories.jsonl")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="changefeed-histories-"))
+    try:
+        with KafkaBroker(heap="1g") as broker, arguments.out.open("a") as out:
+            broker.create_topic(TOPIC, partitions=1)
+            producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": "lz4", "linger.ms": 5})
+            for key, value in copies(arguments.copies):
+                producer.produce(TOPIC, value, key, 0)
+                producer.poll(0)
+            producer.flush()
+            for consistency in arguments.consistency:
+                definition = {
+                    "source": {"type": "kafka", "servers": broker.bootstrap, "topics": [TOPIC], "protocol": "ticdc-open",
+                               "max-records-per-batch": arguments.step},
+                    "sink": {"type": "delta", "path": str(folder / consistency)},
+                    "pipeline": {"name": "bench", "consistency": consistency},
+                    "spark": {"spark.master": "local[2]", "spark.driver.memory": "2g"},
+                }  # fmt: skip
+                file = folder / f"{consistency}.yaml"
+                file.write_text(json.dumps(definition))
+                command = [sys.executable, "-m", "changefeed.cli", "run", str(file), "--once"]
+                cost = measured(command, folder / f"{consistency}.txt")
+                changes = check(definition, arguments.copies)
+                say(f"{consistency}: {cost}, {changes:,} changes, all tables are right")
+                result = {
+                    "consistency": consistency,
+                    "copies": arguments.copies,
+                    "step": arguments.step,
+                    "changes": changes,
+                }
+                print(json.dumps(result | asdict(cost)), file=out, flush=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
