@@ -91,9 +91,9 @@ class Orders:
         changed = pc.is_in(before.column("id"), pa.array(self.tables[table], pa.int64()))
         return pa.concat_tables([before.filter(pc.invert(changed)), made]).sort_by("id")
 
-    def rows_before(self) -> pa.Table:
-        """The loaded rows of any table, by id; `_loaded` has one of them."""
-        ids = np.arange(1, self.loaded + 1)
+    def rows_before(self, first: int = 1, last: int | None = None) -> pa.Table:
+        """The loaded rows of any table, by id; of all of them, or from `first` to `last`. `_loaded` has one of them."""
+        ids = np.arange(first, (self.loaded if last is None else last) + 1)
         columns = {
             "id": ids, "customer_id": ids % 199_999 + 1, "status": pa.array(_STATUS).take(ids % len(_STATUS)),
             "total": _decimals(100 + ids * 7919 % 9_999_000), "qty": ids % 99 + 1, "note": pa.nulls(len(ids), pa.string()),
