@@ -2,7 +2,7 @@
 
     python -m bench.histories [--copies 200] [--step 10000] [--consistency transaction key] [--out FILE]
 
-The history is that of `tests/data/shop`, as TiCDC's classic Open Protocol sends it: 4 584 changes of five tables, 13 DDL
+The history is that of `tests/data/shop`, as TiCDC's classic Open Protocol sends it: 4 629 changes of five tables, 13 DDL
 statements, 68 resolved events. Each copy has a database of its own, and begins where the one before ends. All lie in one
 topic of a real broker, on loopback. `changefeed run` reads `--step` records at once, which have up to 16 changes each. CPU
 seconds are those of the whole process tree, with the start of Spark. Afterwards the ledger must have applied every row once,
@@ -12,7 +12,6 @@ and every table of every copy must equal the recorded one.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import re
 import shutil
@@ -28,11 +27,10 @@ from confluent_kafka import Producer
 from bench.jobs import measured, say
 from bench.memory import framed
 from changefeed import record_log
+from changefeed.bench.peers import messages
 from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.operations.status import status
-from tests.pipeline.oracle import same_rows
-from tests.pipeline.running import SHOP, published
-from tests.pipeline.tables import rows
+from tests.pipeline.running import SHOP, differing, published
 from tests.services.kafka import KafkaBroker
 
 LOG = SHOP / "ticdc-open" / "open-1.classic.jsonl.gz"
@@ -42,18 +40,10 @@ _VERSION = 8  # bytes before the first key
 _TS = re.compile(rb'"ts":(\d+)')
 
 
-def parts(data: bytes, at: int = 0) -> Iterator[bytes]:
-    """The texts of a record, each behind its length."""
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 8], "big")
-        yield data[at + 8 : at + 8 + size]
-        at += 8 + size
-
-
 def copies(count: int) -> Iterator[tuple[bytes, bytes]]:
     """Key and value of the records of all copies."""
     log = [row for batch in record_log.read(LOG) for row in batch.to_pylist()]
-    recorded = [(list(parts(row["key"], _VERSION)), list(parts(row["value"]))) for row in log]
+    recorded = [(messages(row["key"][_VERSION:]), messages(row["value"])) for row in log]
     stamps = [int(match[1]) for keys, _ in recorded for key in keys if (match := _TS.search(key))]
     span = max(stamps) - min(stamps) + 1
     for copy in range(count):
@@ -79,21 +69,13 @@ def check(definition: dict[str, Any], count: int) -> int:
     counts = status(pipeline).to_dict()["counts"]
     if counts["dead"] or counts["rows"] != counts["applied"]:
         raise RuntimeError(f"the ledger's counts are {counts}")
-    expected = {}
-    for path in FINAL.glob("*.jsonl.gz"):
-        with gzip.open(path, "rt") as lines:
-            expected[path.name.removesuffix(".jsonl.gz")] = [json.loads(line) for line in lines]
+    names = [path.name.removesuffix(".jsonl.gz") for path in FINAL.glob("*.jsonl.gz")]
     tables = published(pipeline)[-1].state.tables.values()
-    there = {(t.table.database, t.table.name) for t in tables}
-    if there != {(f"shop{copy}", name) for copy in range(count) for name in expected}:
-        raise RuntimeError(f"there are {len(there)} tables, not {count} times {sorted(expected)}")
+    there = {(at.table.database, at.table.name) for at in tables}
+    if there != {(f"shop{copy}", name) for copy in range(count) for name in names}:
+        raise RuntimeError(f"there are {len(there)} tables, not {count} times {sorted(names)}")
     for at in tables:
-        actual = rows(f"{pipeline.sink.path}/{at.path}", at.version, at.table)
-        wanted = [dict(row) for row in expected[at.table.name]]
-        documents = [column.name for column in at.table.columns if column.type.name == "json"]
-        for row in (*actual, *wanted):
-            row.update({name: row[name] and json.loads(row[name]) for name in documents})
-        if difference := same_rows(actual, wanted):
+        if difference := differing(pipeline, at, FINAL.name):
             raise RuntimeError(f"{at.table.database}.{at.table.name}: {difference}")
     return int(counts["rows"])
 

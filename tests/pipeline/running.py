@@ -13,7 +13,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.paths import ledger_folder
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import State, TableState
 from changefeed.pipeline.store.arrow import folder_at
 from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.oracle import History, same_rows
@@ -59,16 +59,31 @@ def check_expected(pipeline: Definition, cut: str, only: Collection[str] = (), d
     wanted &= set(only or wanted)
     assert set(tables) >= wanted if only else set(tables) == wanted
     for name in wanted:
-        table, expected = tables[name].table, _expected(cut, name)
-        actual = rows(f"{pipeline.sink.path}/{tables[name].path}", tables[name].version, table)
-        if only:  # columns that were dropped may be there
-            actual = [{column: row[column] for column in expected[0]} for row in actual]
-        documents = {c.name for c in table.columns if c.type.name == "json"}
-        for row in (*actual, *expected):
-            row.update({c: row[c] and float(row[c]) for c in doubles if c in row})
-            # MySQL's binlog has lost the upstream's spaces
-            row.update({c: row[c] and json.loads(row[c]) for c in documents if c in row})
-        assert not (difference := same_rows(actual, expected)), f"{name}: {difference}"
+        difference = differing(pipeline, tables[name], cut, some_columns=bool(only), doubles=doubles)
+        assert not difference, f"{name}: {difference}"
+
+
+def differing(
+    pipeline: Definition, at: TableState, cut: str, *, some_columns: bool = False, doubles: Collection[str] = ()
+) -> str:
+    """Returns how a table differs from the recorded one, or an empty text.
+
+    Args:
+        at: the table in the state of a cut.
+        cut: name of the recorded tables.
+        some_columns: whether the table may have columns that were dropped.
+        doubles: as in `check_expected`.
+    """
+    table, expected = at.table, _expected(cut, at.table.name)
+    actual = rows(f"{pipeline.sink.path}/{at.path}", at.version, table)
+    if some_columns:
+        actual = [{column: row[column] for column in expected[0]} for row in actual]
+    documents = {c.name for c in table.columns if c.type.name == "json"}
+    for row in (*actual, *expected):
+        row.update({c: row[c] and float(row[c]) for c in doubles if c in row})
+        # MySQL's binlog has lost the upstream's spaces
+        row.update({c: row[c] and json.loads(row[c]) for c in documents if c in row})
+    return same_rows(actual, expected)
 
 
 def _expected(cut: str, table: str) -> list[dict[str, Any]]:
