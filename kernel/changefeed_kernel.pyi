@@ -13,8 +13,6 @@ __version__: str
 class TicdcAvro:
     """Rows of TiCDC Avro, of the registered shapes. Not shared between threads."""
 
-    TOPICS: bool
-
     def __init__(self, *, ahead: int | None) -> None:
         """No shape is registered yet.
 
@@ -78,7 +76,7 @@ class TicdcDebezium:
 class DebeziumMysql:
     """Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the registered shapes."""
 
-    HEADERS: bool
+    TOPIC_NUMBERS: bool
 
     def __init__(self, *, placeholders: list[str], numeric: bool) -> None:
         """No shape is registered yet.
@@ -92,14 +90,22 @@ class DebeziumMysql:
         """Like `TicdcOpen.register`."""
 
     def decode(
-        self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
+        self,
+        keys: pa.Array,
+        values: pa.Array,
+        rows: pa.Int32Array | None = None,
+        *,
+        headers: pa.ListArray,
+        topic_numbers: pa.Int32Array | None = None,
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Like `TicdcOpen.decode`; headers are lists of (string, binary)."""
+        """Like `TicdcOpen.decode`; headers are lists of (string, binary).
+
+        Args:
+            topic_numbers: one a record; records of one topic have the same. It is faster with them.
+        """
 
 class DebeziumMysqlAvro:
     """Row messages of Debezium's MySQL and MariaDB connectors in Avro, of the registered shapes."""
-
-    HEADERS: bool
 
     def __init__(self, *, placeholders: list[str], numeric: bool) -> None:
         """Like `DebeziumMysql`."""
@@ -110,7 +116,7 @@ class DebeziumMysqlAvro:
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Like `DebeziumMysql.decode`."""
+        """Like `DebeziumMysql.decode`, without the numbers of topics."""
 
 class TencentDts:
     """Rows and transaction marks of Tencent DTS subscriptions, of the registered shapes."""

@@ -35,6 +35,7 @@ import pyarrow as pa
 from changefeed.codec import decoding
 from changefeed.codec.placement import headers_of
 from changefeed.codec.record_groups import GroupKernelDecoder
+from changefeed.codec.topics import TopicBatch
 from changefeed.model.batch import Decoded, record_batch, record_columns
 from changefeed.protocols import protocol
 from changefeed.protocols.base import FragmentDecoder
@@ -292,7 +293,7 @@ def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
     kernel gets, and their data is like that of the others.
     """
     if not isinstance(twin, GroupKernelDecoder):
-        return twin._run_kernel(batch, None, Decoded([], [], [])).to_pylist(), []
+        return twin._run_kernel(TopicBatch(batch), None, Decoded([], [], [])).to_pylist(), []
     headers = headers_of(batch)
     keys, values, topics = batch.column("key"), batch.column("value"), batch.column("topic").cast(pa.binary())
     runs = twin._kernel.runs(keys, values, headers, topics, batch.column("partition"))

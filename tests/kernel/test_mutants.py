@@ -15,6 +15,7 @@ from changefeed.codec import decoding
 from changefeed.codec.decoding import kernel_of
 from changefeed.codec.kernel_decoder import KernelDecoder
 from changefeed.codec.record_groups import GroupKernelDecoder
+from changefeed.codec.topics import TopicBatch
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.table import Column
 from changefeed.protocols import PROTOCOLS
@@ -95,11 +96,9 @@ FAULTS: dict[str, Callable[[TableBatch], TableBatch]] = {
 def test_fault_of_the_kernel_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = KernelDecoder._run_kernel
 
-    def wrong(
-        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Int32Array | None, result: Decoded
-    ) -> pa.Int32Array:
+    def wrong(self: KernelDecoder, batch: TopicBatch, rows: pa.Int32Array | None, result: Decoded) -> pa.Int32Array:
         mine = Decoded([], [], [])
-        unmatched = decode(self, records, rows, mine)
+        unmatched = decode(self, batch, rows, mine)
         result.tables.extend(map(FAULTS[fault], mine.tables))
         return unmatched
 
@@ -164,12 +163,10 @@ def test_kernel_that_panics_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     decode = KernelDecoder._run_kernel
 
-    def panics(
-        self: KernelDecoder, records: pa.RecordBatch, rows: pa.Int32Array | None, result: Decoded
-    ) -> pa.Int32Array:
-        if any(value and len(value) % 7 == 0 for value in records.column("value").to_pylist()):
+    def panics(self: KernelDecoder, batch: TopicBatch, rows: pa.Int32Array | None, result: Decoded) -> pa.Int32Array:
+        if any(value and len(value) % 7 == 0 for value in batch.records.column("value").to_pylist()):
             raise PanicException("index out of bounds")
-        return decode(self, records, rows, result)
+        return decode(self, batch, rows, result)
 
     monkeypatch.setattr(KernelDecoder, "_run_kernel", panics)
     count = compare("ticdc-open", PLANTED, 500, LARGE)

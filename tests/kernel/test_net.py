@@ -97,8 +97,6 @@ def test_where_the_kernel_fails_the_reference_decodes(monkeypatch: pytest.Monkey
     made_kernel, fails = pair._make, [True]
 
     class Failing:
-        HEADERS = True
-
         def __init__(self) -> None:
             self._real = made_kernel()
 

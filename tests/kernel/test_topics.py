@@ -43,6 +43,22 @@ def test_new_tables_in_topics_of_their_own_are_decoded_alike(rows: int, size: in
             both.decode(record_batch(numbered[start : start + size]))
 
 
+@pytest.mark.parametrize("topic", ["srv.shop.t{table}", "srv.{half}", "srv.{turn}", "srv"])
+@pytest.mark.parametrize("size", [7, 300, 10_000])
+def test_topics_that_take_turns_are_decoded_alike(topic: str, size: int) -> None:
+    """A table in each topic, several tables in a topic, and tables that are in several topics."""
+    both, sent = Both("debezium-mysql"), list[dict[str, Any]]()
+    for offset in range(30 * TABLES):
+        number, table = divmod(offset, TABLES)
+        name = topic.format(table=table, half=table % 2, turn=number % 3)
+        sent.append({"partition": 0, "offset": offset, **row(table, number, [None, "text"][number % 2]), "topic": name})
+    for _ in range(2):
+        before = both.unmatched
+        for start in range(0, len(sent), size):
+            both.decode(record_batch(sent[start : start + size]))
+    assert both.unmatched == before
+
+
 def test_records_without_a_topic_are_decoded_alike() -> None:
     both = Both("debezium-mysql")
     sent = [

@@ -103,6 +103,12 @@ impl Decoder {
         })
     }
 
+    /// The next record is of another topic.
+    #[inline]
+    pub fn turn(&mut self) {
+        self.routes.turn();
+    }
+
     /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.
     pub fn decode(
         &mut self,

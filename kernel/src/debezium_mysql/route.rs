@@ -9,7 +9,8 @@
 //! Rule 1. A wrong route does not give a wrong result: the record then does not match its part, and is unmatched.
 //! Rule 2. Tables with schema blocks take turns, often the same: of each it is kept which came next, and that is looked at
 //!         first, because blocks are long.
-//! Rule 3. Where several values in a row have one route, the next one probably has it, too: it is not looked for.
+//! Rule 3. Where several values in a row have one route, the next one probably has it, too: it is not looked for. The first
+//!         value of another topic is: most topics contain one table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -35,9 +36,11 @@ pub struct Routes {
     blocks: Blocks,
     tables: HashMap<Vec<u8>, usize>,
     latest: Source,
-    /// The route that was found last, and how many times it was found in a row before that.
+    /// The route that was found last, and how many times the one before it in its topic was the same.
     last: usize,
     streak: u32,
+    /// Whether the next value is of another topic.
+    turned: bool,
     /// In a box: they are aligned to 32 bytes, and Python's objects to 16.
     find: Box<[Finder<'static>; 3]>,
 }
@@ -68,7 +71,7 @@ impl Default for Routes {
     fn default() -> Self {
         let find = Box::new([SOURCE, DATABASE, TABLE].map(Finder::new));
         let (blocks, tables, latest) = Default::default();
-        Self { len: 0, blocks, tables, latest, last: 0, streak: 0, find }
+        Self { len: 0, blocks, tables, latest, last: 0, streak: 0, turned: false, find }
     }
 }
 
@@ -89,7 +92,13 @@ impl Routes {
     /// The route that the next value probably has, if that can be guessed.
     #[inline]
     pub fn guess(&self) -> Option<usize> {
-        (self.streak >= STREAK).then_some(self.last)
+        (self.streak >= STREAK && !self.turned).then_some(self.last)
+    }
+
+    /// The next value is of another topic.
+    #[inline]
+    pub fn turn(&mut self) {
+        self.turned = true;
     }
 
     /// The guess was wrong.
@@ -101,8 +110,10 @@ impl Routes {
     #[inline]
     pub fn of(&mut self, value: &[u8]) -> Option<usize> {
         let route = self.blocks.of(value).or_else(|| self.of_table(value))?;
-        self.streak = if route == self.last { self.streak.saturating_add(1) } else { 0 };
-        self.last = route;
+        if !self.turned {
+            self.streak = if route == self.last { self.streak.saturating_add(1) } else { 0 };
+        }
+        (self.last, self.turned) = (route, false);
         Some(route)
     }
 

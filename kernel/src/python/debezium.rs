@@ -44,7 +44,7 @@ impl TicdcDebezium {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let unmatched = each(&rows, |record, row| decoder.decode(record, keys.get(row), values.get(row)));
+            let unmatched = each(&rows, values, |record, row| decoder.decode(record, keys.get(row), values.get(row)));
             Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded, &mut self.schemas)
@@ -60,9 +60,9 @@ pub struct DebeziumMysql {
 
 #[pymethods]
 impl DebeziumMysql {
-    /// Whether `decode` asks for the records' headers.
+    /// Whether `decode` takes numbers of the records' topics.
     #[classattr]
-    const HEADERS: bool = true;
+    const TOPIC_NUMBERS: bool = true;
 
     /// placeholders stand for columns that were not sent; numeric: decimals are numbers.
     #[new]
@@ -77,8 +77,9 @@ impl DebeziumMysql {
         self.decoder.register(shape)
     }
 
-    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary).
-    #[pyo3(signature = (keys, values, rows=None, *, headers))]
+    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary);
+    /// topic_numbers, int32, are those of the records' topics.
+    #[pyo3(signature = (keys, values, rows=None, *, headers, topic_numbers=None))]
     fn decode<'py>(
         &mut self,
         py: Python<'py>,
@@ -86,17 +87,30 @@ impl DebeziumMysql {
         values: PyArray,
         rows: Option<PyArray>,
         headers: PyArray,
+        topic_numbers: Option<PyArray>,
     ) -> PyResult<Answer<'py>> {
         let (keys, values, headers) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?, Headers::new(&headers.0)?);
         let rows = chosen(rows, keys, values)?;
+        let topics = topic_numbers.as_ref().map(|numbers| integers(&numbers.0)).transpose()?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let unmatched = headers
-                .each(&rows, |record, row, headers| decoder.decode(record, keys.get(row), values.get(row), headers));
+            let mut last = None;
+            let unmatched = headers.each(&rows, values, |record, row, headers| {
+                let topic = topics.and_then(|topics| topics.values().get(row));
+                if topic != last {
+                    decoder.turn();
+                    last = topic;
+                }
+                decoder.decode(record, keys.get(row), values.get(row), headers)
+            });
             Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded, &mut self.schemas)
     }
+}
+
+fn integers(numbers: &ArrayRef) -> PyResult<&Int32Array> {
+    numbers.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("topic_numbers must be int32"))
 }
 
 /// Headers of records: lists of names and values.
@@ -136,10 +150,11 @@ impl<'a> Headers<'a> {
     pub(super) fn each(
         &self,
         rows: &Int32Array,
+        values: Blobs<'_>,
         mut decode: impl FnMut(i32, usize, SentHeaders<'_>) -> Option<()>,
     ) -> Int32Array {
         let (mut headers, mut last) = (Vec::new(), None);
-        each(rows, |record, row| {
+        each(rows, values, |record, row| {
             let again = last.is_some_and(|last| self.are_same(last, row));
             if !again {
                 last = None;

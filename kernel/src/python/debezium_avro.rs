@@ -16,10 +16,6 @@ pub struct DebeziumMysqlAvro {
 
 #[pymethods]
 impl DebeziumMysqlAvro {
-    /// Whether `decode` asks for the records' headers.
-    #[classattr]
-    const HEADERS: bool = true;
-
     /// placeholders stand for columns that were not sent; numeric: decimals are numbers.
     #[new]
     #[pyo3(signature = (*, placeholders, numeric))]
@@ -47,8 +43,8 @@ impl DebeziumMysqlAvro {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let unmatched =
-                headers.each(&rows, |record, row, sent| decoder.decode(record, keys.get(row), values.get(row), sent));
+            let unmatched = headers
+                .each(&rows, values, |record, row, sent| decoder.decode(record, keys.get(row), values.get(row), sent));
             Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded, &mut self.schemas)

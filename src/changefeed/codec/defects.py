@@ -53,14 +53,12 @@ class GuardedDecoder:
             self.forget()
         mark = self._mark()
         try:
-            decoded = self._decode(records)
+            return self._decode(records)
         except BaseException as error:  # a defect, or a panic, must not stop the pipeline: rule 1
             if not _is_defect(error):
                 raise
             _log.exception("%s: a batch of %d records could not be decoded as a whole", self.name, len(records))
             return self._recovered(records, mark)
-        self._count(decoded.tables)
-        return decoded
 
     def forget(self) -> None:
         """Forgets the shapes; see `protocols.base.Decoder`."""
@@ -69,9 +67,12 @@ class GuardedDecoder:
         self._text = 0
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
-        return self._reference.decode(records)
+        decoded = self._reference.decode(records)
+        self._count(decoded.tables)
+        return decoded
 
     def _count(self, tables: Iterable[TableBatch]) -> None:
+        """Counts the shapes of a result of the reference: see rule 4."""
         for table in tables:
             if table.shape not in self._shapes_seen:
                 self._shapes_seen.add(table.shape)

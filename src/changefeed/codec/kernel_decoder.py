@@ -25,7 +25,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from typing import Protocol as Interface
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,6 +41,7 @@ from changefeed.codec.placement import (
     placed,
     shapes_by_topic,
 )
+from changefeed.codec.topics import TopicBatch
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
@@ -102,23 +102,25 @@ class KernelDecoder(GuardedDecoder):
         self._topics: set[str | None] = set()
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
-        result, topics = Decoded([], [], []), records.column("topic")
-        left = self._decode_first(self._first_of_new_topics(topics), None, records, result)
+        batch, result, before = TopicBatch(records), Decoded([], [], []), self.unmatched
+        left = self._decode_first(self._first_of_new_topics(batch), None, batch, result)
+        if not len(left) and self.unmatched == before and not self._twin.topics:
+            return result  # of one call of the kernel, in which each shape has one number
         for _ in range(_ROUNDS):
-            first, before = left.take(_first_rows(topics.take(left))[1]), len(self._shapes)
+            first, known = batch.first_rows(left), len(self._shapes)
             if len(first) > 1:
-                left = self._decode_first(first, left, records, result)
-            if len(self._shapes) == before:
+                left = self._decode_first(first, left, batch, result)
+            if len(self._shapes) == known:
                 break
-        self._decode_rest(left, records, result)
+        self._decode_rest(left, batch, result)
         return Decoded(
             joined(result.tables), sorted(result.control, key=_record_of), sorted(result.dead, key=_record_of)
         )
 
-    def _decode_rest(self, left: pa.Int32Array, records: pa.RecordBatch, result: Decoded) -> None:
+    def _decode_rest(self, left: pa.Int32Array, batch: TopicBatch, result: Decoded) -> None:
         """Decodes unmatched rows by the reference, and by the kernel where they have the new shapes: see rule 3."""
         count, window, is_new = _FIRST_TO_REFERENCE, _FIRST_WINDOW, False
-        ends, end = _ends_of_runs(records.column("topic")) if len(left) else [], 0
+        ends, end = batch.ends_of_runs() if len(left) else [], 0
         while len(left):
             if left[0].as_py() >= end:  # other topics, so other shapes
                 end = ends[bisect_right(ends, left[0].as_py())]
@@ -128,10 +130,10 @@ class KernelDecoder(GuardedDecoder):
             unmatched, left = left[:size], left[size:]
             window *= _MORE
             if is_new:  # a shape, since the kernel has seen these records
-                unmatched = self._run_kernel(records, unmatched, result)
+                unmatched = self._run_kernel(batch, unmatched, result)
             while len(unmatched):
                 before = len(self._shapes)
-                still_unmatched = self._decode_first(unmatched[:count], unmatched, records, result)
+                still_unmatched = self._decode_first(unmatched[:count], unmatched, batch, result)
                 has_shape = len(self._shapes) > before
                 is_new = is_new or has_shape
                 if has_shape and len(unmatched) - len(still_unmatched) >= 2 * count:  # neighbours have the new shapes
@@ -140,15 +142,16 @@ class KernelDecoder(GuardedDecoder):
                     count *= 2
                 unmatched = still_unmatched
 
-    def _first_of_new_topics(self, topics: pa.StringArray) -> pa.Int32Array:
+    def _first_of_new_topics(self, batch: TopicBatch) -> pa.Int32Array:
         """The row numbers of the first records of topics that the decoder has not seen before."""
-        names, first = _first_rows(topics)
-        new = pa.array([name not in self._topics for name in names], pa.bool_())
-        self._topics.update(names)
-        return first.filter(new)
+        new = [name not in self._topics for name in batch.names]
+        if not any(new):
+            return pa.array([], pa.int32())
+        self._topics.update(batch.names)
+        return batch.first_rows().filter(pa.array(new))
 
     def _decode_first(
-        self, first: pa.Int32Array, rows: pa.Int32Array | None, records: pa.RecordBatch, result: Decoded
+        self, first: pa.Int32Array, rows: pa.Int32Array | None, batch: TopicBatch, result: Decoded
     ) -> pa.Int32Array:
         """Decodes some rows by the reference. If there are new shapes, the kernel tries all rows, these among them.
 
@@ -165,27 +168,31 @@ class KernelDecoder(GuardedDecoder):
         answer, has_shape = _NOTHING, False
         if len(first):
             self.unmatched += len(first)
-            answer = placed(self._reference.decode(_rows_of(records, first)), first)
+            answer = placed(self._reference.decode(_rows_of(batch.records, first)), first)
             has_shape = self._register(answer.tables)
         if rows is None or (has_shape and len(rows) > len(first)):
-            rows = self._run_kernel(records, rows, result)
+            rows = self._run_kernel(batch, rows, result)
             answer = of_records(answer, rows)
         result.tables.extend(answer.tables)
         result.control.extend(answer.control)
         result.dead.extend(answer.dead)
         return rows.filter(pc.invert(pc.is_in(rows, first)))
 
-    def _run_kernel(self, records: pa.RecordBatch, rows: pa.Int32Array | None, result: Decoded) -> pa.Int32Array:
-        """Adds the rows that the kernel decodes to `result`; returns the row numbers of the unmatched records."""
+    def _run_kernel(self, batch: TopicBatch, rows: pa.Int32Array | None, result: Decoded) -> pa.Int32Array:
+        """Adds the rows that the kernel decodes to `result`; returns the row numbers of the unmatched records, in order."""
+        records, rows = batch.records, batch.by_topic(rows)
         more = {"topics": records.column("topic").cast(pa.binary())} if self._twin.topics else {}
         if self._twin.headers:
             more["headers"] = headers_of(records)
+        if getattr(self._kernel, "TOPIC_NUMBERS", False):
+            more["topic_numbers"] = batch.numbers
         decoded, unmatched = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
         result.tables.extend(completed(self._shapes, decoded, Places(records)))
-        return unmatched
+        return unmatched.take(pc.array_sort_indices(unmatched)) if rows is not None else unmatched
 
     def _register(self, tables: list[TableBatch]) -> bool:
-        """Registers new shapes with the kernel; whether it accepted any."""
+        """Registers new shapes of a result of the reference with the kernel; whether it accepted any."""
+        self._count(tables)
         before = len(self._shapes)
         for shape, topic in (
             shapes_by_topic(tables) if self._twin.topics else ((t.shape, None) for t in by_first_row(tables))
@@ -212,21 +219,3 @@ def _record_of(event: Control | DeadLetter) -> int:
 def _rows_of(records: pa.RecordBatch, rows: pa.Int32Array) -> pa.RecordBatch:
     first, count = rows[0].as_py(), len(rows)
     return records.slice(first, count) if rows[-1].as_py() == first + count - 1 else records.take(rows)
-
-
-def _first_rows(topics: pa.StringArray) -> tuple[list[str | None], pa.Int32Array]:
-    """Returns the topics, of which one may be NULL, and the number of each one's first row, in order."""
-    if topics.slice(1).equals(topics.slice(0, max(len(topics) - 1, 0))):  # one topic, or none
-        return topics[:1].to_pylist(), pa.array(range(len(topics[:1])), pa.int32())
-    encoded = topics.dictionary_encode(null_encoding="encode")
-    return encoded.dictionary.to_pylist(), pa.array(np.unique(encoded.indices, return_index=True)[1], pa.int32())
-
-
-def _ends_of_runs(topics: pa.Array) -> list[int]:
-    """Returns the ends of runs of records of one topic; topics with fewer records than a window are in a run with the next."""
-    ends, start = list[int](), 0
-    for end in pc.indices_nonzero(pc.not_equal(topics[1:], topics[:-1])).to_pylist():
-        if end + 1 - start >= _FIRST_WINDOW:
-            start = end + 1
-            ends.append(start)
-    return [*ends, len(topics)]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.codec.topics import Numbers, starts_of_runs
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_irregular, table_schema
 from changefeed.model.position import Place
 from changefeed.model.shared_rows import adjacent, column_of, end_to_end, with_column
@@ -46,9 +48,10 @@ class Places:
             (column, column.slice(1).equals(column.slice(0, max(len(column) - 1, 0)))) for column in columns
         ]
 
-    def of(self, rows: pa.Array, *, single: bool) -> dict[str, pa.Array]:
-        """Returns the columns for events of these records; `single`: each record has at most one event."""
-        few, whole = len(rows) <= self._records, single and len(rows) == self._records
+    def of(self, rows: pa.Int32Array) -> dict[str, pa.Array]:
+        """Returns the columns for events of these records."""
+        few = len(rows) <= self._records
+        whole = len(rows) == self._records and bool((np.diff(rows) == 1).all())
         columns = (c.slice(0, len(rows)) if whole or (one and few) else c.take(rows) for c, one in self._columns)
         return dict(zip(_PLACE.names, columns, strict=True))
 
@@ -98,38 +101,50 @@ class RegisteredShape:
 
 def completed(
     shapes: Sequence[RegisteredShape], parts: Sequence[tuple[int, pa.RecordBatch]], places: Places
-) -> Iterator[TableBatch]:
-    """Yields table batches of the kernel's rows, with the columns that follow from the record and from commit_ts.
+) -> list[TableBatch]:
+    """Returns table batches of the kernel's rows, with the columns that follow from the record and from commit_ts.
 
-    These are computed for the rows of all tables together: a batch may contain a thousand tables with a few rows each.
+    They are ordered by their first rows. These columns are computed for the rows of all tables together: a batch may
+    contain a thousand tables with a few rows each.
 
     Args:
         shapes: those that are registered with the kernel, by number.
         parts: as the kernel returns them, see `changefeed_kernel.pyi`.
     """
     if not parts:
-        return
+        return []
     rows = [rows for _, rows in parts]
-    single = len(rows) == 1 and rows[0].column("index").null_count == len(rows[0])
-    columns = places.of(column_of(rows, "record"), single=single)
+    columns = places.of(column_of(rows, "record"))
     if "commit_time" not in rows[0].schema.names:
         ms = pc.shift_right(column_of(rows, "commit_ts"), pa.scalar(tso.LOGICAL_BITS, pa.uint64()))
         columns["commit_time"] = ms.cast(pa.int64()).cast(_MILLISECONDS)
-    starts = accumulate(map(len, rows), initial=0)
-    for (number, part), start in zip(parts, starts, strict=False):
+    tables, firsts, start = list[TableBatch](), list[Numbers](), 0
+    for number, part in parts:
         more = {name: column.slice(start, len(part)) for name, column in columns.items()}
-        yield from _by_owner(shapes, part.column("shape"), shapes[number].completed(part, more))
+        start += len(part)
+        divided, first = _by_owner(shapes, part.column("shape"), shapes[number].completed(part, more))
+        tables += divided
+        firsts.append(first)
+    return [tables[at] for at in np.argsort(np.concatenate(firsts), kind="stable").tolist()]
 
 
-def _by_owner(shapes: Sequence[RegisteredShape], owners: pa.Int32Array, rows: pa.RecordBatch) -> list[TableBatch]:
-    """The rows of each shape, in order. All columns are divided at once, because a call of Arrow costs as much as many rows."""
-    encoded = owners.dictionary_encode()  # in the order of their first rows
-    runs = pc.run_end_encode(encoded.indices)
-    if len(runs.values) > len(encoded.dictionary):
-        order = pc.array_sort_indices(encoded.indices)  # stable
-        rows, runs = rows.take(order), pc.run_end_encode(encoded.indices.take(order))
-    tables = (shapes[owner].shape for owner in encoded.dictionary.to_pylist())
-    return TableBatch.of_several(zip(tables, runs.run_ends.to_pylist(), strict=True), rows)
+def _by_owner(
+    shapes: Sequence[RegisteredShape], owners: pa.Int32Array, rows: pa.RecordBatch
+) -> tuple[list[TableBatch], Numbers]:
+    """The rows of each shape, in order, and the place of each one's first row.
+
+    All columns are divided at once, because a call of Arrow costs as much as many rows.
+    """
+    starts, record = starts_of_runs(owners.to_numpy()), rows.column("record").to_numpy()
+    tables, is_back = owners.to_numpy()[starts].tolist(), np.diff(record) < 0
+    if len(tables) > len(set(tables)) or is_back.sum() > is_back[starts[1:] - 1].sum():
+        encoded = owners.dictionary_encode()  # in the order of their first rows
+        order = np.lexsort((record, encoded.indices.to_numpy()))
+        rows, starts = rows.take(pa.array(order)), starts_of_runs(encoded.indices.to_numpy()[order])
+        tables = encoded.dictionary.to_pylist()
+    ends = [*starts[1:].tolist(), len(rows)]
+    divided = TableBatch.of_several(zip([shapes[table].shape for table in tables], ends, strict=True), rows)
+    return divided, _places(rows)[starts]
 
 
 def placed(answer: Decoded, rows: pa.Array) -> Decoded:
@@ -161,19 +176,30 @@ def of_records(answer: Decoded, rows: pa.Array) -> Decoded:
 
 def joined(tables: Iterable[TableBatch]) -> list[TableBatch]:
     """Returns one batch per shape and time unit, with its rows in order; batches are ordered by their first rows."""
-    by_shape: dict[tuple[TableShape, pa.DataType], list[TableBatch]] = {}
+    by_shape = dict[tuple[TableShape, str], list[TableBatch]]()
+    units = dict[int, str]()
     for table in tables:
-        by_shape.setdefault((table.shape, table.schema.field("commit_time").type), []).append(table)
+        if table.shared_by not in units:
+            units[table.shared_by] = table.schema.field("commit_time").type.unit
+        by_shape.setdefault((table.shape, units[table.shared_by]), []).append(table)
     return by_first_row([_in_order(batches) for batches in by_shape.values()])
 
 
 def by_first_row(tables: Sequence[TableBatch]) -> list[TableBatch]:
     """Sorts batches by their first rows."""
-    if not tables:
-        return []
-    firsts = pa.array(accumulate(map(len, tables[:-1]), initial=0), pa.int64())
-    columns = [end_to_end(tables, name).take(firsts).fill_null(0).to_pylist() for name in ("record", "index")]
-    return [table for *_, table in sorted(zip(*columns, tables, strict=True), key=lambda one: one[:2])]
+    places = dict[int, Numbers]()
+    for table in tables:
+        if table.shared_by not in places:
+            places[table.shared_by] = _places(table.shared)
+    first = (places[table.shared_by][table.start] for table in tables)
+    return [tables[at] for at in np.argsort(np.fromiter(first, np.int64, len(tables)), kind="stable").tolist()]
+
+
+def _places(rows: pa.RecordBatch) -> Numbers:
+    """Record and index of each row as one number."""
+    record: Numbers = rows.column("record").to_numpy().astype(np.int64) << 32
+    index = rows.column("index")
+    return record if index.null_count == len(index) else record | index.fill_null(0).to_numpy()
 
 
 def _in_order(batches: list[TableBatch]) -> TableBatch:

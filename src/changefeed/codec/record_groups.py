@@ -239,6 +239,7 @@ class GroupKernelDecoder(KernelDecoder):
         return batch.known[row] if row in batch.known else [self._reference.alone(batch.records, row)]
 
     def _register(self, tables: list[TableBatch]) -> bool:
+        self._count(tables)
         return super()._register([table for table in tables if self._reference.is_for_kernel(table)])
 
 

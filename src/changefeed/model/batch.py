@@ -131,9 +131,19 @@ class TableBatch:
         return self._all.schema
 
     @property
+    def shared(self) -> pa.RecordBatch:
+        """The columns of all batches in the same Arrow arrays; those of this one begin at `start`."""
+        return self._all
+
+    @property
     def shared_by(self) -> int:
         """A number that batches in the same Arrow arrays share."""
         return id(self._all)
+
+    @property
+    def start(self) -> int:
+        """Where its rows begin among those of `shared`."""
+        return self._start
 
     def follows(self, other: TableBatch) -> bool:
         """Whether its rows lie behind those of another batch in the same Arrow arrays."""

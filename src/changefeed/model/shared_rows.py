@@ -18,11 +18,11 @@ from changefeed.model.batch import TableBatch
 
 
 def adjacent(tables: Iterable[TableBatch]) -> list[TableBatch]:
-    """The tables, those that share Arrow arrays together, so that there are few `stretches`."""
+    """The tables, those that share Arrow arrays together and as they lie there, so that there are few `stretches`."""
     sharing = dict[int, list[TableBatch]]()
     for table in tables:
         sharing.setdefault(table.shared_by, []).append(table)
-    return [table for some in sharing.values() for table in some]
+    return [table for some in sharing.values() for table in sorted(some, key=lambda one: one.start)]
 
 
 def stretches(tables: Sequence[TableBatch]) -> Iterator[tuple[list[TableBatch], pa.RecordBatch]]:
