@@ -4,8 +4,8 @@
 
 The records are those of `jobs.py`: Debezium's JSON without schemas, with the CREATE TABLE of each table; each table has
 `--changes` changes, a single one a thousand times as many. The tables have topics of their own, which are read one after the
-other, or take turns in one topic. CPU microseconds of this process for each record: the first time, with what a new table costs,
-and when all tables are known; of the latter, those of the decoder alone, without packing.
+other or take turns, or take turns in one topic. CPU microseconds of this process for each record: the first time, with what a
+new table costs, and when all tables are known; of the latter, those of the decoder alone, without packing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from statistics import median
 from time import process_time
+from typing import Any
 
 import pyarrow as pa
 
@@ -27,22 +28,22 @@ from changefeed.stages.decode import Gathered, RecordReader, arrived
 _BATCH = 10_000  # records, as many as Spark sends at once
 _OPTIONS = {"decimal.handling.mode": "string"}
 _ALONE = 1000  # times as many changes, if there is one table
+_TOPICS, _TURNS, _ONE = "in topics of their own", "in topics of their own that take turns", "take turns in one topic"
 
 
-def batches(tables: int, changes: int, *, take_turns: bool) -> Iterator[pa.RecordBatch]:
+def batches(tables: int, changes: int, order: str) -> Iterator[pa.RecordBatch]:
     """The records in the order in which a task reads them."""
-    orders = Orders("bench", tables, 1, 7, 0)
-    records = defaultdict[str, list[tuple[bytes, bytes]]](list)
-    for topic, _, key, value in (*orders.create(), *orders.change(tables * changes)):
-        records["bench" if take_turns else topic].append((key, value))
+    orders, offsets = Orders("bench", tables, 1, 7, 0), defaultdict[str, int](int)
+    read = defaultdict[str, list[dict[str, Any]]](list)
+    for source, _, key, value in (*orders.create(), *orders.change(tables * changes)):
+        topic = "bench" if order == _ONE else source
+        record = {"topic": topic, "partition": 0, "offset": offsets[topic], "key": key, "value": value}
+        offsets[topic] += 1
+        read[topic if order == _TOPICS else ""].append(record)
     columns = [name for name in RECORDS.names if not name.startswith("timestamp")]
-    for topic, sent in records.items():
-        for start in range(0, len(sent), _BATCH):
-            rows = [
-                {"topic": topic, "partition": 0, "offset": offset, "key": key, "value": value}
-                for offset, (key, value) in enumerate(sent[start : start + _BATCH], start)
-            ]
-            yield record_batch(rows).select(columns)
+    for records in read.values():
+        for start in range(0, len(records), _BATCH):
+            yield record_batch(records[start : start + _BATCH]).select(columns)
 
 
 def costs(read: list[pa.RecordBatch]) -> tuple[float, float, float]:
@@ -67,7 +68,7 @@ def cost(reader: RecordReader, read: list[pa.RecordBatch]) -> tuple[float, float
 
 
 def main() -> None:
-    """Measures each number of tables, in both orders."""
+    """Measures each number of tables, in each order."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tables", type=int, nargs="+", default=[1, 100, 1000])
     parser.add_argument("--changes", type=int, default=1000)
@@ -77,13 +78,12 @@ def main() -> None:
     keep_memory()  # as in a worker
     for tables in arguments.tables:
         changes = arguments.changes * (_ALONE if tables == 1 else 1)
-        for take_turns in (False, True)[: min(tables, 2)]:
-            read = list(batches(tables, changes, take_turns=take_turns))
+        for order in (_TOPICS, _TURNS, _ONE) if tables > 1 else [_TOPICS]:
+            read = list(batches(tables, changes, order))
             measured = [costs(read) for _ in range(arguments.rounds)]
             first, again, decoding = map(list, zip(*measured, strict=True))
-            order = "take turns in one topic" if take_turns else "in topics of their own"
             if arguments.json:
-                result = {"tables": tables, "changes": changes, "take_turns": take_turns}
+                result = {"tables": tables, "changes": changes, "order": order}
                 print(json.dumps(result | {"first": first, "again": again, "decoding": decoding}))
             else:
                 shown = f"{median(first):.1f} µs a record, all known {median(again):.1f}, decoding alone {median(decoding):.1f}"

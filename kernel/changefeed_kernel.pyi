@@ -101,7 +101,7 @@ class DebeziumMysql:
         """Like `TicdcOpen.decode`; headers are lists of (string, binary).
 
         Args:
-            topic_numbers: one a record; records of one topic have the same. It is faster with them.
+            topic_numbers: one a record, from 0; a topic's is the same in each call. It is faster with them.
         """
 
 class DebeziumMysqlAvro:

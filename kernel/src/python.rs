@@ -1,6 +1,6 @@
 //! Kernel only: the Python module: Arrow in, Arrow out, nothing copied.
 
-use std::hint::black_box;
+use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, Int32Array, LargeBinaryArray, RecordBatch};
@@ -19,7 +19,8 @@ mod debezium_avro;
 mod encode;
 mod tencent;
 
-const CACHE_LINE: usize = 64;
+/// Values that are copied at a time: they should fit a cache.
+const COPIED: usize = 64;
 
 /// The result for Python: batches of rows with the shape of the first one, and the unmatched records.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>);
@@ -61,7 +62,7 @@ impl TicdcOpen {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let unmatched = each(&rows, values, |record, row| decoder.decode(record, keys.get(row)?, values.get(row)?));
+            let unmatched = each(&rows, values, |record, row, value| decoder.decode(record, keys.get(row)?, value?));
             Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded, &mut self.schemas)
@@ -107,8 +108,8 @@ impl TicdcAvro {
         }
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let unmatched = each(&rows, values, |record, row| {
-                decoder.decode(record, topics.get(row)?, keys.get(row), values.get(row))
+            let unmatched = each(&rows, values, |record, row, value| {
+                decoder.decode(record, topics.get(row)?, keys.get(row), value)
             });
             Ok((decoder.finish()?, unmatched))
         });
@@ -145,19 +146,58 @@ fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult
     }
 }
 
-/// The rows for which `decode` finds nothing.
-fn each(rows: &Int32Array, values: Blobs<'_>, mut decode: impl FnMut(i32, usize) -> Option<()>) -> Int32Array {
-    let mut behind = rows.values().iter().skip(1);
-    let unmatched = rows.values().iter().copied().filter(|&record| {
-        if let Some(&next) = behind.next()
-            && next.checked_sub(record) != Some(1)
-        {
-            values.fetch(next);
+/// The rows for which `decode`, which is given the value of each, finds nothing.
+///
+/// Values that do not follow each other are copied first, some at a time: to read them one by one is to wait for memory.
+fn each(
+    rows: &Int32Array,
+    values: Blobs<'_>,
+    mut decode: impl FnMut(i32, usize, Option<&[u8]>) -> Option<()>,
+) -> Int32Array {
+    let (mut unmatched, mut copied) = (Vec::new(), Copied::default());
+    for some in rows.values().chunks(COPIED) {
+        let follow = some.windows(2).all(|two| matches!(two, [a, b] if a.checked_add(1) == Some(*b)));
+        if !follow {
+            copied.fill(some, values);
         }
-        let row = usize::try_from(record).unwrap_or(usize::MAX);
-        decode(record, row).is_none()
-    });
-    unmatched.collect::<Vec<_>>().into()
+        for (at, &record) in some.iter().enumerate() {
+            let row = row_of(record);
+            let value = if follow { values.get(row) } else { copied.get(at) };
+            if decode(record, row, value).is_none() {
+                unmatched.push(record);
+            }
+        }
+    }
+    unmatched.into()
+}
+
+fn row_of(record: i32) -> usize {
+    usize::try_from(record).unwrap_or(usize::MAX)
+}
+
+/// Values in the order in which they are decoded.
+#[derive(Default)]
+struct Copied {
+    bytes: Vec<u8>,
+    places: Vec<Option<Range<usize>>>,
+}
+
+impl Copied {
+    fn fill(&mut self, rows: &[i32], values: Blobs<'_>) {
+        self.bytes.clear();
+        self.places.clear();
+        for &record in rows {
+            let start = self.bytes.len();
+            self.places.push(values.get(row_of(record)).map(|value| {
+                self.bytes.extend_from_slice(value);
+                start..self.bytes.len()
+            }));
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<&[u8]> {
+        self.bytes.get(self.places.get(at)?.clone()?)
+    }
 }
 
 /// Byte strings with offsets of either width.
@@ -180,13 +220,6 @@ impl<'a> Blobs<'a> {
         match self {
             Self::Small(array) => array.len(),
             Self::Large(array) => array.len(),
-        }
-    }
-
-    /// Reads a byte of each cache line of a value that does not follow the one before, while that is being decoded.
-    fn fetch(self, row: i32) {
-        if let Some(value) = usize::try_from(row).ok().and_then(|row| self.get(row)) {
-            black_box(value.chunks(CACHE_LINE).fold(0, |all, line| all | line.first().copied().unwrap_or_default()));
         }
     }
 

@@ -293,7 +293,7 @@ def refused(twin: Any, batch: pa.RecordBatch) -> tuple[list[int], list[int]]:
     kernel gets, and their data is like that of the others.
     """
     if not isinstance(twin, GroupKernelDecoder):
-        return twin._run_kernel(TopicBatch(batch), None, Decoded([], [], [])).to_pylist(), []
+        return twin._run_kernel(TopicBatch(batch, {}), None, Decoded([], [], [])).to_pylist(), []
     headers = headers_of(batch)
     keys, values, topics = batch.column("key"), batch.column("value"), batch.column("topic").cast(pa.binary())
     runs = twin._kernel.runs(keys, values, headers, topics, batch.column("partition"))

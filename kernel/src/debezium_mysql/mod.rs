@@ -103,10 +103,10 @@ impl Decoder {
         })
     }
 
-    /// The next record is of another topic.
+    /// The next records are of the topic with this number; the first are of topic 0.
     #[inline]
-    pub fn turn(&mut self) {
-        self.routes.turn();
+    pub fn turn_to(&mut self, topic: usize) {
+        self.routes.turn_to(topic);
     }
 
     /// Decodes one record; returns `None` and leaves no trace of a record that is unmatched.

@@ -9,8 +9,7 @@
 //! Rule 1. A wrong route does not give a wrong result: the record then does not match its part, and is unmatched.
 //! Rule 2. Tables with schema blocks take turns, often the same: of each it is kept which came next, and that is looked at
 //!         first, because blocks are long.
-//! Rule 3. Where several values in a row have one route, the next one probably has it, too: it is not looked for. The first
-//!         value of another topic is: most topics contain one table.
+//! Rule 3. Where several values of a topic in a row have one route, the next one probably has it, too: it is not looked for.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -36,13 +35,17 @@ pub struct Routes {
     blocks: Blocks,
     tables: HashMap<Vec<u8>, usize>,
     latest: Source,
-    /// The route that was found last, and how many times the one before it in its topic was the same.
-    last: usize,
-    streak: u32,
-    /// Whether the next value is of another topic.
-    turned: bool,
+    topics: Vec<Streak>,
+    topic: usize,
     /// In a box: they are aligned to 32 bytes, and Python's objects to 16.
     find: Box<[Finder<'static>; 3]>,
+}
+
+/// The route of a topic's latest value, and how many values in a row before that had it.
+#[derive(Clone, Copy, Default)]
+struct Streak {
+    route: usize,
+    len: u32,
 }
 
 /// The schema blocks.
@@ -71,7 +74,7 @@ impl Default for Routes {
     fn default() -> Self {
         let find = Box::new([SOURCE, DATABASE, TABLE].map(Finder::new));
         let (blocks, tables, latest) = Default::default();
-        Self { len: 0, blocks, tables, latest, last: 0, streak: 0, turned: false, find }
+        Self { len: 0, blocks, tables, latest, topics: vec![Streak::default()], topic: 0, find }
     }
 }
 
@@ -89,31 +92,35 @@ impl Routes {
         route
     }
 
+    /// The next values are of the topic with this number.
+    #[inline]
+    pub fn turn_to(&mut self, topic: usize) {
+        if topic >= self.topics.len() {
+            self.topics.resize(topic + 1, Streak::default());
+        }
+        self.topic = topic;
+    }
+
     /// The route that the next value probably has, if that can be guessed.
     #[inline]
     pub fn guess(&self) -> Option<usize> {
-        (self.streak >= STREAK && !self.turned).then_some(self.last)
-    }
-
-    /// The next value is of another topic.
-    #[inline]
-    pub fn turn(&mut self) {
-        self.turned = true;
+        self.topics.get(self.topic).filter(|streak| streak.len >= STREAK).map(|streak| streak.route)
     }
 
     /// The guess was wrong.
     pub fn missed(&mut self) {
-        self.streak = 0;
+        if let Some(streak) = self.topics.get_mut(self.topic) {
+            streak.len = 0;
+        }
     }
 
     /// The route of a value.
     #[inline]
     pub fn of(&mut self, value: &[u8]) -> Option<usize> {
         let route = self.blocks.of(value).or_else(|| self.of_table(value))?;
-        if !self.turned {
-            self.streak = if route == self.last { self.streak.saturating_add(1) } else { 0 };
-        }
-        (self.last, self.turned) = (route, false);
+        let streak = self.topics.get_mut(self.topic)?;
+        let len = if route == streak.route { streak.len.saturating_add(1) } else { 0 };
+        *streak = Streak { route, len };
         Some(route)
     }
 

@@ -44,7 +44,7 @@ impl TicdcDebezium {
         let rows = chosen(rows, keys, values)?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let unmatched = each(&rows, values, |record, row| decoder.decode(record, keys.get(row), values.get(row)));
+            let unmatched = each(&rows, values, |record, row, value| decoder.decode(record, keys.get(row), value));
             Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded, &mut self.schemas)
@@ -78,7 +78,8 @@ impl DebeziumMysql {
     }
 
     /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary);
-    /// topic_numbers, int32, are those of the records' topics.
+    /// topic_numbers, int32, are those of the records' topics:
+    /// small ones, the same in each call.
     #[pyo3(signature = (keys, values, rows=None, *, headers, topic_numbers=None))]
     fn decode<'py>(
         &mut self,
@@ -94,14 +95,11 @@ impl DebeziumMysql {
         let topics = topic_numbers.as_ref().map(|numbers| integers(&numbers.0)).transpose()?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
-            let mut last = None;
-            let unmatched = headers.each(&rows, values, |record, row, headers| {
-                let topic = topics.and_then(|topics| topics.values().get(row));
-                if topic != last {
-                    decoder.turn();
-                    last = topic;
+            let unmatched = headers.each(&rows, values, |record, row, value, headers| {
+                if let Some(topic) = topics.and_then(|topics| usize::try_from(*topics.values().get(row)?).ok()) {
+                    decoder.turn_to(topic);
                 }
-                decoder.decode(record, keys.get(row), values.get(row), headers)
+                decoder.decode(record, keys.get(row), value, headers)
             });
             Ok((decoder.finish()?, unmatched))
         });
@@ -151,17 +149,17 @@ impl<'a> Headers<'a> {
         &self,
         rows: &Int32Array,
         values: Blobs<'_>,
-        mut decode: impl FnMut(i32, usize, SentHeaders<'_>) -> Option<()>,
+        mut decode: impl FnMut(i32, usize, Option<&[u8]>, SentHeaders<'_>) -> Option<()>,
     ) -> Int32Array {
         let (mut headers, mut last) = (Vec::new(), None);
-        each(rows, values, |record, row| {
+        each(rows, values, |record, row, value| {
             let again = last.is_some_and(|last| self.are_same(last, row));
             if !again {
                 last = None;
                 self.read(row, &mut headers)?;
             }
             last = Some(row);
-            decode(record, row, SentHeaders { headers: &headers, again })
+            decode(record, row, value, SentHeaders { headers: &headers, again })
         })
     }
 

@@ -44,7 +44,7 @@ impl DebeziumMysqlAvro {
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
             let unmatched = headers
-                .each(&rows, values, |record, row, sent| decoder.decode(record, keys.get(row), values.get(row), sent));
+                .each(&rows, values, |record, row, value, sent| decoder.decode(record, keys.get(row), value, sent));
             Ok((decoder.finish()?, unmatched))
         });
         answer(py, decoded, &mut self.schemas)

@@ -99,11 +99,11 @@ class KernelDecoder(GuardedDecoder):
         self._seen: set[tuple[TableShape, str | None]] = set()
         self._shapes: list[RegisteredShape] = []
         self._unsupported: set[tuple[str, str, str]] = set()
-        self._topics: set[str | None] = set()
+        self._topics: dict[str | None, int] = {}
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
-        batch, result, before = TopicBatch(records), Decoded([], [], []), self.unmatched
-        left = self._decode_first(self._first_of_new_topics(batch), None, batch, result)
+        batch, result, before = TopicBatch(records, self._topics), Decoded([], [], []), self.unmatched
+        left = self._decode_first(batch.first_rows_of_new(), None, batch, result)
         if not len(left) and self.unmatched == before and not self._twin.topics:
             return result  # of one call of the kernel, in which each shape has one number
         for _ in range(_ROUNDS):
@@ -141,14 +141,6 @@ class KernelDecoder(GuardedDecoder):
                 else:
                     count *= 2
                 unmatched = still_unmatched
-
-    def _first_of_new_topics(self, batch: TopicBatch) -> pa.Int32Array:
-        """The row numbers of the first records of topics that the decoder has not seen before."""
-        new = [name not in self._topics for name in batch.names]
-        if not any(new):
-            return pa.array([], pa.int32())
-        self._topics.update(batch.names)
-        return batch.first_rows().filter(pa.array(new))
 
     def _decode_first(
         self, first: pa.Int32Array, rows: pa.Int32Array | None, batch: TopicBatch, result: Decoded

@@ -23,30 +23,39 @@ class TopicBatch:
 
     Attributes:
         records: the records.
-        names: the topics, in the order of their first records; one may be NULL.
-        numbers: of each record the number of its topic in `names`.
+        numbers: of each record the number of its topic.
     """
 
-    def __init__(self, records: pa.RecordBatch) -> None:
-        self.records, topics = records, records.column("topic")
-        if topics.slice(1).equals(topics.slice(0, max(len(topics) - 1, 0))):  # one topic, or none
-            self.names: list[str | None] = topics[:1].to_pylist()
-            self.numbers = pa.array(np.zeros(len(topics), np.int32))
-        else:
-            encoded = topics.dictionary_encode(null_encoding="encode")
-            self.names = encoded.dictionary.to_numpy(zero_copy_only=False).tolist()
-            self.numbers = encoded.indices
-        self._numbers: Numbers = self.numbers.to_numpy()
+    def __init__(self, records: pa.RecordBatch, topics: dict[str | None, int]) -> None:
+        """Numbers the topics.
+
+        Args:
+            topics: the number of each topic seen before, which may be NULL; new ones are added.
+        """
+        self.records, column, self._known = records, records.column("topic"), len(topics)
+        is_one = column.slice(1).equals(column.slice(0, max(len(column) - 1, 0)))  # or none
+        encoded = (column[:1] if is_one else column).dictionary_encode(null_encoding="encode")
+        names = encoded.dictionary.to_numpy(zero_copy_only=False).tolist()
+        known = np.array([topics.setdefault(name, len(topics)) for name in names], np.int32)
+        self._count, self._largest = len(names), len(topics)
+        self._numbers: Numbers = np.repeat(known, len(column)) if is_one else known[encoded.indices]
+        self.numbers = pa.array(self._numbers)
 
     def first_rows(self, rows: pa.Int32Array | None = None) -> pa.Int32Array:
         """The first row of each topic, or the first among some rows, in order."""
-        sorted_rows = self._by_topic if rows is None else self._sorted(rows.to_numpy())
-        return pa.array(np.sort(sorted_rows[starts_of_runs(self._numbers[sorted_rows])]))
+        return pa.array(np.sort(self._first(self._by_topic if rows is None else self._sorted(rows.to_numpy()))))
+
+    def first_rows_of_new(self) -> pa.Int32Array:
+        """The first row of each topic that was not seen before, in order."""
+        if self._known == self._largest:
+            return pa.array([], pa.int32())
+        first = self._first(self._by_topic)
+        return pa.array(np.sort(first[self._numbers[first] >= self._known]))
 
     def by_topic(self, rows: pa.Int32Array | None) -> pa.Int32Array | None:
         """The rows in the order in which the kernel decodes them: sorted by topic. None means all, in their order."""
         numbers = self._numbers if rows is None else self._numbers[rows.to_numpy()]
-        if len(starts_of_runs(numbers)) <= len(self.names):  # they are, or nearly
+        if len(starts_of_runs(numbers)) <= self._count:  # they are, or nearly
             return rows
         return pa.array(self._by_topic if rows is None else self._sorted(rows.to_numpy()))
 
@@ -63,11 +72,14 @@ class TopicBatch:
     def _by_topic(self) -> Numbers:
         return self._sorted(np.arange(len(self._numbers), dtype=np.int32))
 
+    def _first(self, sorted_rows: Numbers) -> Numbers:
+        return sorted_rows[starts_of_runs(self._numbers[sorted_rows])]
+
     def _sorted(self, rows: Numbers) -> Numbers:
-        numbers = self._numbers[rows].astype(np.min_scalar_type(len(self.names)))  # numpy sorts narrow numbers faster
+        numbers = self._numbers[rows].astype(np.min_scalar_type(self._largest))  # numpy sorts narrow numbers faster
         return rows[np.argsort(numbers, kind="stable")]
 
 
 def starts_of_runs(numbers: Numbers) -> Numbers:
-    """Where runs of equal numbers begin; no number is negative."""
+    """Returns the places where runs of equal numbers begin; no number is negative."""
     return np.flatnonzero(np.diff(numbers, prepend=-1))

@@ -142,7 +142,7 @@ class TableBatch:
 
     @property
     def start(self) -> int:
-        """Where its rows begin among those of `shared`."""
+        """The number of its first row in `shared`."""
         return self._start
 
     def follows(self, other: TableBatch) -> bool:
