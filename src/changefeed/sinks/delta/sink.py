@@ -57,8 +57,8 @@ from changefeed.spark_runtime.session import another, compiled
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# From here on it is worth the seconds that it takes to compile the plan of a write.
-_MANY_ROWS, _MANY_BYTES = 1_000_000, 64 * 2**20
+# From here on it is worth the seconds that it takes to compile the plan of a write: `bench/merge_plans.py`.
+_MANY_ROWS, _MANY_BYTES = 50_000, 2 * 2**20
 _NOT_IN_NAMES = " ,;{}()\n\t="  # Delta has them in names with column mapping alone
 
 
