@@ -19,8 +19,9 @@ mod debezium_avro;
 mod encode;
 mod tencent;
 
-/// Values that are copied at a time: they should fit a cache.
+/// Values that are copied at a time, and their bytes at most: they should fit a cache.
 const COPIED: usize = 64;
+const COPIED_BYTES: usize = 1 << 20;
 
 /// The result for Python: batches of rows with the shape of the first one, and the unmatched records.
 type Answer<'py> = (Vec<(usize, Bound<'py, PyAny>)>, Py<PyAny>);
@@ -148,7 +149,7 @@ fn chosen(rows: Option<PyArray>, keys: Blobs<'_>, values: Blobs<'_>) -> PyResult
 
 /// The rows for which `decode`, which is given the value of each, finds nothing.
 ///
-/// Values that do not follow each other are copied first, some at a time: to read them one by one is to wait for memory.
+/// Small values that do not follow each other are copied first, some at a time: to read them one by one is to wait for memory.
 fn each(
     rows: &Int32Array,
     values: Blobs<'_>,
@@ -157,12 +158,10 @@ fn each(
     let (mut unmatched, mut copied) = (Vec::new(), Copied::default());
     for some in rows.values().chunks(COPIED) {
         let follow = some.windows(2).all(|two| matches!(two, [a, b] if a.checked_add(1) == Some(*b)));
-        if !follow {
-            copied.fill(some, values);
-        }
+        let is_copied = !follow && copied.fill(some, values);
         for (at, &record) in some.iter().enumerate() {
             let row = row_of(record);
-            let value = if follow { values.get(row) } else { copied.get(at) };
+            let value = if is_copied { copied.get(at) } else { values.get(row) };
             if decode(record, row, value).is_none() {
                 unmatched.push(record);
             }
@@ -183,7 +182,12 @@ struct Copied {
 }
 
 impl Copied {
-    fn fill(&mut self, rows: &[i32], values: Blobs<'_>) {
+    /// Copies these values, unless they are large.
+    fn fill(&mut self, rows: &[i32], values: Blobs<'_>) -> bool {
+        let bytes: usize = rows.iter().filter_map(|&record| values.get(row_of(record))).map(<[u8]>::len).sum();
+        if bytes > COPIED_BYTES {
+            return false;
+        }
         self.bytes.clear();
         self.places.clear();
         for &record in rows {
@@ -193,6 +197,7 @@ impl Copied {
                 start..self.bytes.len()
             }));
         }
+        true
     }
 
     fn get(&self, at: usize) -> Option<&[u8]> {

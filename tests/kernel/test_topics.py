@@ -60,6 +60,14 @@ def test_topics_that_take_turns_are_decoded_alike(topic: str, size: int) -> None
     assert both.unmatched == before
 
 
+def test_large_values_of_topics_that_take_turns_are_decoded_alike() -> None:
+    both, note = Both("debezium-mysql"), "x" * 40_000
+    sent = [{"partition": 0, "offset": at, **row(at % 2, at, note)} for at in range(200)]
+    for _ in range(2):
+        assert sum(map(len, both.decode(record_batch(sent)).tables)) == len(sent)
+    assert both.unmatched == 2
+
+
 def test_records_without_a_topic_are_decoded_alike() -> None:
     both = Both("debezium-mysql")
     sent = [

@@ -77,9 +77,8 @@ impl DebeziumMysql {
         self.decoder.register(shape)
     }
 
-    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary);
-    /// topic_numbers, int32, are those of the records' topics:
-    /// small ones, the same in each call.
+    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary). topic_numbers,
+    /// int32, are those of the records' topics, from 0, and the same in each call.
     #[pyo3(signature = (keys, values, rows=None, *, headers, topic_numbers=None))]
     fn decode<'py>(
         &mut self,
