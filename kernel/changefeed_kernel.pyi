@@ -76,8 +76,6 @@ class TicdcDebezium:
 class DebeziumMysql:
     """Row messages of Debezium's MySQL and MariaDB connectors in JSON, of the registered shapes."""
 
-    TOPIC_NUMBERS: bool
-
     def __init__(self, *, placeholders: list[str], numeric: bool) -> None:
         """No shape is registered yet.
 
@@ -89,6 +87,9 @@ class DebeziumMysql:
     def register(self, shape: str) -> int | None:
         """Like `TicdcOpen.register`."""
 
+    def tables(self, values: pa.Array) -> pa.Int32Array:
+        """The number of the table that each value probably belongs to, from 0; those of unknown tables have the next number."""
+
     def decode(
         self,
         keys: pa.Array,
@@ -96,12 +97,13 @@ class DebeziumMysql:
         rows: pa.Int32Array | None = None,
         *,
         headers: pa.ListArray,
-        topic_numbers: pa.Int32Array | None = None,
+        numbers: pa.Int32Array | None = None,
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
         """Like `TicdcOpen.decode`; headers are lists of (string, binary).
 
         Args:
-            topic_numbers: one a record, from 0; a topic's is the same in each call. It is faster with them.
+            numbers: one a record, from 0: that of its topic if each topic contains one table, else that of its table; it is
+                the same in each call. Decoding is faster with them.
         """
 
 class DebeziumMysqlAvro:
@@ -116,7 +118,7 @@ class DebeziumMysqlAvro:
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, *, headers: pa.ListArray
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
-        """Like `DebeziumMysql.decode`, without the numbers of topics."""
+        """Like `DebeziumMysql.decode`, without the numbers."""
 
 class TencentDts:
     """Rows and transaction marks of Tencent DTS subscriptions, of the registered shapes."""

@@ -103,7 +103,12 @@ impl Decoder {
         })
     }
 
-    /// The next records are of the topic with this number; the first are of topic 0.
+    /// The number of the table that a value probably belongs to, from 0; those of unknown tables have the next number.
+    pub fn table(&mut self, value: Option<&[u8]>) -> usize {
+        value.and_then(|value| self.routes.find(value)).unwrap_or(self.routes.len())
+    }
+
+    /// The next records are of the topic, or the table, with this number; the first are of topic 0.
     #[inline]
     pub fn turn_to(&mut self, topic: usize) {
         self.routes.turn_to(topic);

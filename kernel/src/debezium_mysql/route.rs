@@ -114,10 +114,21 @@ impl Routes {
         }
     }
 
+    /// How many routes there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// The route of a value.
     #[inline]
+    pub fn find(&mut self, value: &[u8]) -> Option<usize> {
+        self.blocks.of(value).or_else(|| self.of_table(value))
+    }
+
+    /// The route of the next value.
+    #[inline]
     pub fn of(&mut self, value: &[u8]) -> Option<usize> {
-        let route = self.blocks.of(value).or_else(|| self.of_table(value))?;
+        let route = self.find(value)?;
         let streak = self.topics.get_mut(self.topic)?;
         let len = if route == streak.route { streak.len.saturating_add(1) } else { 0 };
         *streak = Streak { route, len };

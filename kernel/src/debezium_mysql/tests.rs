@@ -155,11 +155,16 @@ fn tables_take_turns() {
     let text = value("c", "null", r#"{"id":7,"v":"\"source\":{"}"#);
     for at in [0, 1, 0, 2, 2, 1, 1, 2, 0] {
         let text = named(tables[at], &text);
+        assert_eq!(all.table(Some(text.as_bytes())), at, "{}", tables[at]);
         let alone = take(&mut decoder(&shapes[at..=at]), Some(r#"{"id":7}"#), &text).unwrap();
         let [(number, rows)] = take(&mut all, Some(r#"{"id":7}"#), &text).unwrap().try_into().unwrap();
         assert_eq!((number, &rows["origin"]), (at, &alone[0].1["origin"]), "{}", tables[at]);
         assert!(take(&mut all, Some(r#"{"id":7}"#), &named("v", &text.replace(tables[at], "t"))).is_none());
     }
+    assert_eq!(
+        [None, Some(named("v", &text)), Some("[]".to_owned())].map(|v| all.table(v.as_deref().map(str::as_bytes))),
+        [3; 3]
+    );
 }
 
 #[test]
@@ -169,7 +174,8 @@ fn tables_have_long_and_short_runs() {
     let mut all = decoder(&shapes);
     let row = value("c", "null", r#"{"id":7,"v":"a"}"#);
     for (at, run) in [(0, 9), (1, 1), (0, 1), (2, 9), (1, 9), (3, 9), (1, 2), (0, 9), (3, 1), (0, 1)] {
-        for _ in 0..run {
+        for row_of_run in 0..run {
+            all.turn_to([0, at, 7][(row_of_run + run) % 3]); // whatever the numbers say, also wrong ones
             let tables = take(&mut all, Some(r#"{"id":7}"#), &named(at, &row));
             assert_eq!(tables.map(|tables| tables[0].0), (at < 3).then_some(at), "{run} of t{at}");
         }

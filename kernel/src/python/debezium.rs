@@ -6,7 +6,7 @@ use arrow_schema::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use super::arrow::{PyArray, Schemas};
+use super::arrow::{PyArray, Schemas, array};
 use super::{Answer, Blobs, answer, chosen, each};
 use crate::debezium_mysql::{self, Header, SentHeaders};
 use crate::ticdc_debezium;
@@ -60,10 +60,6 @@ pub struct DebeziumMysql {
 
 #[pymethods]
 impl DebeziumMysql {
-    /// Whether `decode` takes numbers of the records' topics.
-    #[classattr]
-    const TOPIC_NUMBERS: bool = true;
-
     /// placeholders stand for columns that were not sent; numeric: decimals are numbers.
     #[new]
     #[pyo3(signature = (*, placeholders, numeric))]
@@ -77,9 +73,17 @@ impl DebeziumMysql {
         self.decoder.register(shape)
     }
 
-    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary). topic_numbers,
-    /// int32, are those of the records' topics, from 0, and the same in each call.
-    #[pyo3(signature = (keys, values, rows=None, *, headers, topic_numbers=None))]
+    /// The number of the table that each value probably belongs to, int32.
+    fn tables<'py>(&mut self, py: Python<'py>, values: PyArray) -> PyResult<Bound<'py, PyAny>> {
+        let (values, decoder) = (Blobs::new(&values.0)?, &mut self.decoder);
+        let table = |row| i32::try_from(decoder.table(values.get(row))).unwrap_or(i32::MAX);
+        let tables = (0..values.len()).map(table).collect::<Vec<_>>();
+        array(py, &Int32Array::from(tables))
+    }
+
+    /// Batches of rows, and the rows of the unmatched records. headers are lists of (string, binary). Records of one topic, or
+    /// of one table, have the same of the numbers, int32 from 0.
+    #[pyo3(signature = (keys, values, rows=None, *, headers, numbers=None))]
     fn decode<'py>(
         &mut self,
         py: Python<'py>,
@@ -87,16 +91,16 @@ impl DebeziumMysql {
         values: PyArray,
         rows: Option<PyArray>,
         headers: PyArray,
-        topic_numbers: Option<PyArray>,
+        numbers: Option<PyArray>,
     ) -> PyResult<Answer<'py>> {
         let (keys, values, headers) = (Blobs::new(&keys.0)?, Blobs::new(&values.0)?, Headers::new(&headers.0)?);
         let rows = chosen(rows, keys, values)?;
-        let topics = topic_numbers.as_ref().map(|numbers| integers(&numbers.0)).transpose()?;
+        let numbers = numbers.as_ref().map(|numbers| integers(&numbers.0)).transpose()?;
         let decoder = &mut self.decoder;
         let decoded = py.detach(|| {
             let unmatched = headers.each(&rows, values, |record, row, value, headers| {
-                if let Some(topic) = topics.and_then(|topics| usize::try_from(*topics.values().get(row)?).ok()) {
-                    decoder.turn_to(topic);
+                if let Some(number) = numbers.and_then(|numbers| usize::try_from(*numbers.values().get(row)?).ok()) {
+                    decoder.turn_to(number);
                 }
                 decoder.decode(record, keys.get(row), value, headers)
             });
@@ -107,7 +111,7 @@ impl DebeziumMysql {
 }
 
 fn integers(numbers: &ArrayRef) -> PyResult<&Int32Array> {
-    numbers.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("topic_numbers must be int32"))
+    numbers.as_primitive_opt().ok_or_else(|| PyTypeError::new_err("numbers must be int32"))
 }
 
 /// Headers of records: lists of names and values.

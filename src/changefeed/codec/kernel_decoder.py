@@ -17,6 +17,7 @@ Rule 4. The kernel reads a record before it rejects it, and a call of it costs a
         record of a new topic goes to the reference before the kernel, and the first unmatched records of all topics go to
         it together. Each topic stays in order. If several topics of a batch bring the first rows of one table, its
         shapes may get another order than rule 3 gives them: then a row with NULLs may join another shape that it matches.
+Rule 5. Tables that take turns are decoded one after the other: see `codec.topics`.
 """
 
 from __future__ import annotations
@@ -61,6 +62,13 @@ class Kernel(Interface):
         """Registers a shape. Returns its number, from 0; None if the kernel does not support it."""
         ...
 
+    def tables(self, values: pa.Array) -> pa.Int32Array:
+        """Returns the number of the table that each value probably belongs to.
+
+        Only some kernels have it. Then `decode` gets numbers of topics, or of tables.
+        """
+        ...
+
     def decode(
         self, keys: pa.Array, values: pa.Array, rows: pa.Int32Array | None = None, **more: pa.Array
     ) -> tuple[list[tuple[int, pa.RecordBatch]], pa.Int32Array]:
@@ -96,13 +104,18 @@ class KernelDecoder(GuardedDecoder):
 
     def _start_over(self) -> None:
         self._kernel = self._make()
+        self._tells_tables = hasattr(self._kernel, "tables")
         self._seen: set[tuple[TableShape, str | None]] = set()
         self._shapes: list[RegisteredShape] = []
         self._unsupported: set[tuple[str, str, str]] = set()
         self._topics: dict[str | None, int] = {}
+        self._table_of: dict[str | None, str] = {}
+        self._is_shared = False  # some topic contains several tables
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
         batch, result, before = TopicBatch(records, self._topics), Decoded([], [], []), self.unmatched
+        if self._is_shared:
+            batch.numbers = self._kernel.tables(records.column("value"))
         left = self._decode_first(batch.first_rows_of_new(), None, batch, result)
         if not len(left) and self.unmatched == before and not self._twin.topics:
             return result  # of one call of the kernel, in which each shape has one number
@@ -172,12 +185,12 @@ class KernelDecoder(GuardedDecoder):
 
     def _run_kernel(self, batch: TopicBatch, rows: pa.Int32Array | None, result: Decoded) -> pa.Int32Array:
         """Adds the rows that the kernel decodes to `result`; returns the row numbers of the unmatched records, in order."""
-        records, rows = batch.records, batch.by_topic(rows)
+        records, rows = batch.records, batch.ordered(rows)
         more = {"topics": records.column("topic").cast(pa.binary())} if self._twin.topics else {}
         if self._twin.headers:
             more["headers"] = headers_of(records)
-        if getattr(self._kernel, "TOPIC_NUMBERS", False):
-            more["topic_numbers"] = batch.numbers
+        if self._tells_tables:
+            more["numbers"] = batch.numbers
         decoded, unmatched = self._kernel.decode(records.column("key"), records.column("value"), rows, **more)
         result.tables.extend(completed(self._shapes, decoded, Places(records)))
         return unmatched.take(pc.array_sort_indices(unmatched)) if rows is not None else unmatched
@@ -185,6 +198,8 @@ class KernelDecoder(GuardedDecoder):
     def _register(self, tables: list[TableBatch]) -> bool:
         """Registers new shapes of a result of the reference with the kernel; whether it accepted any."""
         self._count(tables)
+        if self._tells_tables:
+            self._note_topics(tables)
         before = len(self._shapes)
         for shape, topic in (
             shapes_by_topic(tables) if self._twin.topics else ((t.shape, None) for t in by_first_row(tables))
@@ -202,6 +217,11 @@ class KernelDecoder(GuardedDecoder):
             else:
                 self._unsupported.add(family)
         return len(self._shapes) > before
+
+    def _note_topics(self, tables: list[TableBatch]) -> None:
+        for table in tables:
+            topic = table.shared.column("topic")[table.start].as_py()
+            self._is_shared |= self._table_of.setdefault(topic, table.name) != table.name
 
 
 def _record_of(event: Control | DeadLetter) -> int:
