@@ -1,4 +1,4 @@
-//! Kernel only: the Python module: Arrow in, Arrow out, nothing copied.
+//! Kernel only: the Python module: Arrow in, Arrow out, through the C data interface.
 
 use std::ops::Range;
 

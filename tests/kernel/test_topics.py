@@ -33,7 +33,8 @@ def records(rows: int) -> Iterator[dict[str, Any]]:
         yield {"topic": f"srv.shop.t{table}", "key": None, "value": b"no JSON"}
 
 
-@pytest.mark.parametrize("rows, size", [(1, 1), (1, 10_000), (3, 1), (3, 7), (3, 10_000), (100, 7), (100, 10_000)])
+@pytest.mark.parametrize("rows", [1, 3, 100])
+@pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_new_tables_in_topics_of_their_own_are_decoded_alike(rows: int, size: int) -> None:
     both, sent = Both("debezium-mysql"), list(records(rows))
     numbered = [{"partition": 0, "offset": offset, **record} for offset, record in enumerate(sent)]

@@ -35,21 +35,21 @@ class TopicBatch:
         is_one = column.slice(1).equals(column.slice(0, max(len(column) - 1, 0)))  # or none
         encoded = (column[:1] if is_one else column).dictionary_encode(null_encoding="encode")
         names = encoded.dictionary.to_numpy(zero_copy_only=False).tolist()
-        known = np.array([topics.setdefault(name, len(topics)) for name in names], np.int32)
-        self._topics: Numbers = np.repeat(known, len(column)) if is_one else known[encoded.indices]
+        numbers = np.array([topics.setdefault(name, len(topics)) for name in names], np.int32)
+        self._topics: Numbers = np.repeat(numbers, len(column)) if is_one else numbers[encoded.indices]
         self.numbers = pa.array(self._topics)
         self._all_known = len(topics) == self._known
 
     def first_rows(self, rows: pa.Int32Array) -> pa.Int32Array:
         """The first of these rows of each topic, in order."""
-        return pa.array(np.sort(_first(self._topics, rows.to_numpy())))
+        return pa.array(_first(self._topics, rows.to_numpy()))
 
     def first_rows_of_new(self) -> pa.Int32Array:
         """The first row of each topic that was not seen before, in order."""
         if self._all_known:
             return pa.array([], pa.int32())
         first = _first(self._topics, np.arange(len(self._topics), dtype=np.int32))
-        return pa.array(np.sort(first[self._topics[first] >= self._known]))
+        return pa.array(first[self._topics[first] >= self._known])
 
     def ordered(self, rows: pa.Int32Array | None) -> pa.Int32Array | None:
         """The rows in the order in which the kernel decodes them: sorted by their numbers. None means all, in their order."""
@@ -72,9 +72,9 @@ class TopicBatch:
 
 
 def _first(numbers: Numbers, rows: Numbers) -> Numbers:
-    """The first of these rows with each number."""
+    """The first of these rows with each number, in order."""
     by_number = rows[_order(numbers[rows])]
-    return by_number[starts_of_runs(numbers[by_number])]
+    return np.sort(by_number[starts_of_runs(numbers[by_number])])
 
 
 def _order(numbers: Numbers) -> Numbers:
