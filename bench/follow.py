@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -23,8 +23,6 @@ from changefeed import record_log
 from changefeed.frames import slices
 from changefeed.model.batch import record_batch
 from changefeed.sources.files import LogFiles
-from changefeed.sources.files.progress import write_offset
-from changefeed.sources.files.reader import RecordLogReader
 
 NAMES = ("log.jsonl", "log.jsonl.gz", "log.jsonl.zst", "log.parquet")
 
@@ -44,24 +42,23 @@ def follow(folder: Path, name: str, count: int, batches: int) -> dict[str, Any]:
     grows = name.endswith(".jsonl")
     if not grows:
         record_log.write(path, records(0, count))
-    scratch = folder / "scratch"
-    scratch.mkdir(exist_ok=True)
-    options = {"pattern": str(path), "limit": str(step), "start": write_offset({}), "end": "", "scratch": str(scratch)}
-    reader, source = RecordLogReader(options), LogFiles(str(path), step)
-    at, read, spent = reader.initialOffset(), 0, []
-    for batch in range(batches):
+    source, no_spark = LogFiles(str(path), step), cast(Any, None)
+    at, read, spent = None, 0, []
+    for number in range(batches):
         if grows:
-            record_log.write(folder / "more.jsonl", records(batch * step, (batch + 1) * step))
+            record_log.write(folder / "more.jsonl", records(number * step, (number + 1) * step))
             with path.open("ab") as out:
                 out.write((folder / "more.jsonl").read_bytes())
         began = time.process_time()
-        end = reader.latestOffset()
-        for one in reader.partitions(at, end):
-            read += sum(batch_read.num_rows for batch_read in slices.read(reader.read(one)))  # type: ignore[arg-type]
-        reader.commit(end)
-        source.partitions(json.dumps(end))
+        batch = source.next_batch(no_spark, at, None)
+        assert batch is not None
+        read += sum(
+            records.num_rows for records in slices.read([slices.pack(cast(slices.Slices, batch.records).slices)])
+        )
+        source.partitions(batch.source_offset)
         spent.append(time.process_time() - began)
-        at = end
+        at = batch.source_offset
+    source.close()
     assert read == count, f"{read} records for {count}"
     tenth = max(1, batches // 10)
     first, last = sum(spent[:tenth]) / tenth, sum(spent[-tenth:]) / tenth

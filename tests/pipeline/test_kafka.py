@@ -18,6 +18,7 @@ from changefeed.pipeline.config.load import read
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.run import run
+from changefeed.sources import NextBatch
 from changefeed.sources.kafka import KafkaTopics
 from tests.examples import by_turns
 from tests.pipeline.history import small_history
@@ -72,14 +73,15 @@ def topic(kafka: KafkaBroker, tmp_path: Path) -> Topic:
 def readings(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each batch, whether librdkafka read it."""
     seen: list[bool] = []
-    unread = KafkaTopics.unread
+    next_batch = KafkaTopics.next_batch
 
-    def recorded(self: KafkaTopics, *place: Any) -> Mapped | None:
-        records = unread(self, *place)
-        seen.append(records is not None)
-        return records
+    def recorded(self: KafkaTopics, *place: Any) -> NextBatch | None:
+        batch = next_batch(self, *place)
+        if batch is not None:
+            seen.append(isinstance(batch.records, Mapped))
+        return batch
 
-    monkeypatch.setattr(KafkaTopics, "unread", recorded)
+    monkeypatch.setattr(KafkaTopics, "next_batch", recorded)
     return seen
 
 

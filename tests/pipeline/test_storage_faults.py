@@ -13,14 +13,12 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from changefeed.pipeline import failpoint
-from tests.pipeline.storage import FILE_DAMAGE, Prepared, files, outcome, prepare, stop_when_spark_reads
+from tests.pipeline.storage import Prepared, files, outcome, prepare, stop_when_spark_reads
 from tests.pipeline.storage_cases import CASES, PICKS, ROLES, Case, NotThereError
 
 if TYPE_CHECKING:
@@ -85,34 +83,6 @@ def test_damage_drawn(number: int, spark: SparkSession, prepared: Prepared, tmp_
 def test_definitions_that_no_run_reads_may_be_damaged(spark: SparkSession, prepared: Prepared, tmp_path: Path) -> None:
     name = "between: ledger: definitions (oldest) truncated, no checksum"
     _judge(spark, prepared, next(case for case in CASES if case.name == name), 1, tmp_path)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("damage", [*FILE_DAMAGE])
-def test_damage_to_sparks_checkpoint_of_a_run(
-    damage: str, spark: SparkSession, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Spark's own checkpoint, which exists as long as the run, is damaged before the second batch."""
-    seed, lake, passed = _seed(), tmp_path / "lake", []
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
-    prepared.copy("between", lake)
-
-    def on_pass(name: str) -> None:
-        passed.append(name)
-        if passed.count("stage.before") == 2 and name == "stage.before":
-            damaged = [path for path in scratch.rglob("*") if path.is_file() and not path.name.startswith(".")]
-            assert any("offsets" in path.parts for path in damaged)
-            for path in damaged:
-                FILE_DAMAGE[damage](path, random.Random(seed))
-
-    monkeypatch.setattr(failpoint, "on_pass", on_pass)
-    result = outcome(spark, prepared, lake, limit=6)
-    if result.startswith("RAW"):
-        result = outcome(spark, prepared, lake)
-    assert passed.count("stage.before") > 1
-    assert result == "right" or result.startswith("stopped: "), f"{damage}, seed {seed}: {result}"
 
 
 def _seed() -> int:

@@ -72,10 +72,10 @@ def test_a_cluster_that_is_not_there_is_named_with_the_reason(
 
 
 @pytest.mark.parametrize("servers", ["127.0.0.1:1", "127.0.0.1:1, [::1]:1"])
-def test_a_stream_from_a_cluster_that_is_not_there_ends_at_once(servers: str) -> None:
+def test_a_batch_from_a_cluster_that_is_not_there_ends_at_once(servers: str) -> None:
     topics = _topics({"type": "kafka", "servers": servers, "topics": ["shop"], "protocol": "ticdc-open"})
     with pytest.raises(SourceError) as error:
-        topics.stream(None, None, None)
+        topics.next_batch(None, None, None)
     assert str(error.value).startswith(f"{servers} does not answer: [Errno ")
     assert error.value.transient
 
@@ -83,5 +83,5 @@ def test_a_stream_from_a_cluster_that_is_not_there_ends_at_once(servers: str) ->
 def test_a_server_without_a_port_is_refused() -> None:
     topics = _topics({"type": "kafka", "servers": "broker", "topics": ["shop"], "protocol": "ticdc-open"})
     with pytest.raises(ConfigError) as error:
-        topics.stream(None, None, None)
+        topics.next_batch(None, None, None)
     assert str(error.value) == "source.servers: expected host:port, not 'broker'"

@@ -50,9 +50,9 @@ class Kafka:
     def source(self, limit: int = 100_000) -> Source:
         options = {
             "kafka.bootstrap.servers": self.broker.bootstrap, "startingOffsets": "earliest", "includeHeaders": "true",
-            "failOnDataLoss": "true", "maxOffsetsPerTrigger": str(limit),
+            "failOnDataLoss": "true",
         }  # fmt: skip
-        return DecodedSource(KafkaTopics(options, (self.topic,), None), "ticdc-open", {})
+        return DecodedSource(KafkaTopics(options, limit, (self.topic,), None), "ticdc-open", {})
 
 
 class TestFiles(Conformance):

@@ -127,14 +127,6 @@ def test_a_delta_commit_carries_metadata_and_is_skipped_when_repeated(spark: Spa
     assert table.history(1)[0]["userMetadata"] == "step 7"
 
 
-def test_no_process_is_started_for_the_links_of_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
-    jvm: Any = spark._jvm
-    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
-    managers = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
-    manager = managers.create(jvm.org.apache.hadoop.fs.Path(str(tmp_path)), hadoop)
-    assert manager.getClass().getSimpleName() == "FileSystemBasedCheckpointFileManager"
-
-
 def test_timestamps_are_utc_in_any_zone_of_the_machine(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     [(seconds,)] = spark.sql("SELECT unix_seconds(TIMESTAMP'1970-01-02 00:00:00')").collect()

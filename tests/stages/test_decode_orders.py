@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 from changefeed import record_log
-from changefeed.frames import slices
 from changefeed.frames.chunks import CHUNKS_DDL, RECORDS_DDL, unpack
+from changefeed.frames.slices import Slice, Slices
 from changefeed.stages.decode import decode
 from tests.protocols.conformance.cases import DATA
 
@@ -30,20 +29,19 @@ HISTORIES: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-def sliced(spark: SparkSession, log: str, count: int) -> DataFrame:
+def sliced(spark: SparkSession, log: str, count: int) -> Slices:
     step = -(-count // 7)
-    pieces = [slices.Slice(log, start=at, stop=min(at + step, count)) for at in range(0, count, step)]
-    return spark.createDataFrame(pa.Table.from_batches([slices.pack(pieces)]))
+    return Slices(spark, [Slice(log, start=at, stop=min(at + step, count)) for at in range(0, count, step)])
 
 
 def in_partitions(spark: SparkSession, log: str, count: int) -> DataFrame:
     """The records as Kafka's source has them: a task for each partition, in order."""
-    records = sliced(spark, log, count).mapInArrow(slices.read, RECORDS_DDL)
+    records = sliced(spark, log, count).each().frame(RECORDS_DDL)
     return records.repartition(5, "topic", "partition").sortWithinPartitions("topic", "partition", "offset")
 
 
 def scattered(spark: SparkSession, log: str, count: int) -> DataFrame:
-    return sliced(spark, log, count).mapInArrow(slices.read, RECORDS_DDL).repartition(6)
+    return sliced(spark, log, count).each().frame(RECORDS_DDL).repartition(6)
 
 
 def summary(chunks: DataFrame) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
@@ -65,7 +63,11 @@ def test_records_have_the_same_changes_with_any_distribution_to_tasks(
 ) -> None:
     log = str(SHOP / file)
     count = record_log.count(log)
-    ways: list[tuple[Callable[..., DataFrame], bool]] = [(in_partitions, True), (scattered, False), (sliced, False)]
+    ways: list[tuple[Callable[..., DataFrame | Slices], bool]] = [
+        (in_partitions, True),
+        (scattered, False),
+        (sliced, False),
+    ]
     summaries = [
         summary(decode(way(spark, log, count), protocol, options, whole=whole).frame(CHUNKS_DDL)) for way, whole in ways
     ]

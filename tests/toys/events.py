@@ -15,24 +15,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 from pydantic import Field
 
-from changefeed.frames.chunks import CHUNKS_DDL, pack
+from changefeed.frames.chunks import pack
+from changefeed.frames.mapped import Mapped
 from changefeed.model.batch import Decoded, record_columns
 from changefeed.model.text.read import parse
 from changefeed.protocols.base import Capabilities
 from changefeed.sources.section import ChangesSection
-from tests.toys.lines import Lines, LinesFolder, LinesReader, LinesSource, Piece
+from tests.toys.lines import LinesFolder, LinesSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from changefeed.frames.chunks import Dated
-    from changefeed.frames.mapped import Mapped
+    from changefeed.frames.slices import Slices
 
 CAPABILITIES = Capabilities(
     carries=frozenset({"op.insert", "op.update", "op.delete", "before", "schema", "resolved"}),
@@ -61,6 +62,10 @@ class EventsFolder(LinesFolder):
         )
         return pack(decoded, records)
 
+    def read(self, name: str, start: int, end: int) -> pa.RecordBatch:
+        """The chunks between two bytes of a file, for tasks."""
+        return self.chunks(name, start, end)
+
 
 @dataclass(frozen=True, slots=True)
 class EventsSource(LinesSource):
@@ -71,17 +76,12 @@ class EventsSource(LinesSource):
     title = "JSON events"
     redefinition = None  # the events have the types that the DDL declares
 
-    def format(self) -> type[Events]:
-        """The data source that Spark runs."""
-        return Events
-
-    def batch(self, spark: Any, streamed: DataFrame, before: str | None, after: str) -> DataFrame:
-        """See `Source`: the stream has the chunks already."""
-        return streamed
-
-    def chunks(self, batch: DataFrame | Mapped, dated: Dated, fragments: DataFrame | None) -> DataFrame | Mapped:
-        """See `Source`."""
-        return batch
+    def chunks(
+        self, records: DataFrame | Mapped | Slices, dated: Dated, fragments: DataFrame | None
+    ) -> DataFrame | Mapped:
+        """See `Source`: the tasks read chunks already."""
+        assert isinstance(records, Mapped)
+        return records
 
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
         """See `Source`."""
@@ -89,34 +89,6 @@ class EventsSource(LinesSource):
             chunks = self.folder.chunks(name, 0, None, limit)
             limit -= sum(row["rows"] for row in chunks.to_pylist() if row["kind"] == "read")
             yield chunks
-
-
-# What Spark runs.
-
-
-class Events(Lines):
-    """`spark.readStream.format("toy_events")`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format."""
-        return "toy_events"
-
-    def schema(self) -> str:
-        """The columns of chunks."""
-        return CHUNKS_DDL
-
-    def streamReader(self, schema: Any) -> EventsReader:  # Spark's name
-        """The stream reader."""
-        return EventsReader(dict(self.options))
-
-
-class EventsReader(LinesReader):
-    """Plans batches as `LinesReader` does; tasks read chunks."""
-
-    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """The chunks of a piece."""
-        yield EventsFolder(self.folder.path).chunks(partition.name, partition.start, partition.end)
 
 
 # The function by which the pipeline opens the source, and its section of the definition.

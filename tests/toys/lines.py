@@ -11,26 +11,31 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pydantic import Field
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
 from changefeed.errors import SourceError
-from changefeed.frames.chunks import RECORDS_DDL
+from changefeed.frames.mapped import Mapped, Work
 from changefeed.model.batch import record_batch
-from changefeed.sources import Compared, Missing
+from changefeed.sources import Compared, Missing, NextBatch
 from changefeed.sources.section import SourceSection
-from changefeed.spark_runtime.session import make_active
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-Ends = dict[str, int]  # file -> bytes
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The lines between two bytes of a file: the input of one task."""
+
+    name: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,20 @@ class LinesFolder:
             rows.append({"topic": topic, "partition": partition, "offset": offset, "key": key, "value": value})
         return record_batch(rows)
 
+    def reading(self, pieces: list[Piece]) -> Work:
+        """The function that tasks run: it reads the pieces whose numbers are its input."""
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+                piece = pieces[number]
+                yield self.read(piece.name, piece.start, piece.end)
+
+        return run
+
+    def read(self, name: str, start: int, end: int) -> pa.RecordBatch:
+        """The records between two bytes of a file, for tasks."""
+        return self.records(name, start, end)
+
 
 @dataclass(frozen=True, slots=True)
 class LinesSource:
@@ -79,28 +98,31 @@ class LinesSource:
     folder: LinesFolder
     limit: int
 
-    start = "{}"
-    available_now = False
     offset_names_partitions = False  # a file that is new has a partition that no source offset names
     whole = True  # a task reads one file, from one byte to another
 
-    def format(self) -> type[Lines]:
-        """The data source that Spark runs."""
-        return Lines
+    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
+        """See `Stream`: at most `limit` lines, of one file after the other."""
+        starts, stops, left = json.loads(before or "{}"), json.loads(before or "{}"), self.limit
+        for name in self.folder.files() if end is None else json.loads(end):
+            for start, line in self.folder.lines(
+                name, starts.get(name, 0), None if end is None else json.loads(end)[name]
+            ):
+                if not left:
+                    break
+                left, stops[name] = left - 1, start + len(line)
+        pieces = [Piece(name, starts.get(name, 0), stop) for name, stop in stops.items() if starts.get(name, 0) < stop]
+        if not pieces:
+            return None
+        files = self.folder.files()
+        ended = frozenset(self.folder.partition(name) for name in files if stops.get(name, 0) == self.folder.end(name))
+        records = Mapped(spark.range(0, len(pieces), 1, len(pieces)), self.folder.reading(pieces))
+        return NextBatch(records, json.dumps(stops), ended)
 
-    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
-        """See `Stream`."""
-        make_active(spark)  # Spark looks for the name of a data source in the active session
-        spark.dataSource.register(self.format())
-        options = {"folder": str(self.folder.path), "limit": str(self.limit)}
-        options |= {"start": source_offset or self.start, "end": end or ""}
-        return spark.readStream.format(self.format().name()).options(**options).load()
+    def leading_batch(self, spark: SparkSession, before: str | None) -> None:
+        """See `Stream`: no partition is read before the others."""
 
-    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
-        """See `Stream`: Spark logs what `latestOffset` has returned."""
-        return logged
-
-    def end(self, spark: SparkSession, source_offset: str | None) -> str:
+    def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
         return json.dumps({name: self.folder.end(name) for name in self.folder.files()})
 
@@ -122,22 +144,6 @@ class LinesSource:
         """See `Stream`."""
         return {self.folder.partition(name) for name in self.folder.files()}
 
-    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
-        """See `Stream`."""
-        read = json.loads(source_offset)
-        files = self.folder.files()
-        return {self.folder.partition(name) for name in files if read.get(name, 0) == self.folder.end(name)}
-
-    def caught_up(self, before: str | None, after: str) -> bool:
-        """See `Stream`: it is never certain."""
-        return False
-
-    def leading(self, spark: SparkSession, source_offset: str | None) -> None:
-        """See `Stream`: no partition is read before the others."""
-
-    def unread(self, spark: SparkSession, before: str | None, after: str) -> None:
-        """See `RecordSource`: the stream reads the records."""
-
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """See `RecordSource`."""
         for name in self.folder.files():
@@ -147,70 +153,6 @@ class LinesSource:
 
     def close(self) -> None:
         """See `Stream`: nothing is open."""
-
-
-# What Spark runs.
-
-
-class Lines(DataSource):
-    """`spark.readStream.format("toy_lines")`."""
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format."""
-        return "toy_lines"
-
-    def schema(self) -> str:
-        """The columns of records."""
-        return RECORDS_DDL
-
-    def streamReader(self, schema: Any) -> LinesReader:  # Spark's name
-        """The stream reader."""
-        return LinesReader(dict(self.options))
-
-
-@dataclass
-class Piece(InputPartition):
-    """The input of one task."""
-
-    name: str
-    start: int
-    end: int
-
-
-class LinesReader(DataSourceStreamReader):
-    """Plans batches of at most `limit` lines on the driver, and reads them in tasks."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self.folder, self.limit = LinesFolder(Path(options["folder"])), int(options["limit"])
-        self.start: Ends = json.loads(options["start"])
-        self.end: Ends | None = json.loads(options["end"]) if options["end"] else None
-        self.read_to = dict(self.start)
-
-    def initialOffset(self) -> Ends:  # Spark's name
-        """The source offset at which the run begins."""
-        return self.start
-
-    def latestOffset(self) -> Ends:  # Spark's name
-        """The end of the next batch: of one file after the other, until there are enough lines."""
-        left = self.limit
-        for name in self.folder.files() if self.end is None else self.end:
-            at = self.read_to.get(name, 0)
-            for start, line in self.folder.lines(name, at, None if self.end is None else self.end[name]):
-                if not left:
-                    break
-                left, at = left - 1, start + len(line)
-            if at:
-                self.read_to[name] = at
-        return dict(self.read_to)
-
-    def partitions(self, start: Ends, end: Ends) -> list[InputPartition]:
-        """A piece for each file with new lines."""
-        return [Piece(name, start.get(name, 0), to) for name, to in end.items() if start.get(name, 0) < to]
-
-    def read(self, partition: Piece) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        """The records of a piece."""
-        yield self.folder.records(partition.name, partition.start, partition.end)
 
 
 # The function by which the pipeline opens the source, and its section of the definition.

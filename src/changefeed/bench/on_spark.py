@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from changefeed.frames import slices
+from changefeed.frames.slices import Slice, Slices
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,7 +68,7 @@ def measure(
     from changefeed.frames.chunks import CHUNKS_DDL
     from changefeed.stages.decode import decode
 
-    def ways(read: DataFrame, ours: DataFrame) -> dict[str, DataFrame]:
+    def ways(read: DataFrame, ours: DataFrame | Slices) -> dict[str, DataFrame]:
         theirs = {} if usual is None else {usual[0]: read.select(usual[1](read["value"]).alias("row"))}
         made = theirs | {"decode": decode(ours, protocol, options, whole=True).frame(CHUNKS_DDL)}
         assert not made["decode"].filter("kind = 'dead'").count(), "all rows of the workload are valid"
@@ -85,9 +85,7 @@ def measure(
         }
         seconds = {"spark": _best(ways(cached, cached) | trips)}
         cached.unpersist()
-        pieces = spark.createDataFrame(pa.Table.from_batches([slices.pack(logs["files"])]))
-        assert pieces.rdd.getNumPartitions() == len(logs["files"]), "a task for each of the slices"
-        return seconds | {"files": _best(ways(read["files"], pieces))}
+        return seconds | {"files": _best(ways(read["files"], Slices(spark, logs["files"])))}
 
 
 def _best(frames: Mapping[str, DataFrame]) -> dict[str, float]:
@@ -104,7 +102,7 @@ def _timed(frame: DataFrame) -> float:
     return time.perf_counter() - start
 
 
-def _written(records: pa.Table, times: int, folder: Path) -> list[slices.Slice]:
+def _written(records: pa.Table, times: int, folder: Path) -> list[Slice]:
     """Writes copies of the records as a log, with one file per core; returns its slices."""
     folder.mkdir()
     number, cores = records.schema.get_field_index("partition"), os.cpu_count() or 1
@@ -116,7 +114,7 @@ def _written(records: pa.Table, times: int, folder: Path) -> list[slices.Slice]:
                 log.write_table(
                     records.set_column(number, records.schema.field(number), copied), row_group_size=1 << 16
                 )
-    return [slices.Slice(str(file)) for file in files]
+    return [Slice(str(file)) for file in files]
 
 
 def _identity(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

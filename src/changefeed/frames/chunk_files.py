@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
 from changefeed.frames.chunks import CHUNKS, snapshot_lines, stream
-from changefeed.frames.slices import Work
+from changefeed.frames.mapped import Work
 
 FILES_DDL = "name string, size bigint, md5 string, index binary"
 NOT_PLANNED_BY = ("rows", "dead", "waiting")  # kinds of chunks whose payloads planning does not read

@@ -6,16 +6,17 @@ that are added with `then` run one after the other in the same worker instead, b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from changefeed.frames.slices import Work
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+# What runs in Spark's Python workers.
+Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True, slots=True)

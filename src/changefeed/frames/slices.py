@@ -1,7 +1,7 @@
-"""Slices: pieces of record logs, as rows for the tasks that read them.
+"""Slices: pieces of record logs, for the tasks that read them.
 
 To read a record in a Python worker, send it to the JVM and decode it in another worker costs several times as much as
-decoding it. So a log is sent as a list of its pieces, and its records are read in the worker that decodes them:
+decoding it. So tasks get a list of the log's pieces, and its records are read in the worker that decodes them:
 
     path      records  bytes    start   stop    copy
     a.jsonl   0        0        0       10000   NULL
@@ -10,7 +10,7 @@ decoding it. So a log is sent as a list of its pieces, and its records are read 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -23,14 +23,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed import record_log
+from changefeed.frames.mapped import Mapped, Work
 from changefeed.record_log import LogPosition, Only
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import SparkSession
 
-# What runs in Spark's Python workers.
-Work = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-SLICES_DDL = "path string, records bigint, bytes bigint, start bigint, stop bigint, copy string"
 _AT_ONCE = 32_000  # records
 _SCHEMA = pa.schema(
     [
@@ -63,14 +61,29 @@ class Slice:
     copy: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """Slices of logs, in the order of their records, and the session whose tasks read them."""
+
+    spark: SparkSession
+    slices: Sequence[Slice]
+
+    def each(self) -> Mapped:
+        """The records, read in a task for each slice."""
+        return self._mapped(read_each(self.slices), len(self.slices))
+
+    def by_partition(self, most: int) -> Mapped:
+        """The records, read in at most so many tasks; each reads all slices and keeps the records of its own partitions."""
+        tasks = min(self.spark.sparkContext.defaultParallelism, most)
+        return self._mapped(read_share(self.slices, tasks), tasks)
+
+    def _mapped(self, work: Work, tasks: int) -> Mapped:
+        return Mapped(self.spark.range(0, tasks, 1, max(1, tasks)), work)
+
+
 def pack(slices: Iterable[Slice]) -> pa.RecordBatch:
-    """The slices as the columns of `SLICES_DDL`."""
+    """The slices as columns, for `read`."""
     return pa.RecordBatch.from_pylist([asdict(one) for one in slices], schema=_SCHEMA)
-
-
-def are_slices(frame: DataFrame) -> bool:
-    """Whether a frame has slices of logs, and not records."""
-    return list(frame.columns) == list(_SCHEMA.names)
 
 
 def read(batches: Iterable[pa.RecordBatch], only: Only | None = None) -> Iterator[pa.RecordBatch]:
@@ -87,6 +100,16 @@ def read(batches: Iterable[pa.RecordBatch], only: Only | None = None) -> Iterato
             yield from record_log.read(
                 one.path, batch_size=_AT_ONCE, start=one.start, stop=one.stop, at=at, copy=copy, only=only
             )
+
+
+def read_each(slices: Sequence[Slice]) -> Work:
+    """The function that reads the slices whose numbers are its input."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            yield from read([pack([slices[number]])])
+
+    return run
 
 
 def read_share(slices: Sequence[Slice], of: int) -> Work:

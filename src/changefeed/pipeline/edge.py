@@ -1,7 +1,7 @@
 """Translates foreign errors to the errors of changefeed.
 
-Spark carries an error of a Python worker as the text of its traceback, and one of `foreachBatch` inside a Java error. Errors of
-changefeed contain their type in that text: they are restored, so that exit code and message are right.
+Spark carries an error of a Python worker as the text of its traceback. Errors of changefeed contain their type in that text: they
+are restored, so that exit code and message are right.
 
 Errors of Spark, Delta, Hadoop, Kafka and the system that have a cause outside of changefeed are recognized by their text
 (`_OUTSIDE`): a full disk, a damaged file, an overloaded machine. Every other error is a defect.
@@ -63,11 +63,7 @@ _AWAY = re.compile(
     r"|java\.net\.(UnknownHostException|SocketTimeoutException|NoRouteToHostException|ConnectException)"
 )
 
-# Of the worker that plans a source's batches the JVM reports only that its socket is closed; the query's state names its source.
-_WORKER_ENDED = re.compile(
-    r"Python worker exited unexpectedly|reading the port number from"
-    r"|(?s:(?:Broken pipe|Connection reset|EOFException).*python\.PythonMicroBatchStream@)"
-)
+_WORKER_ENDED = re.compile(r"Python worker exited unexpectedly|reading the port number from")
 
 
 @contextmanager
@@ -132,12 +128,6 @@ def _of_kafka(text: str) -> ChangefeedError | None:
         return SourceError(
             "Kafka no longer has the records that come next: they expired before they were read. Start a new "
             "pipeline from a snapshot"
-        )
-    if "you must specify all TopicPartitions" in text:
-        return SourceError(
-            "source.starting-offsets does not name exactly the partitions of the topics, or partitions were just added: "
-            "name all of them, or run again",
-            transient=True,
         )
     if refused := _KAFKA_CONFIG.search(text):
         return ConfigError(f"source: the Kafka client refuses its properties: {refused[1]}")

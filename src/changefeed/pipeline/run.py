@@ -1,14 +1,13 @@
 """Running a pipeline: `run` is `changefeed run`.
 
-A run takes the next epoch, finishes the step that the last run began, and follows the source from the ledger's source offset.
-Spark's checkpoint is temporary: created by every run, deleted at its end, never read by another run. It only serves Spark itself,
-for the offsets of each batch.
+A run takes the next epoch, finishes the step that the last run began, and follows the source from the ledger's source offset,
+batch by batch. The ledger alone remembers what was read: Spark's own streams, which keep that in checkpoints, are not used.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +22,6 @@ from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
-from changefeed.pipeline.offsets import batch_offset, offset_text
 from changefeed.pipeline.operations.expired import wait_for_expiry
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending.changes import RowOptions
@@ -33,18 +31,19 @@ from changefeed.pipeline.rebuilds import delete_rebuilds
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.sinks import sink
-from changefeed.sources import Source, source
-from changefeed.spark_runtime.scratch import Scratch, sweep
+from changefeed.sources import NextBatch, Source, source
+from changefeed.spark_runtime.scratch import sweep
 from changefeed.spark_runtime.session import lives, suited
 from changefeed.spark_runtime.workers import check
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql import SparkSession
 
 OnState = Callable[[State], None]
 
 Begun = tuple[int, State]  # the last completed step when a run began, and the state after it
+
+_LOOK = 0.5  # seconds between looks whether the run should stop
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +78,7 @@ def run(
         once: stop after what the source has now.
         until: a commit_ts, or the upstream's name of a transaction or resolved event; every table ends at exactly this point.
         progress: called after every step with the state after it.
-        stopping: called every second; once it returns True, the run ends after the current step.
+        stopping: called every half second; once it returns True, the run ends after the current step.
         retrying: called before the wait for a retry, after a transient error.
 
     Raises:
@@ -144,12 +143,7 @@ class _Runner:
         self.flow = open_flow(definition, spark, self.source)
         self.ledger = self.flow.ledger
         self.last_settled: State | None = None  # the state when it was last settled; None if something was read since
-        self.error: BaseException | None = None
-        self.ended = False
         self.joined: set[str] = set()  # topics without earlier records, whose changes may be below the cut
-        self.read_to_end: set[tuple[str, int]] = set()  # partitions of which nothing was left to read
-        self.at_work = threading.Lock()  # locked during a step; ending the query waits for it
-        self.stepped = threading.Event()  # a batch has ended since `_wait` checked
 
     def run(self) -> RunResult:
         """Takes the pipeline over, and follows the source to the end of the run."""
@@ -174,7 +168,7 @@ class _Runner:
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)
         if not self._done():
-            self._stream()
+            self._follow()
         if self.once and not self._done():
             self._settle()
 
@@ -226,68 +220,47 @@ class _Runner:
             if self.ledger.step != before:
                 self._report()
 
-    def _stream(self) -> None:
-        source_offset = self.ledger.state.source or self.source.start
-        end = self.source.end(self.spark, source_offset) if self.once else None
-        if end is not None and source_offset is not None and offset_text(end) == offset_text(source_offset):
-            return
+    def _follow(self) -> None:
+        """Reads batch after batch: to the end that the source has now with `once`, otherwise without end."""
         sweep()
-        self._lead(source_offset)
-        source_offset = self.ledger.state.source or self.source.start
-        checkpoint = Scratch("checkpoint")
-        try:
-            query = self._query(self.source.stream(self.spark, source_offset, end), f"{checkpoint.path}/spark", end)
-            self._wait(query)
-        finally:
-            checkpoint.close()
-
-    def _lead(self, source_offset: str | None) -> None:
-        """Reads the partitions with few records first, where other partitions wait for them."""
-        leading = self.source.leading(self.spark, source_offset) if self.flow.strategy.needs_ends else None
-        if leading is not None:
-            chunks, partitions = (
-                partial(self.source.chunks, leading.records),
-                self.source.partitions(leading.source_offset),
-            )
-            self._take(Batch(chunks, offset_text(leading.source_offset), partitions, ended=leading.ended))
-
-    def _query(self, records: DataFrame, checkpoint: str, end: str | None) -> StreamingQuery:
-        def on_batch(batch: DataFrame, number: int) -> None:
-            with self.at_work:
-                if self.error is not None or self.ended or self._done():
-                    return
-                try:
-                    self._batch(batch, number, checkpoint, end)
-                except BaseException as error:  # raised by `_wait`: without an answer Spark would wait forever
-                    self.error = error
-                self.stepped.set()
-
-        writer = records.writeStream.foreachBatch(on_batch).option("checkpointLocation", f"file://{checkpoint}")
-        if self._ends_by_itself:
-            return writer.trigger(availableNow=True).start()
-        interval = "0 seconds" if self.once else self.definition.pipeline.trigger_interval
-        return writer.trigger(processingTime=interval).start()
+        if self.flow.strategy.needs_ends and (leading := self.source.leading_batch(self.spark, self._at)) is not None:
+            self._take(leading)
+        end = self.source.end(self.spark, self._at) if self.once else None
+        while not self._done():
+            began = time.monotonic()
+            batch = self._next_batch(end)
+            if batch is not None:
+                self._take(batch)
+            elif self.once:
+                return
+            else:
+                self._settle()
+            if not self.once and (batch is None or self.source.partitions(batch.source_offset) <= batch.ended):
+                self._wait(began + seconds(self.definition.pipeline.trigger_interval))
 
     @property
-    def _ends_by_itself(self) -> bool:
-        return self.once and self.source.available_now
+    def _at(self) -> str | None:
+        return self.ledger.state.source
 
-    def _batch(self, batch: DataFrame, number: int, checkpoint: str, end: str | None) -> None:
-        logged = batch_offset(checkpoint, number)
-        source_offset = offset_text(self.source.source_offset(self.spark, self.ledger.state.source, logged))
-        caught_up = self.source.caught_up(self.ledger.state.source, source_offset)
-        if self.flow.strategy.needs_ends and not caught_up:
-            ended = self.source.ended(self.spark, source_offset)
-            # an available-now stream has no more to read of a partition that was at its end once
-            self.read_to_end = ended | self.read_to_end if self._ends_by_itself else ended
-        records = self.source.batch(self.spark, batch, self.ledger.state.source, source_offset)
-        chunks, partitions = partial(self.source.chunks, records), self.source.partitions(source_offset)
-        self._take(Batch(chunks, source_offset, partitions, caught_up, self.read_to_end))
-        self.ended = end is not None and source_offset == offset_text(end)
+    def _next_batch(self, end: str | None) -> NextBatch | None:
+        try:
+            return self.source.next_batch(self.spark, self._at, end)
+        except ChangefeedError:
+            raise
+        except Exception as error:
+            self._raise_cause(error)
+            raise
 
-    def _take(self, batch: Batch) -> None:
+    def _wait(self, until: float) -> None:
+        """Waits until this time of the monotonic clock, or the end of the run."""
+        while (left := until - time.monotonic()) > 0 and not self._done():
+            time.sleep(min(left, _LOOK))
+
+    def _take(self, batch: NextBatch) -> None:
         before = self.ledger.state
-        self.flow.take(batch, self.until)
+        chunks, partitions = partial(self.source.chunks, batch.records), self.source.partitions(batch.source_offset)
+        ended = batch.ended if self.flow.strategy.needs_ends else ()
+        self.flow.take(Batch(chunks, batch.source_offset, partitions, batch.caught_up, ended), self.until)
         self._report()
         self._warn_of_late(before)
 
@@ -306,30 +279,8 @@ class _Runner:
             )
             self.joined = set()
 
-    def _wait(self, query: StreamingQuery) -> None:
-        """Waits until the query ends, or the run has reached its end."""
-        try:
-            while query.isActive and self.error is None and not self.ended and not self._done():
-                if self._ends_by_itself:
-                    query.awaitTermination(1)
-                else:
-                    self.stepped.wait(1)
-                    self.stepped.clear()
-                self._settle_if_idle(query)
-        finally:
-            with self.at_work:
-                self.ended = True
-            if query.isActive:
-                query.stop()
-        if self.error is not None:
-            raise self.error
-        failed = query.exception()
-        if failed is not None:
-            self._raise_cause(failed)
-            raise failed
-
     def _raise_cause(self, failed: BaseException) -> None:
-        """Asks the source for the cause of an error, and raises it: Spark does not name the topic that is gone.
+        """Asks the source for the cause of an error, and raises it: the Kafka client does not name the topic that is gone.
 
         Raises:
             ChangefeedError: a topic was deleted or created again, or has lost records.
@@ -341,22 +292,12 @@ class _Runner:
                 compared = self.source.compared(self.spark, self.ledger.state.source)
         except ChangefeedError as error:
             if getattr(error, "transient", False):
-                return  # the brokers are unavailable: Spark's error is raised
+                return  # the brokers are unavailable: the first error is raised
             raise error from failed
         if compared.removed:
             raise SourceError(
                 f"topics were removed while the run was reading: {', '.join(sorted(compared.removed))}", transient=True
             )
-
-    def _settle_if_idle(self, query: StreamingQuery) -> None:
-        """Settles if the last trigger found nothing new."""
-        if not self._may_settle():
-            return  # each question to Spark is a call over a socket
-        with self.at_work:
-            status, looked = query.status, query.lastProgress
-            at_rest = not (status["isDataAvailable"] or status["isTriggerActive"])
-            if self.error is None and at_rest and looked is not None and looked["numInputRows"] == 0:
-                self._settle()
 
     def _done(self) -> bool:
         if self.stopping():

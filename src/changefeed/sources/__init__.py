@@ -1,9 +1,8 @@
 """Sources: streams of changes, with offsets that the ledger stores.
 
-A source is a folder here and a line in `SOURCES`, or a module of one's own. It returns chunks of decoded changes
-(`frames.chunks`). Its source offset is a text that the ledger stores; the next run continues from it. A source of bytes is a
-`RecordSource`: it returns records with the columns of Spark's Kafka source with headers, and `decoded.py` makes a `Source` of
-it and a protocol.
+A source is a folder here and a line in `SOURCES`, or a module of one's own. It plans batches, and makes chunks of decoded
+changes of them (`frames.chunks`). Its source offset is a text that the ledger stores; the next run continues from it. A source of
+bytes is a `RecordSource`: its batches have records, and `decoded.py` makes a `Source` of it and a protocol.
 
 A module of one's own has `SECTION`, the model of its section, and a function that opens the source: `open_source(section)`
 returns a `RecordSource`, and its section is derived from `sources.section.SourceSection`, which has the protocol;
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 
     from changefeed.frames.chunks import Dated
     from changefeed.frames.mapped import Mapped
+    from changefeed.frames.slices import Slices
     from changefeed.sources.section import ProtocolChoice, SourceSection
     from changefeed.stages.changes import Redefinition
 
@@ -64,26 +64,29 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Leading:
-    """A batch that is read before the stream begins.
+class NextBatch:
+    """The batch that a run reads next.
 
     Attributes:
-        records: in a form that `Source.chunks` takes.
-        source_offset: after them; the stream continues there.
-        ended: the partitions of which nothing was left to read.
+        records: of a `RecordSource`, records with the columns of Spark's Kafka source with headers, or slices of logs; of a
+            `Source`, whatever its `chunks` takes. Tasks read them, perhaps more than once, until the next batch is planned.
+        source_offset: after the batch.
+        ended: the partitions of which nothing is left to read after the batch.
+        caught_up: whether the batch certainly contains everything that the source had when it was planned. If a source cannot
+            be certain, then the answer that there is no next batch shows it.
     """
 
-    records: DataFrame | Mapped
+    records: DataFrame | Mapped | Slices
     source_offset: str
     ended: frozenset[tuple[str, int]]
+    caught_up: bool = False
 
 
 class Stream(Protocol):
     """The part of the contract that all sources share: where the source stands, and what comes next.
 
-    Source offsets are JSON texts, opaque outside the source; two are equal if their JSON is. A run starts the stream at the
-    ledger's source offset, and asks for the source offset of each batch before it applies the batch. The records between two
-    source offsets never change.
+    Source offsets are JSON texts, opaque outside the source. A run continues at the ledger's source offset: it asks for the next
+    batch, applies it, and stores its source offset. The records between two source offsets never change.
     """
 
     def compared(self, spark: SparkSession, source_offset: str) -> Compared:
@@ -95,30 +98,33 @@ class Stream(Protocol):
         """
         ...
 
-    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
-        """The source offset for the offset that Spark logged for a batch; `before` is that of the batch before it.
+    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
+        """The batch that follows a source offset; None if there is nothing to read. The source itself limits its size.
 
-        A data source in Python logs what its `latestOffset` returned, as JSON, and may take that for the source offset.
+        Args:
+            spark: the session whose tasks read the batch.
+            before: where the batch begins; None: where the definition starts.
+            end: what `end` returned: nothing behind it is read. None: there is no end.
 
         Raises:
-            SourceError: a topic of the batch was deleted, or deleted and created again.
+            SourceError: a topic was deleted or created again, or records that come next are gone.
         """
+        ...
+
+    def leading_batch(self, spark: SparkSession, before: str | None) -> NextBatch | None:
+        """The partitions of which little is left to read, if the source has more to read than one batch takes; else None.
+
+        A topic of schema changes is short, and holds back the rows of all others as long as it has not been read to its end.
+        A source that reads its partitions in an order of its own may always return None.
+        """
+        ...
+
+    def end(self, spark: SparkSession, before: str | None) -> str:
+        """The source offset at the end of the source now; see `next_batch` for `before`."""
         ...
 
     def close(self) -> None:
-        """Closes the connections of a run."""
-        ...
-
-    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
-        """The records from `source_offset` (None: from where the definition starts) to `end` (None: without end).
-
-        A stream with an end is stopped after the batch that has `end` as its source offset.
-        Batches are limited by the source itself.
-        """
-        ...
-
-    def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
-        """The source offset at the end of the source now; None if the stream itself stops there (`available_now`)."""
+        """Closes the connections of a run, and deletes its temporary files."""
         ...
 
     def missing(self) -> Missing | None:
@@ -129,47 +135,14 @@ class Stream(Protocol):
         """The (topic, partition)s of a source offset. Each must have a resolved event before the barrier moves."""
         ...
 
-    def caught_up(self, before: str | None, after: str) -> bool:
-        """Whether a batch between two source offsets certainly contains everything that the source had when it began.
-
-        A source that cannot be certain returns False; then an empty batch shows it.
-        """
-        ...
-
-    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
-        """The (topic, partition)s of which nothing is left to read now, after the batch that ends at a source offset."""
-        ...
-
-    def leading(self, spark: SparkSession, source_offset: str | None) -> Leading | None:
-        """The partitions of which little is left to read, if the source has more to read than one batch takes; else None.
-
-        A topic of schema changes is short, and holds back the rows of all others as long as it has not been read to its end.
-        A source that reads its partitions in an order of its own may always return None.
-        """
-        ...
-
     @property
     def offset_names_partitions(self) -> bool:
         """Whether a source offset has the names of all partitions, so that `partitions` reads nothing else."""
         ...
 
-    @property
-    def start(self) -> str | None:
-        """The source offset before the first record, or None if only a service can find it."""
-        ...
-
-    @property
-    def available_now(self) -> bool:
-        """Whether Spark's available-now trigger finds the end of this source."""
-        ...
-
 
 class RecordSource(Stream, Protocol):
-    """A source of bytes: `stream` returns records with the columns of Spark's Kafka source with headers, or slices of logs."""
-
-    def unread(self, spark: SparkSession, before: str | None, after: str) -> Mapped | None:
-        """The records of the batch between two source offsets, if the tasks that decode them can read them, too; else None."""
-        ...
+    """A source of bytes: its batches have records."""
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records, read without Spark; for `explain` and `check`."""
@@ -199,15 +172,13 @@ class Source(Stream, Protocol):
         """Converts values to the types that DDL declares; None if they have these types already."""
         ...
 
-    def batch(self, spark: SparkSession, streamed: DataFrame, before: str | None, after: str) -> DataFrame | Mapped:
-        """The batch of `stream` between two source offsets, for `chunks`: `streamed`, or what reads the same changes faster."""
-        ...
-
-    def chunks(self, batch: DataFrame | Mapped, dated: Dated, fragments: DataFrame | None) -> DataFrame | Mapped:
+    def chunks(
+        self, records: DataFrame | Mapped | Slices, dated: Dated, fragments: DataFrame | None
+    ) -> DataFrame | Mapped:
         """The chunks of one batch, with the columns of `frames.chunks`.
 
         Args:
-            batch: as `batch` or `leading` returned it.
+            records: those of a `NextBatch`.
             dated: the content of the `dated` chunks of earlier batches.
             fragments: the `waiting` chunks of the batch before, if any.
         """

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Capabilities
-from changefeed.sources import Compared, Leading, Missing, RecordSource
+from changefeed.sources import Compared, Missing, NextBatch, RecordSource
 from changefeed.stages.changes import Redefinition
 from changefeed.stages.decode import RecordReader, decode
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from changefeed.frames.chunks import Dated
     from changefeed.frames.mapped import Mapped
+    from changefeed.frames.slices import Slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +51,9 @@ class DecodedSource:
         """See `Source`."""
         return Redefinition(self.protocol, self.options)
 
-    def batch(self, spark: SparkSession, streamed: DataFrame, before: str | None, after: str) -> DataFrame | Mapped:
+    def chunks(self, records: DataFrame | Mapped | Slices, dated: Dated, fragments: DataFrame | None) -> Mapped:
         """See `Source`."""
-        return self.records.unread(spark, before, after) or streamed
-
-    def chunks(self, batch: DataFrame | Mapped, dated: Dated, fragments: DataFrame | None) -> Mapped:
-        """See `Source`."""
-        return decode(batch, self.protocol, self.options, dated, fragments, whole=self.records.whole)
+        return decode(records, self.protocol, self.options, dated, fragments, whole=self.records.whole)
 
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
         """See `Source`."""
@@ -70,21 +67,21 @@ class DecodedSource:
         """See `Stream`."""
         return self.records.compared(spark, source_offset)
 
-    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
+    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
         """See `Stream`."""
-        return self.records.source_offset(spark, before, logged)
+        return self.records.next_batch(spark, before, end)
+
+    def leading_batch(self, spark: SparkSession, before: str | None) -> NextBatch | None:
+        """See `Stream`."""
+        return self.records.leading_batch(spark, before)
+
+    def end(self, spark: SparkSession, before: str | None) -> str:
+        """See `Stream`."""
+        return self.records.end(spark, before)
 
     def close(self) -> None:
         """See `Stream`."""
         self.records.close()
-
-    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
-        """See `Stream`."""
-        return self.records.stream(spark, source_offset, end)
-
-    def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
-        """See `Stream`."""
-        return self.records.end(spark, source_offset)
 
     def missing(self) -> Missing | None:
         """See `Stream`."""
@@ -94,29 +91,7 @@ class DecodedSource:
         """See `Stream`."""
         return self.records.partitions(source_offset)
 
-    def caught_up(self, before: str | None, after: str) -> bool:
-        """See `Stream`."""
-        return self.records.caught_up(before, after)
-
-    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
-        """See `Stream`."""
-        return self.records.ended(spark, source_offset)
-
-    def leading(self, spark: SparkSession, source_offset: str | None) -> Leading | None:
-        """See `Stream`."""
-        return self.records.leading(spark, source_offset)
-
     @property
     def offset_names_partitions(self) -> bool:
         """See `Stream`."""
         return self.records.offset_names_partitions
-
-    @property
-    def start(self) -> str | None:
-        """See `Stream`."""
-        return self.records.start
-
-    @property
-    def available_now(self) -> bool:
-        """See `Stream`."""
-        return self.records.available_now

@@ -26,10 +26,10 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from changefeed.errors import ConfigError, MissingExtraError, SourceError
 from changefeed.redaction import remember
 from changefeed.sources.kafka import compare, reader
-from changefeed.sources.kafka.librdkafka import Place, PlainBrokers
+from changefeed.sources.kafka.librdkafka import PlainBrokers
 from changefeed.sources.kafka.properties import wrong_offsets, wrong_properties
 from changefeed.sources.kafka.reader import Range
-from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, SourceOffset, by_place, by_topic, read
+from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, Place, SourceOffset, by_place, by_topic, read
 from changefeed.sources.kafka.topics import Topic
 from changefeed.spark.options import ReadOptions
 from changefeed.spark.reading import ReadPlan

@@ -27,7 +27,7 @@ from changefeed import record_log
 from changefeed.errors import SourceError
 from changefeed.frames import slices
 from changefeed.frames.slices import Slice
-from changefeed.sources.files.progress import Cursors, LogProgress, logs, read_offset, write_offset
+from changefeed.sources.files.progress import Cursors, LogEnds, logs, read_offset, write_offset
 from changefeed.spark.reading import ReadPlan
 
 _SLICE = 10_000  # records a task reads at least
@@ -55,7 +55,7 @@ class Logs:
         Raises:
             SourceError: a log cannot be read.
         """
-        return LogProgress(self.pattern, write_offset({}), None).everything()
+        return LogEnds(self.pattern).after({})
 
     def first(self, limit: int) -> Iterator[pa.RecordBatch]:
         """Yields the first records of each log.
@@ -154,7 +154,7 @@ class LogStreamReader(DataSourceStreamReader):
 
     def __init__(self, found_logs: Logs, reading: ReadPlan | None) -> None:
         self._logs, self._reading = found_logs, reading
-        self._progress: LogProgress | None = None
+        self._ends: LogEnds | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # Spark's name
         """Returns the offset before the first record of every log."""
@@ -162,9 +162,9 @@ class LogStreamReader(DataSourceStreamReader):
 
     def latestOffset(self) -> dict[str, Any]:  # Spark's name
         """Returns the offset after the last complete record of every log."""
-        if self._progress is None:  # which remembers sizes, so that only what is new is counted
-            self._progress = LogProgress(self._logs.pattern, write_offset({}), None)
-        return _offset(self._progress.everything())
+        if self._ends is None:  # which remembers sizes, so that only what is new is counted
+            self._ends = LogEnds(self._logs.pattern)
+        return _offset(self._ends.after({}))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Returns the work of each task of a batch.

@@ -70,10 +70,6 @@ ONE_MACHINE = {
     # Records go into Python and back as Arrow batches: over a Unix socket twice as many a second as over TCP.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Its default starts a process for each look at a local file's links.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
     # Some of Spark's time limits are too short for an overloaded machine. The driver is the only executor, so a late
     # heartbeat has no meaning.
     "spark.network.timeout": "800s",

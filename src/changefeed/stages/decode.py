@@ -28,10 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.codec.decoding import decoder
-from changefeed.frames import slices
 from changefeed.frames.chunks import RECORDS_DDL, Dated, pack, pack_dated, pack_waiting, unpack_records
-from changefeed.frames.mapped import Mapped
-from changefeed.frames.slices import Work
+from changefeed.frames.mapped import Mapped, Work
+from changefeed.frames.slices import Slices
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_headers, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
@@ -61,7 +60,7 @@ _SEPARATOR = "\x00"  # between topic and headers; not allowed in a topic's name
 
 
 def decode(
-    records: DataFrame | Mapped,
+    records: DataFrame | Mapped | Slices,
     protocol: str,
     options: Mapping[str, Any],
     dated: Dated = _NO_DATED,
@@ -72,8 +71,8 @@ def decode(
     """Decodes the records into chunks, with the columns of `frames.chunks`.
 
     Args:
-        records: with the columns of Spark's Kafka source with headers, or slices of record logs, or records that are read in the
-            tasks that decode them.
+        records: with the columns of Spark's Kafka source with headers, or records that are read in the tasks that decode them,
+            or slices of record logs.
         protocol, options: the protocol of the records, and its options.
         dated: the records before these that bound the commit_ts of rows without one, from the `dated` chunks of earlier batches.
         waiting: the `waiting` chunks (incomplete fragments) of the previous batch, if any.
@@ -81,29 +80,17 @@ def decode(
     """
     options, capabilities = dict(options), protocol_named(protocol).capabilities
     in_order = capabilities.fragments or capabilities.missing_commit_ts
+    if isinstance(records, Slices):
+        whole = in_order and waiting is None
+        records = records.by_partition(_MAX_LOG_READERS) if whole else records.each()
     if isinstance(records, Mapped):
         if waiting is None and (whole or not in_order):
             return records.then(worker(protocol, options, dated))
         records = records.frame(RECORDS_DDL)
-    of_logs = slices.are_slices(records)
-    if of_logs and not in_order:
-        return Mapped(records, slices.read).then(worker(protocol, options, dated))
-    if of_logs and waiting is None:
-        return _by_partition(records).then(worker(protocol, options, dated))
-    if of_logs:
-        records = Mapped(records, slices.read).frame(RECORDS_DDL)
     sent = _sent(records, lists=capabilities.headers or in_order)
     if in_order and not (whole and waiting is None):
         sent = _in_order(sent, waiting)
     return Mapped(sent, worker(protocol, options, dated))
-
-
-def _by_partition(records: DataFrame) -> Mapped:
-    """The records of the slices, read in a few tasks; each reads all slices and keeps the records of its own partitions."""
-    spark = records.sparkSession
-    tasks = min(spark.sparkContext.defaultParallelism, _MAX_LOG_READERS)
-    all_slices = [slices.Slice(**row.asDict()) for row in records.collect()]
-    return Mapped(spark.range(0, tasks, 1, tasks), slices.read_share(all_slices, tasks))
 
 
 def _in_order(records: DataFrame, waiting: DataFrame | None) -> DataFrame:

@@ -20,7 +20,7 @@ from changefeed.codec.decoding import decoder
 from changefeed.codec.encoding import encoder
 from changefeed.errors import ConfigError
 from changefeed.frames.chunks import RECORDS_DDL
-from changefeed.frames.slices import Work
+from changefeed.frames.mapped import Work
 from changefeed.model.batch import RECORDS, Decoded
 from changefeed.model.text import lines
 from changefeed.protocols import protocol

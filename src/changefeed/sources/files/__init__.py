@@ -1,4 +1,4 @@
-"""Record logs in a folder as a source: files that are added and grow, read as a stream with offsets.
+"""Record logs in a folder as a source: files that are added and grow, read in batches with offsets.
 
 A source offset is `{"files": {"<path>": [records, bytes]}}`: the position in each file, as `record_log.LogPosition` counts it.
 Files are read in the order of their names. A plain `.jsonl` may grow; any other file must be complete when it appears: move it
@@ -17,20 +17,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import finalize
 
 import pyarrow as pa
 
 from changefeed import record_log
 from changefeed.errors import ConfigError
-from changefeed.sources import Compared, Missing
-from changefeed.sources.files.progress import LogProgress, logs, read_offset, write_offset
-from changefeed.spark_runtime.scratch import Scratch
-from changefeed.spark_runtime.session import make_active
+from changefeed.frames.slices import Slice, Slices
+from changefeed.sources import Compared, Missing, NextBatch
+from changefeed.sources.files.progress import Cursors, LogEnds, advanced, logs, read_offset, write_offset
+from changefeed.sources.files.spool import Spool
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
+_SLICE = 10_000  # minimum number of records per task, so that small batches are one task
+_SLICES = 8  # of one log, at most
 
 _FILE_URL = re.compile(r"file:(//(localhost)?)?(?=/[^/]|/$)")  # as Hadoop writes a path of this machine
 _URL = re.compile(r"\w[\w+.-]+:/")
@@ -45,37 +46,37 @@ class _Seen:
     partitions: dict[tuple[str, int], int]
 
 
-@dataclass(slots=True, weakref_slot=True)
+@dataclass(slots=True)
 class LogFiles:
     """The files that match a pattern."""
 
     pattern: str
     limit: int
+    _ends: LogEnds = field(init=False)
+    _spool: Spool = field(default_factory=Spool)
     _seen: dict[str, _Seen] = field(default_factory=dict)
 
-    available_now = False
     offset_names_partitions = False  # a file's partitions are those of its records
     whole = False
-    start = write_offset({})
 
-    def stream(self, spark: SparkSession, source_offset: str | None, end: str | None) -> DataFrame:
-        """The records from `source_offset` to `end`, in limited batches."""
-        from changefeed.sources.files.reader import RecordLogs
+    def __post_init__(self) -> None:
+        self._ends = LogEnds(self.pattern)
 
-        make_active(spark)  # Spark looks the name up in the active session, and refuses a name of another session
-        spark.dataSource.register(RecordLogs)
-        scratch = Scratch("lines")
-        finalize(self, scratch.close)
-        options = {
-            "pattern": self.pattern,
-            "limit": str(self.limit),
-            "start": source_offset or self.start,
-            "end": end or "",
-            "scratch": str(scratch.path),
-        }
-        return spark.readStream.format(RecordLogs.name()).options(**options).load()
+    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
+        """The slices of at most `limit` records. It is never certain that they are everything: a file may just have grown."""
+        self._spool.forget()
+        cursors = _cursors(before)
+        ends = self._ends.after(cursors) if end is None else read_offset(end)
+        after = advanced(cursors, ends, self.limit)
+        if after == cursors:
+            return None
+        records = Slices(spark, [*self._slices(cursors, after, ends)])
+        return NextBatch(records, write_offset(after), self._ended(after))
 
-    def end(self, spark: SparkSession, source_offset: str | None) -> str | None:
+    def leading_batch(self, spark: SparkSession, before: str | None) -> None:
+        """None: files are read in the order of their names."""
+
+    def end(self, spark: SparkSession, before: str | None) -> str:
         """The end of the complete records in all files.
 
         Raises:
@@ -84,8 +85,29 @@ class LogFiles:
         missing = self.missing()
         if missing is not None:
             raise ConfigError(str(missing))
-        progress = LogProgress(self.pattern, source_offset or self.start, None)
-        return write_offset(progress.everything())
+        return write_offset(self._ends.after(_cursors(before)))
+
+    def _slices(self, before: Cursors, after: Cursors, ends: Cursors) -> Iterator[Slice]:
+        """The slices between two cursors of each file, in the order of the files' names."""
+        for path, stop in sorted(after.items()):
+            start = before.get(path, record_log.START)
+            first, last = start.records, stop.records
+            step = max(_SLICE, -(-(last - first) // _SLICES))
+            copy = self._copy(path, first, last, step, ends) if first < last else None
+            for at in range(first, last, step):
+                yield Slice(path, first, start.bytes, at, min(last, at + step), copy)
+
+    def _copy(self, path: str, first: int, last: int, step: int, ends: Cursors) -> str | None:
+        """The path of a decompressed copy of these lines; None if a copy would not make reading cheaper.
+
+        A log that is not compressed, or that a single task reads from its start, needs none.
+        """
+        if not record_log.is_compressed(path) or (first == 0 and last <= step):
+            return None
+        copy = self._spool.lines(path, first, last)
+        if last == ends[path].records:
+            self._spool.close_log(path)
+        return str(copy)
 
     def missing(self) -> Missing | None:
         """An error if no file matches the pattern, or only folders without Parquet files."""
@@ -106,16 +128,9 @@ class LogFiles:
         """The source offset itself: logs that have become shorter are detected when they are read."""
         return Compared(source_offset)
 
-    def source_offset(self, spark: SparkSession, before: str | None, logged: str) -> str:
-        """The offset that Spark logged."""
-        return logged
-
     def close(self) -> None:
-        """Does nothing: no file stays open."""
-
-    def caught_up(self, before: str | None, after: str) -> bool:
-        """False: only an empty batch shows that there is nothing more to read."""
-        return False
+        """Closes the compressed logs that are being read, and deletes their copies."""
+        self._spool.close()
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """The first records of each file, `limit` in total."""
@@ -130,23 +145,14 @@ class LogFiles:
         """The partitions of all records in the files, including unread ones: each must have its resolved event."""
         return {partition for _, partitions in self._scanned() for partition in partitions}
 
-    def ended(self, spark: SparkSession, source_offset: str) -> set[tuple[str, int]]:
-        """The partitions whose last records in all files lie before the source offset."""
-        cursors = read_offset(source_offset)
+    def _ended(self, cursors: Cursors) -> frozenset[tuple[str, int]]:
+        """The partitions whose last records in all files lie before the cursors."""
         ended, unread = set[tuple[str, int]](), set[tuple[str, int]]()
         for path, partitions in self._scanned():
             read = cursors.get(path, record_log.START).records
             for partition, last in partitions.items():
                 (ended if last <= read else unread).add(partition)
-        return ended - unread
-
-    def unread(self, spark: SparkSession, before: str | None, after: str) -> None:
-        """None: the stream has slices, which the tasks that decode them read."""
-        return None
-
-    def leading(self, spark: SparkSession, source_offset: str | None) -> None:
-        """None: files are read in the order of their names."""
-        return None
+        return frozenset(ended - unread)
 
     def _scanned(self) -> Iterator[tuple[str, dict[tuple[str, int], int]]]:
         """Each file, with the partitions of its records and the number of records up to the last one of each."""
@@ -155,6 +161,10 @@ class LogFiles:
             if seen is None or seen.size != size:
                 seen = self._seen[path] = _look(path, size, seen)
             yield path, seen.partitions
+
+
+def _cursors(source_offset: str | None) -> Cursors:
+    return {} if source_offset is None else read_offset(source_offset)
 
 
 def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:

@@ -1,11 +1,10 @@
-"""Cursors that record how far each log has been read. Needs no Spark."""
+"""Cursors that record how far each log has been read, and how far it may be read. Needs no Spark."""
 
 from __future__ import annotations
 
 import json
 from glob import glob
 from pathlib import Path
-from typing import Any
 
 from changefeed import record_log
 from changefeed.errors import SourceError
@@ -26,51 +25,49 @@ def read_offset(text: str) -> Cursors:
 
 def write_offset(cursors: Cursors) -> str:
     """The source offset of these cursors."""
-    return json.dumps(offset_of(cursors))
+    return json.dumps({"files": {path: [c.records, c.bytes] for path, c in sorted(cursors.items())}})
 
 
-def offset_of(cursors: Cursors) -> dict[str, Any]:
-    """The source offset of these cursors, as Spark takes it."""
-    return {"files": {path: [c.records, c.bytes] for path, c in sorted(cursors.items())}}
+def advanced(cursors: Cursors, ends: Cursors, limit: int) -> Cursors:
+    """The cursors, at most `limit` records further and not behind these ends."""
+    further = dict(cursors)
+    for path, last in sorted(ends.items()):
+        cursor = cursors.get(path, record_log.START)
+        if limit <= 0 or cursor.records >= last.records:
+            continue
+        step = min(limit, last.records - cursor.records)
+        limit -= step
+        further[path] = _further(path, cursor, last, step)
+    return further
 
 
-class LogProgress:
-    """The position in each file, and how far it may advance."""
+def _further(path: str, cursor: LogPosition, last: LogPosition, step: int) -> LogPosition:
+    if cursor.records + step == last.records:
+        return last
+    if last.bytes == 0:  # compressed: lines are skipped by number
+        return LogPosition(cursor.records + step)
+    return record_log.advance(path, cursor, step)
 
-    def __init__(self, pattern: str, start: str, end: str | None) -> None:
+
+class LogEnds:
+    """The ends of the files that match a pattern."""
+
+    def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._end = read_offset(end) if end else None
         self._totals: dict[str, tuple[tuple[int, ...], LogPosition]] = {}  # path -> size, and the end at that size
-        self.cursors = read_offset(start)
 
-    def everything(self) -> Cursors:
-        """The cursors after every complete record, or at the end that was set; none for a file without records."""
-        if self._end is not None:
-            return self._end
-        totals = {path: self._total(path) for path in logs(self._pattern)}
-        return self.cursors | {path: total for path, total in totals.items() if total.records}
+    def after(self, cursors: Cursors) -> Cursors:
+        """The cursors after every complete record; none for a file without records.
 
-    def advance(self, limit: int) -> Cursors:
-        """The cursors, at most `limit` records further."""
-        for path, last in sorted(self.everything().items()):
-            cursor = self.cursors.get(path, record_log.START)
-            if limit <= 0 or cursor.records >= last.records:
-                continue
-            step = min(limit, last.records - cursor.records)
-            limit -= step
-            self.cursors[path] = self._further(path, cursor, last, step)
-        return dict(self.cursors)
+        Raises:
+            SourceError: a log ends before its cursor.
+        """
+        totals = {path: self._total(path, cursors.get(path, record_log.START)) for path in logs(self._pattern)}
+        return cursors | {path: total for path, total in totals.items() if total.records}
 
-    def _further(self, path: str, cursor: LogPosition, last: LogPosition, step: int) -> LogPosition:
-        if cursor.records + step == last.records:
-            return last
-        if last.bytes == 0:  # compressed: lines are skipped by number
-            return LogPosition(cursor.records + step)
-        return record_log.advance(path, cursor, step)
-
-    def _total(self, path: str) -> LogPosition:
+    def _total(self, path: str, cursor: LogPosition) -> LogPosition:
         """The end of the file's last complete record; if it has grown, only the new part is counted."""
-        size, cursor = record_log.size(path), self.cursors.get(path, record_log.START)
+        size = record_log.size(path)
         known, end = self._totals.get(path, (None, cursor))
         if known != size:
             end = record_log.advance(path, end if end.bytes else record_log.START)

@@ -7,7 +7,7 @@ Rule 1. The stream of a log stays open between batches. A batch that begins wher
         other batch, such as the first of a run, decompresses the log from its start.
 Rule 2. A scratch file is complete before a task gets its path. A task that does not see it, as on another machine, reads the
         log itself: slower, with the same records.
-Rule 3. Scratch files are deleted when their batch has been committed; they hold at most one batch, uncompressed.
+Rule 3. Scratch files are deleted when the next batch is planned; they hold at most one batch, uncompressed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from changefeed import record_log
 from changefeed.errors import SourceError
 from changefeed.record_log.stream import lines
+from changefeed.spark_runtime.scratch import Scratch
 
 
 @dataclass(slots=True)
@@ -31,9 +32,9 @@ class _Stream:
 
 @dataclass(slots=True)
 class Spool:
-    """The scratch files of one stream, in `folder`."""
+    """The scratch files of one run."""
 
-    folder: Path
+    _scratch: Scratch | None = None
     _streams: dict[str, _Stream] = field(default_factory=dict)
     _files: dict[tuple[str, int, int], Path] = field(default_factory=dict)
     _made: int = 0
@@ -50,8 +51,9 @@ class Spool:
         stream, size = self._streams.get(path), record_log.size(path)
         if stream is None or stream.number > start or stream.size != size:
             stream = self._streams[path] = _Stream(lines(Path(path)), size)
+        self._scratch = self._scratch or Scratch("lines")
         self._made += 1
-        file = self.folder / f"{self._made}.jsonl"
+        file = self._scratch.path / f"{self._made}.jsonl"
         with file.open("wb") as out:
             number = start
             for line in islice(stream.rest, start - stream.number, stop - stream.number):
@@ -63,12 +65,20 @@ class Spool:
         self._files[path, start, stop] = file
         return file
 
-    def done(self, ends: dict[str, int]) -> None:
-        """Deletes the files of batches before these ends; path -> record."""
-        for path, start, stop in list(self._files):
-            if stop <= ends.get(path, 0):
-                self._files.pop((path, start, stop)).unlink(missing_ok=True)
+    def forget(self) -> None:
+        """Deletes the files of earlier batches."""
+        for file in self._files.values():
+            file.unlink(missing_ok=True)
+        self._files.clear()
 
-    def close(self, path: str) -> None:
+    def close_log(self, path: str) -> None:
         """Closes a log that has been read to its end."""
         self._streams.pop(path, None)
+
+    def close(self) -> None:
+        """Deletes all files, and closes all logs."""
+        self._files.clear()
+        self._streams.clear()
+        if self._scratch is not None:
+            self._scratch.close()
+            self._scratch = None

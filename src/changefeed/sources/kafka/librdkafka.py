@@ -10,11 +10,11 @@ from typing import Any
 
 from changefeed.errors import ConfigError, MissingExtraError, SourceError
 from changefeed.sources.kafka.pattern import topics_pattern
+from changefeed.sources.kafka.source_offset import Place
 from changefeed.sources.kafka.topics import Topic
 
 _SECONDS = 10.0
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")  # no pattern matches them
-Place = tuple[str, int]
 
 
 class PlainBrokers:

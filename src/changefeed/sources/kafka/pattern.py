@@ -14,7 +14,6 @@ classes within classes and their intersections (`[a-z&&[^x]]`), and patterns tha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from changefeed.errors import ConfigError
 
@@ -47,16 +46,6 @@ def topics_pattern(pattern: str) -> re.Pattern[str] | None:
         if not error.msg.startswith(_WRONG):
             return None
         raise ConfigError(f"{pattern!r} is not a regular expression: {error}") from error
-
-
-def whole(pattern: str) -> str:
-    """The Java regular expression that finds what `pattern` matches as a whole: Spark's connector searches within a name."""
-    return rf"\A(?:{pattern})\z"
-
-
-def any_of(topics: Iterable[str]) -> str:
-    """The Java regular expression that matches exactly these names."""
-    return whole("|".join(rf"\Q{topic}\E" for topic in topics))
 
 
 def _rewritten(match: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
 """Reads Kafka records with librdkafka, in the Python workers that decode them.
 
 Spark's connector makes each record a row of the JVM, then of an Arrow batch that is sent to a worker: 12 µs of CPU per record.
-A worker that reads Kafka itself needs 3 µs. Spark still plans the batches; a batch is a list of ranges of offsets:
+A worker that reads Kafka itself needs 3 µs. A batch is a list of ranges of offsets:
 
     topic  partition  start   stop
     shop   0          118204  243204
@@ -35,7 +35,7 @@ from changefeed.sources.kafka.connection import plain_properties
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
 
-    from changefeed.frames.slices import Work
+    from changefeed.frames.mapped import Work
 
 _ISOLATION = "isolation.level"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -3,7 +3,7 @@
     {"version": 1, "offsets": {"shop": {"0": 118204}}, "ids": {"shop": "Zp2-1yBiTnWmiVLZbYtVeA"}}
 
 A topic that is deleted and created again has another id (KIP-516, Kafka 2.8). Older brokers have no ids, and a source offset
-from before ids were stored is the offsets alone, as Spark's connector has them: `{"shop": {"0": 118204}}`. Ids are then added
+from before ids were stored is the offsets alone: `{"shop": {"0": 118204}}`. Ids are then added
 with the next batch. An offset of -2 stands for the first record: of a partition that no batch has read from.
 """
 
@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 
 EARLIEST, LATEST = -2, -1
 Offsets = dict[str, dict[str, int]]
+Place = tuple[str, int]  # topic and partition
+Places = dict[Place, int]  # to its offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class SourceOffset:
     offsets: Offsets
     ids: dict[str, str] = field(default_factory=dict)
 
-    def partitions(self) -> set[tuple[str, int]]:
+    def partitions(self) -> set[Place]:
         """Every (topic, partition)."""
         return {(topic, int(partition)) for topic, offsets in self.offsets.items() for partition in offsets}
 
@@ -44,19 +46,12 @@ class SourceOffset:
                 offsets.setdefault(topic, {}).setdefault(str(number), EARLIEST)
         return SourceOffset(offsets, dict(self.ids))
 
-    def moved(self, offsets: Offsets) -> SourceOffset:
-        """The source offset at these offsets in the partitions that they name."""
-        known = {topic: dict(of) for topic, of in self.offsets.items()}
-        for topic, of in offsets.items():
-            known.setdefault(topic, {}).update(of)
-        return SourceOffset(known, dict(self.ids))
-
     def text(self) -> str:
         """The source offset in the form that the ledger stores."""
         return json.dumps({"version": 1, "offsets": self.offsets, "ids": self.ids})
 
 
-def by_topic(places: Mapping[tuple[str, int], int]) -> Offsets:
+def by_topic(places: Mapping[Place, int]) -> Offsets:
     """(topic, partition) -> offset, as Spark's connector writes them."""
     offsets: Offsets = {}
     for (topic, partition), offset in places.items():
@@ -64,13 +59,13 @@ def by_topic(places: Mapping[tuple[str, int], int]) -> Offsets:
     return offsets
 
 
-def by_place(offsets: Offsets) -> dict[tuple[str, int], int]:
+def by_place(offsets: Offsets) -> Places:
     """Offsets as Spark's connector writes them, as (topic, partition) -> offset."""
     return {(topic, int(partition)): offset for topic, of in offsets.items() for partition, offset in of.items()}
 
 
 def read(text: str) -> SourceOffset:
-    """Reads a source offset of the ledger, or the offsets that Spark's connector logged for a batch."""
+    """Reads a source offset of the ledger, with ids or without."""
     document = json.loads(text)
     if isinstance(document.get("version"), int):
         return SourceOffset(document["offsets"], document["ids"])

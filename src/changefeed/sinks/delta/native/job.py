@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.frames.chunk_files import StoredChunks
-from changefeed.frames.slices import Work
+from changefeed.frames.mapped import Work
 from changefeed.sinks.delta.native.item import Item, TaskResult, Typed, left, write_item
 from changefeed.stages.changes import ChunkReader
 from changefeed.stages.together import together
