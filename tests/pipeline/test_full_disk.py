@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -71,14 +71,17 @@ def test_the_temporary_folder(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
+    """Copies of a compressed log do not fit."""
     log, _ = small_history(tmp_path / "app.jsonl")
+    packed = tmp_path / "app.jsonl.gz"
+    packed.write_bytes(gzip.compress(log.read_bytes()))
     full = disk("tmp", "4k")
     monkeypatch.setattr(tempfile, "tempdir", str(full))
-    pipeline = definition(log, tmp_path / "lake")
+    pipeline = definition(packed, tmp_path / "lake", limit=20)
     with pytest.raises(ResourceError) as error:
         run(pipeline, spark, once=True)
     assert str(error.value).startswith(f"the disk is full ({full}")
     assert capfd.readouterr().err == ""
     monkeypatch.undo()
-    shutil.rmtree(tmp_path / "lake", ignore_errors=True)
     run(pipeline, spark, once=True)
+    check_cuts(pipeline, History(packed))
