@@ -34,8 +34,18 @@ class Brokers:
     def __init__(self, spark: SparkSession, properties: Mapping[str, str]) -> None:
         jvm: Any = spark._jvm
         self._jvm = jvm
-        self._committed = properties.get("isolation.level") == "read_committed"
-        self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(self._map(properties))
+        # Every part of a Java name is a question to the JVM, so what each batch needs is looked up once.
+        clients, guava = jvm.org.apache.kafka.clients.admin, jvm.com.google.common
+        level = jvm.org.apache.kafka.common.IsolationLevel
+        committed = properties.get("isolation.level") == "read_committed"
+        self._options = clients.ListOffsetsOptions(level.READ_COMMITTED if committed else level.READ_UNCOMMITTED)
+        self._specs = [
+            guava.base.Functions.constant(of()) for of in (clients.OffsetSpec.earliest, clients.OffsetSpec.latest)
+        ]
+        self._to_map, self._list_class = guava.collect.Maps.toMap, jvm.java.util.ArrayList._java_lang_class
+        self._to_places = jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets
+        self._to_java = jvm.scala.jdk.javaapi.CollectionConverters.asJava
+        self._admin = clients.Admin.create(self._map(properties))
         jackson = jvm.com.fasterxml.jackson
         fields = jackson.annotation.PropertyAccessor.FIELD
         visible = getattr(jackson.annotation, "JsonAutoDetect$Visibility").ANY
@@ -57,17 +67,13 @@ class Brokers:
 
     def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
         """(topic, partition) -> offset of its first record, and offset after the last one that `isolation.level` lets be read."""
-        clients, guava = self._jvm.org.apache.kafka.clients.admin, self._jvm.com.google.common
-        level = self._jvm.org.apache.kafka.common.IsolationLevel
-        options = clients.ListOffsetsOptions(level.READ_COMMITTED if self._committed else level.READ_UNCOMMITTED)
         offsets = dict[str, dict[int, int]]()  # of no meaning: the connector has a method that reads such a text
         for topic, partition in partitions:
             offsets.setdefault(topic, {})[partition] = 0
-        by_partition = self._jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets(json.dumps(offsets))
-        asked = self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(by_partition).keySet()
+        asked = self._to_java(self._to_places(json.dumps(offsets))).keySet()
         earliest, latest = (
-            self._json(self._admin.listOffsets(guava.collect.Maps.toMap(asked, spec), options).all().get())
-            for spec in map(guava.base.Functions.constant, (clients.OffsetSpec.earliest(), clients.OffsetSpec.latest()))
+            self._json(self._admin.listOffsets(self._to_map(asked, spec), self._options).all().get())
+            for spec in self._specs
         )
         return {_place(name): (int(low["offset"]), int(latest[name]["offset"])) for name, low in earliest.items()}
 
@@ -98,7 +104,7 @@ class Brokers:
         return properties
 
     def _list(self, names: Iterable[str]) -> Any:
-        return self._mapper.readValue(json.dumps(list(names)), self._jvm.java.util.ArrayList._java_lang_class)
+        return self._mapper.readValue(json.dumps(list(names)), self._list_class)
 
     def _json(self, value: Any) -> Any:
         return json.loads(self._mapper.writeValueAsString(value))
