@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -169,16 +170,30 @@ def test_letters_are_replayed(ran: Ran) -> None:
     assert _printed("status", ran.path)[0]["counts"]["dead"] == 0
 
 
+@pytest.fixture
+def started(tmp_path: Path) -> Path:
+    """A file with a line for each start of a program that Hadoop may start for a local file."""
+    programs, log = tmp_path / "programs", tmp_path / "started"
+    programs.mkdir()
+    log.touch()
+    for name in ("chmod", "readlink", "stat", "ls"):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\necho {name} "$@" >> {log}\nexec {shutil.which(name)} "$@"\n')
+        program.chmod(0o755)
+    return log
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a JVM of its own, and two processes that wait for each other
 @pytest.mark.xdist_group("processes")
-def test_a_run_that_follows_ends_orderly_on_a_signal(tmp_path: Path) -> None:
+def test_a_run_that_follows_ends_orderly_on_a_signal(tmp_path: Path, started: Path) -> None:
     h = HistoryBuilder()
     h.rows(("orders", None, {"id": 1, "note": "first"}))
     mark = h.resolved()
     h.write(tmp_path / "app.jsonl")
     command = [sys.executable, "-m", "changefeed.cli", "run", str(_define(tmp_path)), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    environment = os.environ | {"PATH": f"{tmp_path / 'programs'}:{os.environ['PATH']}"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         step = json.loads(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
@@ -187,6 +202,7 @@ def test_a_run_that_follows_ends_orderly_on_a_signal(tmp_path: Path) -> None:
     assert (step["event"], step["commit_ts"]) == ("step", str(mark))
     summary = json.loads(lines[-1])
     assert (summary["event"], summary["stopped_by"], summary["commit_ts"]) == ("summary", "SIGTERM", str(mark))
+    assert started.read_text() == "", "each start costs 5 ms of CPU"
 
 
 def test_status_line_is_one_line_for_a_terminal_and_a_line_each_for_a_file() -> None:
