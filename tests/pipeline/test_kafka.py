@@ -75,8 +75,8 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     seen: list[bool] = []
     next_batch = KafkaTopics.next_batch
 
-    def recorded(self: KafkaTopics, *place: Any) -> NextBatch | None:
-        batch = next_batch(self, *place)
+    def recorded(self: KafkaTopics, *place: Any, short_first: bool) -> NextBatch | None:
+        batch = next_batch(self, *place, short_first=short_first)
         if batch is not None:
             seen.append(isinstance(batch.records, Mapped))
         return batch
@@ -113,7 +113,6 @@ def test_a_topic_read_once_then_again_with_more(
 def test_a_run_that_begins_at_the_end_takes_what_comes_later(
     readings: list[bool], spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
-    """The connector reads the first batch: it alone has asked where `latest` was."""
     pipeline = topic.pipeline(tmp_path / "lake", **{"starting-offsets": "latest"})
     first = run(pipeline, spark, once=True)
     topic.rest()

@@ -159,23 +159,22 @@ class Conformance:
         ended = [{partition for _, partition in read.batch.ended} for read in batches]
         assert ended == [{0, 1} - of for of in left]
 
-    def test_short_partitions_lead_or_no_partition_does(
+    def test_with_short_partitions_first_everything_still_comes_once(
         self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession
     ) -> None:
-        """They are read to their ends, and the run goes on with the rest."""
         short = [row for row in records if row["partition"] == 1][:5]
         harness.arrive([*short, *(row for row in records if row["partition"] == 0)])
         whole, source = follow(harness.source()), harness.source(limit=LIMIT)
-        leading = source.leading_batch(spark, None)
-        assert harness.source().leading_batch(spark, None) is None
-        if leading is not None:
-            assert {partition for _, partition in leading.ended} == {1}
-            first = [row for row in chunks_of(source, leading) if row["kind"] == "read"]
-            assert sum(row["rows"] for row in first) == len(short)
-            assert source.leading_batch(spark, leading.source_offset) is None
-            rest = follow(source, leading.source_offset)
-            assert {partition for batch in rest for partition, _ in batch.places} == {0}
-            assert json.loads(rest[-1].source_offset) == json.loads(whole[-1].source_offset)
+        batch = source.next_batch(spark, None, None, short_first=True)
+        assert batch is not None
+        assert {partition for _, partition in batch.ended} <= {1}
+        first = Read(chunks_of(source, batch), batch)
+        rest = follow(source, batch.source_offset)
+        assert _rows([first, *rest]) == _rows(whole)
+        assert json.loads(rest[-1].source_offset) == json.loads(whole[-1].source_offset)
+        at_once = harness.source().next_batch(spark, None, None, short_first=True)
+        assert at_once is not None
+        assert json.loads(at_once.source_offset) == json.loads(whole[-1].source_offset)
 
     def test_a_source_offset_is_text_that_a_ledger_can_keep(
         self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]], spark: SparkSession

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.errors import ConfigError, SourceError
-from changefeed.sources.kafka.batches import begin, short, stops
+from changefeed.sources.kafka.batches import begin, stops
 
 A, B, C = ("shop", 0), ("shop", 1), ("more", 0)
-BOUNDS = {A: (5, 20), B: (0, 0)}
+FIRSTS, ENDS = {A: 5, B: 0}, {A: 20, B: 0}
 
 _offsets = st.integers(0, 10**12)
 _ranges = st.dictionaries(
@@ -56,15 +56,17 @@ def test_shares_are_in_proportion_to_what_is_left(
 @pytest.mark.parametrize(
     "ends, expected",
     [
-        ({A: 90, B: 3, C: 0}, {B, C}),
-        ({A: 90, B: 7, C: 4}, {C}),
-        ({A: 5, B: 3, C: 2}, set()),  # all fit
-        ({A: 90, B: 0, C: 0}, set()),  # the short ones have no records
-        ({A: 90, B: 80, C: 70}, set()),
+        ({A: 90, B: 3, C: 0}, {A: 0, B: 3, C: 0}),
+        ({A: 90, B: 7, C: 4}, {A: 0, B: 0, C: 4}),
+        ({A: 5, B: 3, C: 2}, {A: 5, B: 3, C: 2}),  # all fit
+        ({A: 90, B: 0, C: 0}, {A: 10, B: 0, C: 0}),  # the short ones have no records
+        ({A: 90, B: 60, C: 50}, {A: 4, B: 3, C: 2}),  # none is short
     ],
 )
-def test_short_partitions_fit_into_a_batch(ends: dict[tuple[str, int], int], expected: set[tuple[str, int]]) -> None:
-    assert short({A: 0, B: 0, C: 0}, ends, 10) == expected
+def test_short_partitions_are_read_first(
+    ends: dict[tuple[str, int], int], expected: dict[tuple[str, int], int]
+) -> None:
+    assert stops({A: 0, B: 0, C: 0}, ends, 10, short_first=True) == expected
 
 
 @pytest.mark.parametrize(
@@ -75,22 +77,25 @@ def test_short_partitions_fit_into_a_batch(ends: dict[tuple[str, int], int], exp
         ('{"shop": {"0": 7, "1": -2}}', {A: 7, B: 0}),
         ('{"shop": {"0": -1, "1": 0}}', {A: 20, B: 0}),
         ('{"shop": {"0": -2, "1": -1}}', {A: 5, B: 0}),
-        ('{"shop": {"0": 3, "1": 0}}', {A: 3, B: 0}),  # expired: `compare.moved` reports it
+        ('{"shop": {"0": 20, "1": 0}}', {A: 20, B: 0}),
     ],
 )
 def test_a_pipeline_begins_at_the_starting_offsets(starting: str, expected: dict[tuple[str, int], int]) -> None:
-    assert begin(starting, BOUNDS) == expected
+    assert begin(starting, FIRSTS, ENDS) == expected
 
 
-def test_an_offset_behind_the_end_is_an_error() -> None:
+@pytest.mark.parametrize("offset", [3, 21])
+def test_an_offset_without_a_record_is_an_error(offset: int) -> None:
     with pytest.raises(ConfigError) as caught:
-        begin('{"shop": {"0": 21, "1": 0}}', BOUNDS)
-    assert str(caught.value) == "source.starting-offsets: shop:0 ends at 20, before offset 21. Correct the offset"
+        begin(json.dumps({"shop": {"0": offset, "1": 0}}), FIRSTS, ENDS)
+    assert str(caught.value) == (
+        f"source.starting-offsets: shop:0 has the records 5 to 19, and not {offset}. Correct the offset"
+    )
 
 
 @pytest.mark.parametrize("named", [{"0": 5}, {"0": 5, "1": 0, "2": 0}])
 def test_starting_offsets_name_every_partition(named: dict[str, int]) -> None:
     with pytest.raises(SourceError) as caught:
-        begin(json.dumps({"shop": named}), BOUNDS)
+        begin(json.dumps({"shop": named}), FIRSTS, ENDS)
     assert caught.value.transient
     assert "source.starting-offsets does not name exactly the partitions" in str(caught.value)

@@ -9,6 +9,7 @@ from changefeed.sources.kafka import compare
 from changefeed.sources.kafka.source_offset import EARLIEST, SourceOffset, read
 from changefeed.sources.kafka.topics import Topic
 
+A, B = ("shop", 0), ("shop", 1)
 ONE = SourceOffset({"shop": {"0": 10, "1": 20}}, {"shop": "a"})
 
 
@@ -46,19 +47,19 @@ def test_changes_of_a_topic(there: dict[str, Topic], wanted: set[str], removed: 
 
 def test_records_that_come_next_and_are_gone() -> None:
     with pytest.raises(SourceError) as error:
-        compare.moved(ONE, {("shop", 0): (11, 30), ("shop", 1): (0, 20)})
+        compare.moved(ONE, {A: 11, B: 0}, {A: 30, B: 20})
     assert str(error.value) == (
         "Kafka no longer has the records 10 to 10 of shop:0, which come next: they expired before they were read. Start a new "
         "pipeline from a snapshot"
     )
     with pytest.raises(SourceError, match="at offset 20 of shop:1, which ends at 19: the brokers have lost records"):
-        compare.moved(ONE, {("shop", 0): (0, 10), ("shop", 1): (0, 19)})
+        compare.moved(ONE, {A: 0, B: 0}, {A: 10, B: 19})
 
 
 def test_without_ids_a_topic_that_ends_before_the_offset_was_created_again() -> None:
     old = SourceOffset(ONE.offsets)
-    assert compare.moved(old, {("shop", 0): (0, 4), ("shop", 1): (0, 20)}) == {"shop": compare.RECREATED}
-    assert compare.moved(old.extended({"new": [0]}), {("new", 0): (7, 9)}) == {}
+    assert compare.moved(old, {A: 0, B: 0}, {A: 4, B: 20}) == {"shop": compare.RECREATED}
+    assert compare.moved(old.extended({"new": [0]}), {("new", 0): 7}, {("new", 0): 9}) == {}
 
 
 @pytest.mark.parametrize(

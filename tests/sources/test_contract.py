@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,7 +16,10 @@ from changefeed.sources.decoded import DecodedSource
 from changefeed.sources.files import LogFiles
 from changefeed.sources.kafka import KafkaTopics
 from tests.services.kafka import KafkaBroker
-from tests.sources.conformance import Conformance, Row
+from tests.sources.conformance import LIMIT, Conformance, Row, chunks_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass
@@ -68,3 +72,19 @@ class TestKafka(Conformance):
         topic = f"contract-{uuid.uuid4().hex}"
         kafka.create_topic(topic, partitions=2)
         return Kafka(kafka, topic)
+
+    def test_short_partitions_are_read_alone_to_their_ends(
+        self, harness: Kafka, records: list[Row], spark: SparkSession
+    ) -> None:
+        short = [row for row in records if row["partition"] == 1][:5]
+        harness.arrive([*short, *(row for row in records if row["partition"] == 0)])
+        source = harness.source(limit=LIMIT)
+        batch = source.next_batch(spark, None, None, short_first=True)
+        assert batch is not None
+        read = [row for row in chunks_of(source, batch) if row["kind"] == "read"]
+        assert {row["partition"] for row in read} == {1}
+        assert sum(row["rows"] for row in read) == len(short)
+        after = source.next_batch(spark, batch.source_offset, None, short_first=True)  # only one partition is left
+        assert after is not None
+        assert {row["partition"] for row in chunks_of(source, after)} == {0}
+        source.close()

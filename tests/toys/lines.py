@@ -101,7 +101,9 @@ class LinesSource:
     offset_names_partitions = False  # a file that is new has a partition that no source offset names
     whole = True  # a task reads one file, from one byte to another
 
-    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
+    def next_batch(
+        self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False
+    ) -> NextBatch | None:
         """See `Stream`: at most `limit` lines, of one file after the other."""
         starts, stops, left = json.loads(before or "{}"), json.loads(before or "{}"), self.limit
         for name in self.folder.files() if end is None else json.loads(end):
@@ -118,9 +120,6 @@ class LinesSource:
         ended = frozenset(self.folder.partition(name) for name in files if stops.get(name, 0) == self.folder.end(name))
         records = Mapped(spark.range(0, len(pieces), 1, len(pieces)), self.folder.reading(pieces))
         return NextBatch(records, json.dumps(stops), ended)
-
-    def leading_batch(self, spark: SparkSession, before: str | None) -> None:
-        """See `Stream`: no partition is read before the others."""
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""

@@ -143,6 +143,7 @@ class _Runner:
         self.flow = open_flow(definition, spark, self.source)
         self.ledger = self.flow.ledger
         self.last_settled: State | None = None  # the state when it was last settled; None if something was read since
+        self.short_first = self.flow.strategy.needs_ends  # in the next batch, partitions for which others wait
         self.joined: set[str] = set()  # topics without earlier records, whose changes may be below the cut
 
     def run(self) -> RunResult:
@@ -167,9 +168,14 @@ class _Runner:
         self.begun = self.begun or (self.ledger.step, self.ledger.state)
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)
-        if not self._done():
+        if self._done():
+            return
+        sweep()
+        if not self.once:
             self._follow()
-        if self.once and not self._done():
+            return
+        self._read_to(self.source.end(self.spark, self.ledger.state.source))
+        if not self._done():
             self._settle()
 
     def _recover(self) -> None:
@@ -203,15 +209,11 @@ class _Runner:
             self.ledger.finish(without(state, compared.removed, compared.source_offset))
 
     def _settle(self) -> None:
-        """Applies what had to wait while there was more to read."""
-        if self._may_settle():
+        """Applies what had to wait while there was more to read, unless it was settled already."""
+        state = self.ledger.state
+        if self.flow.strategy.waits(state) and state is not self.last_settled:
             self._step(idle=True)
             self.last_settled = self.ledger.state
-
-    def _may_settle(self) -> bool:
-        """Whether changes may wait for an idle source, and were not settled already."""
-        state = self.ledger.state
-        return self.flow.strategy.waits(state) and state is not self.last_settled
 
     def _step(self, *, idle: bool) -> None:
         state, before = self.ledger.state, self.ledger.step
@@ -220,31 +222,35 @@ class _Runner:
             if self.ledger.step != before:
                 self._report()
 
+    def _read_to(self, end: str) -> None:
+        """Reads batch after batch, up to a source offset."""
+        more = True
+        while more and not self._done():
+            batch = self._take_next(end)
+            more = batch is not None and not batch.caught_up
+
     def _follow(self) -> None:
-        """Reads batch after batch: to the end that the source has now with `once`, otherwise without end."""
-        sweep()
-        if self.flow.strategy.needs_ends and (leading := self.source.leading_batch(self.spark, self._at)) is not None:
-            self._take(leading)
-        end = self.source.end(self.spark, self._at) if self.once else None
+        """Reads batch after batch, without end; waits when there is nothing left to read."""
+        interval = seconds(self.definition.pipeline.trigger_interval)
         while not self._done():
             began = time.monotonic()
-            batch = self._next_batch(end)
-            if batch is not None:
-                self._take(batch)
-            elif self.once:
-                return
-            else:
+            batch = self._take_next(None)
+            if batch is None:
                 self._settle()
-            if not self.once and (batch is None or self.source.partitions(batch.source_offset) <= batch.ended):
-                self._wait(began + seconds(self.definition.pipeline.trigger_interval))
+            if batch is None or self.source.partitions(batch.source_offset) <= batch.ended:
+                self._wait(began + interval)
 
-    @property
-    def _at(self) -> str | None:
-        return self.ledger.state.source
+    def _take_next(self, end: str | None) -> NextBatch | None:
+        """Takes the next batch, and returns it; None if there is nothing to read."""
+        batch = self._next_batch(end)
+        self.short_first = False
+        if batch is not None:
+            self._take(batch)
+        return batch
 
     def _next_batch(self, end: str | None) -> NextBatch | None:
         try:
-            return self.source.next_batch(self.spark, self._at, end)
+            return self.source.next_batch(self.spark, self.ledger.state.source, end, short_first=self.short_first)
         except ChangefeedError:
             raise
         except Exception as error:

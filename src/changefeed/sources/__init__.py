@@ -72,8 +72,8 @@ class NextBatch:
             `Source`, whatever its `chunks` takes. Tasks read them, perhaps more than once, until the next batch is planned.
         source_offset: after the batch.
         ended: the partitions of which nothing is left to read after the batch.
-        caught_up: whether the batch certainly contains everything that the source had when it was planned. If a source cannot
-            be certain, then the answer that there is no next batch shows it.
+        caught_up: whether the batch certainly contains everything that the source had when it was planned, or had up to the
+            end that was given. If a source cannot be certain, then the answer that there is no next batch shows it.
     """
 
     records: DataFrame | Mapped | Slices
@@ -98,24 +98,21 @@ class Stream(Protocol):
         """
         ...
 
-    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
+    def next_batch(
+        self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False
+    ) -> NextBatch | None:
         """The batch that follows a source offset; None if there is nothing to read. The source itself limits its size.
 
         Args:
             spark: the session whose tasks read the batch.
             before: where the batch begins; None: where the definition starts.
             end: what `end` returned: nothing behind it is read. None: there is no end.
+            short_first: if there is more than one batch takes, read only partitions of which little is left, to their ends. A
+                topic of schema changes is short, and holds back the rows of all others as long as it has not been read to its
+                end. A source that reads its partitions in an order of its own may ignore it.
 
         Raises:
             SourceError: a topic was deleted or created again, or records that come next are gone.
-        """
-        ...
-
-    def leading_batch(self, spark: SparkSession, before: str | None) -> NextBatch | None:
-        """The partitions of which little is left to read, if the source has more to read than one batch takes; else None.
-
-        A topic of schema changes is short, and holds back the rows of all others as long as it has not been read to its end.
-        A source that reads its partitions in an order of its own may always return None.
         """
         ...
 

@@ -67,13 +67,11 @@ class DecodedSource:
         """See `Stream`."""
         return self.records.compared(spark, source_offset)
 
-    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
+    def next_batch(
+        self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False
+    ) -> NextBatch | None:
         """See `Stream`."""
-        return self.records.next_batch(spark, before, end)
-
-    def leading_batch(self, spark: SparkSession, before: str | None) -> NextBatch | None:
-        """See `Stream`."""
-        return self.records.leading_batch(spark, before)
+        return self.records.next_batch(spark, before, end, short_first=short_first)
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""

@@ -221,8 +221,9 @@ class KafkaStreamReader(DataSourceStreamReader):
         topics = {name: Topic(ended.ids.get(name), frozenset(map(int, of))) for name, of in ended.offsets.items()}
         _refuse(compare.removed(begun, topics, begun.offsets))
         ends = self._ask().ends(ended.partitions())
-        _refuse(compare.moved(begun, {place: ends[place] for place in begun.partitions()}))
-        starts = {place: first for place, (first, _) in ends.items()} | by_place(begun.offsets)
+        firsts = {place: first for place, (first, _) in ends.items()}
+        _refuse(compare.moved(begun, firsts, {place: ends[place][1] for place in begun.partitions()}))
+        starts = firsts | by_place(begun.offsets)
         return _tasks(starts, by_place(ended.offsets))
 
     def read(self, partition: Ranges) -> Iterator[pa.RecordBatch]:  # type: ignore[override]

@@ -62,8 +62,13 @@ class LogFiles:
     def __post_init__(self) -> None:
         self._ends = LogEnds(self.pattern)
 
-    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
-        """The slices of at most `limit` records. It is never certain that they are everything: a file may just have grown."""
+    def next_batch(
+        self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False
+    ) -> NextBatch | None:
+        """The slices of at most `limit` records, of one file after the other in the order of their names.
+
+        It is never certain that they are everything: a file may just have grown.
+        """
         self._spool.forget()
         cursors = _cursors(before)
         ends = self._ends.after(cursors) if end is None else read_offset(end)
@@ -72,9 +77,6 @@ class LogFiles:
             return None
         records = Slices(spark, [*self._slices(cursors, after, ends)])
         return NextBatch(records, write_offset(after), self._ended(after))
-
-    def leading_batch(self, spark: SparkSession, before: str | None) -> None:
-        """None: files are read in the order of their names."""
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """The end of the complete records in all files.

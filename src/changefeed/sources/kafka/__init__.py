@@ -25,7 +25,7 @@ from changefeed.frames.mapped import Mapped
 from changefeed.sources import Compared, NextBatch
 from changefeed.sources.kafka import batches, compare, reader
 from changefeed.sources.kafka.reader import Range
-from changefeed.sources.kafka.source_offset import Places, SourceOffset, by_place, by_topic, read
+from changefeed.sources.kafka.source_offset import EARLIEST, Places, SourceOffset, by_place, by_topic, read
 from changefeed.sources.kafka.topics import Brokers, Topic
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ if TYPE_CHECKING:
 
 _SECONDS = 10.0  # timeout of a connection to a server
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
-
-
-@dataclass(frozen=True, slots=True)
-class _Now:
-    """The ids of the topics, and of each partition the offset of the next record to read, and that after the last one."""
-
-    ids: dict[str, str]
-    starts: Places
-    ends: Places
 
 
 @dataclass(slots=True)
@@ -69,13 +60,10 @@ class KafkaTopics:
     def compared(self, spark: SparkSession, source_offset: str) -> Compared:
         """See `compare.py`."""
         known = read(source_offset)
-        there = self._ask(spark).topics()
-        wanted = self._wanted(there)
-        topics = self._ask(spark).described(sorted(wanted & there.keys()))
+        wanted, topics = self._topics(spark)
         removed = compare.removed(known, topics, wanted)
-        left = known.without(removed)
-        ends = self._ask(spark).ends(left.partitions())
-        removed |= compare.moved(left, ends)
+        left, brokers = known.without(removed).partitions(), self._ask(spark)
+        removed |= compare.moved(known, brokers.firsts(left), brokers.ends(left))
         if removed and self.removed == "stop":
             raise compare.refusal(removed)
         gone = [name for name, why in removed.items() if why is not compare.RECREATED]
@@ -86,64 +74,57 @@ class KafkaTopics:
             SourceOffset(known.without(removed).offsets, ids).extended(again).text(), frozenset(removed), tuple(notes)
         )
 
-    def next_batch(self, spark: SparkSession, before: str | None, end: str | None) -> NextBatch | None:
+    def next_batch(
+        self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False
+    ) -> NextBatch | None:
         """Returns the records of a batch: of each partition its share. The first batch may have none: its end is where it begins.
 
         Raises:
             ConfigError: a server has no port, the pattern is not one, or the definition starts behind a partition's end.
             SourceError: no server answers, or a topic does not exist; see `Stream`, too.
         """
-        now = self._now(spark, before)
-        ends = now.ends
-        if end is not None:
-            ends = now.starts | by_place(read(end).offsets)  # new partitions are left to the next run
-        stops = batches.stops(now.starts, ends, self.limit)
-        after = SourceOffset(by_topic(stops), now.ids)
+        known, ids = self._known(spark, before)
+        places = known.partitions()
+        last = self._ask(spark).ends(places) if end is None else by_place(read(end).offsets)
+        starts = self._starts(spark, known, last, before is None)
+        ends = starts | {place: last[place] for place in places & last.keys()}  # without an end: left to the next run
+        self._refuse(compare.moved(known, starts, ends))
+        stops = batches.stops(starts, ends, self.limit, short_first=short_first)
+        after = SourceOffset(by_topic(stops), ids)
         if before is not None and after == read(before):
             return None
-        left = {place for place, stop in stops.items() if stop < ends[place]}
-        ended = frozenset(stops.keys() - left)
-        return NextBatch(self._records(spark, now.starts, stops), after.text(), ended, caught_up=not left)
-
-    def leading_batch(self, spark: SparkSession, before: str | None) -> NextBatch | None:
-        """Returns the partitions with the fewest records left to read, as many as fit into one batch; see `Stream`."""
-        now = self._now(spark, before)
-        short = batches.short(now.starts, now.ends, self.limit)
-        if not short:
-            return None
-        stops = now.starts | {place: now.ends[place] for place in short}
-        after = SourceOffset(by_topic(stops), now.ids)
-        return NextBatch(self._records(spark, now.starts, stops), after.text(), short)
+        ended = frozenset(place for place, stop in stops.items() if stop >= ends[place])
+        return NextBatch(self._records(spark, starts, stops), after.text(), ended, caught_up=ended == places)
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """Returns the ends of all partitions."""
-        now = self._now(spark, before)
-        return SourceOffset(by_topic(now.ends), now.ids).text()
+        known, ids = self._known(spark, before)
+        return SourceOffset(by_topic(self._ask(spark).ends(known.partitions())), ids).text()
 
     def missing(self) -> None:
         """Returns None: the brokers report a topic that does not exist."""
         return None
 
-    def _now(self, spark: SparkSession, before: str | None) -> _Now:
-        """Asks the brokers for the topics, and for the records that they have after a source offset.
+    def _known(self, spark: SparkSession, before: str | None) -> tuple[SourceOffset, dict[str, str]]:
+        """Returns a source offset with all partitions that there are now, and the topics' ids.
 
         Raises:
-            SourceError: a topic was removed, or does not exist yet; or the records that come next are gone.
+            SourceError: a topic was removed, or does not exist yet.
         """
-        brokers, known = self._ask(spark), SourceOffset({}) if before is None else read(before)
-        there = brokers.topics()
-        wanted = self._wanted(there)
-        topics = brokers.described(sorted(wanted & there.keys()))
+        wanted, topics = self._topics(spark)
+        known = SourceOffset({}) if before is None else read(before)
         self._refuse(compare.removed(known, topics, topics.keys() | known.offsets.keys()))
         self._check_there(wanted, topics)
-        known = known.extended({name: topic.partitions for name, topic in topics.items()})
-        bounds = brokers.ends(known.partitions())
-        if before is None:
-            known = SourceOffset(by_topic(batches.begin(self.options["startingOffsets"], bounds)))
-        self._refuse(compare.moved(known, bounds))
-        starts = {place: max(bounds[place][0], offset) for place, offset in by_place(known.offsets).items()}
         ids = {name: topic.id for name, topic in topics.items() if topic.id is not None}
-        return _Now(ids, starts, {place: end for place, (_, end) in bounds.items()})
+        return known.extended({name: topic.partitions for name, topic in topics.items()}), ids
+
+    def _starts(self, spark: SparkSession, known: SourceOffset, ends: Places, is_new: bool) -> Places:
+        """Returns the offset of the next record of each partition; the brokers are asked only for first records."""
+        starts = by_place(known.offsets)
+        if not is_new:
+            return starts | self._ask(spark).firsts(place for place, offset in starts.items() if offset == EARLIEST)
+        firsts = self._ask(spark).firsts(starts)
+        return batches.begin(self.options["startingOffsets"], firsts, firsts | ends)
 
     def _refuse(self, gone: Mapping[str, str]) -> None:
         if gone:
@@ -196,12 +177,11 @@ class KafkaTopics:
             self._brokers = Brokers(spark, properties)
         return self._brokers
 
-    def _wanted(self, there: dict[str, Topic]) -> set[str]:
-        """Returns the names of the topics in the definition."""
-        if self.pattern is None:
-            return set(self.names)
-        assert self._brokers is not None
-        return self._brokers.matches(self.pattern, there)
+    def _topics(self, spark: SparkSession) -> tuple[set[str], dict[str, Topic]]:
+        """Returns the names of the topics in the definition, and those topics that there are."""
+        brokers = self._ask(spark)
+        wanted = set(self.names) if self.pattern is None else brokers.matching(self.pattern)
+        return wanted, brokers.topics(wanted)
 
 
 def _check_reachable(servers: str) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from changefeed.errors import ChangefeedError, ConfigError, SourceError
-from changefeed.sources.kafka.source_offset import SourceOffset
+from changefeed.sources.kafka.source_offset import Places, SourceOffset
 from changefeed.sources.kafka.topics import Topic
 
 TAKEN_OUT, DELETED, RECREATED = "taken out", "deleted", "created again"
@@ -39,15 +39,19 @@ def removed(source_offset: SourceOffset, there: Mapping[str, Topic], wanted: Ite
     return gone
 
 
-def moved(source_offset: SourceOffset, ends: Mapping[tuple[str, int], tuple[int, int]]) -> dict[str, str]:
+def moved(source_offset: SourceOffset, firsts: Places, ends: Places) -> dict[str, str]:
     """Topics without id whose records end before the source offset: created again.
+
+    Args:
+        source_offset: has offsets of all partitions in `ends`.
+        firsts, ends: offset of the first record of partitions, and offset after their last one.
 
     Raises:
         SourceError: the records that come next have expired, or were lost by the brokers.
     """
     gone: dict[str, str] = {}
-    for (topic, partition), (first, end) in sorted(ends.items()):
-        offset = source_offset.offsets[topic][str(partition)]
+    for (topic, partition), end in sorted(ends.items()):
+        first, offset = firsts[topic, partition], source_offset.offsets[topic][str(partition)]
         if offset > end and topic in source_offset.ids:
             raise SourceError(
                 f"the ledger continues at offset {offset} of {topic}:{partition}, which ends at {end}: the brokers have lost "

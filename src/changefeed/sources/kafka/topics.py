@@ -7,17 +7,20 @@ take longer than the request to the brokers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
+from changefeed.sources.kafka.source_offset import Place, Places, by_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NO_ID = (0, 0)  # the id in the answer of a broker without ids
+_INVISIBLE = re.compile(r"errors\.(UnknownTopicOrPartition|InvalidTopic|TopicAuthorization)Exception")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +42,8 @@ class Brokers:
         level = jvm.org.apache.kafka.common.IsolationLevel
         committed = properties.get("isolation.level") == "read_committed"
         self._options = clients.ListOffsetsOptions(level.READ_COMMITTED if committed else level.READ_UNCOMMITTED)
-        self._specs = [
-            guava.base.Functions.constant(of()) for of in (clients.OffsetSpec.earliest, clients.OffsetSpec.latest)
-        ]
+        constant, spec = guava.base.Functions.constant, clients.OffsetSpec
+        self._earliest, self._latest = constant(spec.earliest()), constant(spec.latest())
         self._to_map, self._list_class = guava.collect.Maps.toMap, jvm.java.util.ArrayList._java_lang_class
         self._to_places = jvm.org.apache.spark.sql.kafka010.JsonUtils.partitionOffsets
         self._to_java = jvm.scala.jdk.javaapi.CollectionConverters.asJava
@@ -52,33 +54,19 @@ class Brokers:
         self._mapper = jackson.databind.ObjectMapper().setVisibility(fields, visible)
         self._mapper.configure(jackson.databind.MapperFeature.REQUIRE_HANDLERS_FOR_JAVA8_OPTIONALS, False)
 
-    def topics(self) -> dict[str, Topic]:
-        """Every visible topic of the cluster except internal ones; without their partitions."""
-        listed = self._json(self._admin.listTopics().namesToListings().get())
-        return {name: Topic(_id(described), frozenset()) for name, described in listed.items()}
+    def topics(self, names: Collection[str]) -> dict[str, Topic]:
+        """The topics with these names, without those that do not exist or that this user may not see."""
+        from py4j.protocol import Py4JJavaError
 
-    def described(self, names: Iterable[str]) -> dict[str, Topic]:
-        """The topics with these names, which must exist."""
-        answer = self._json(self._admin.describeTopics(self._list(names)).allTopicNames().get())
-        return {
-            name: Topic(_id(described), frozenset(p["partition"] for p in described["partitions"]))
-            for name, described in answer.items()
-        }
+        try:
+            return self._described(names)
+        except Py4JJavaError as error:
+            if not _INVISIBLE.search(str(error)):
+                raise
+        return self._described(self._listed() & set(names))
 
-    def ends(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:
-        """(topic, partition) -> offset of its first record, and offset after the last one that `isolation.level` lets be read."""
-        offsets = dict[str, dict[int, int]]()  # of no meaning: the connector has a method that reads such a text
-        for topic, partition in partitions:
-            offsets.setdefault(topic, {})[partition] = 0
-        asked = self._to_java(self._to_places(json.dumps(offsets))).keySet()
-        earliest, latest = (
-            self._json(self._admin.listOffsets(self._to_map(asked, spec), self._options).all().get())
-            for spec in self._specs
-        )
-        return {_place(name): (int(low["offset"]), int(latest[name]["offset"])) for name, low in earliest.items()}
-
-    def matches(self, pattern: str, names: Iterable[str]) -> set[str]:
-        """The names that match a Java regular expression as a whole.
+    def matching(self, pattern: str) -> set[str]:
+        """The names of topics that match a Java regular expression as a whole; internal topics are left out.
 
         Raises:
             ConfigError: the pattern is not a regular expression.
@@ -90,7 +78,35 @@ class Brokers:
         except IllegalArgumentException as error:
             reason = str(error).splitlines()[0]
             raise ConfigError(f"topics-pattern {pattern!r} is not a regular expression: {reason}") from error
-        return set(self._json(self._list(names).stream().filter(regex.asMatchPredicate()).toList()))
+        return set(self._json(self._list(self._listed()).stream().filter(regex.asMatchPredicate()).toList()))
+
+    def firsts(self, partitions: Iterable[Place]) -> Places:
+        """The offset of the first record of each partition."""
+        return self._offsets(partitions, self._earliest)
+
+    def ends(self, partitions: Iterable[Place]) -> Places:
+        """The offset after the last record of each partition that `isolation.level` lets be read."""
+        return self._offsets(partitions, self._latest)
+
+    def _listed(self) -> set[str]:
+        return set(self._json(self._admin.listTopics().names().get()))
+
+    def _described(self, names: Collection[str]) -> dict[str, Topic]:
+        answer = self._json(self._admin.describeTopics(self._list(names)).allTopicNames().get())
+        return {
+            name: Topic(_id(described), frozenset(p["partition"] for p in described["partitions"]))
+            for name, described in answer.items()
+        }
+
+    def _offsets(self, partitions: Iterable[Place], spec: Any) -> Places:
+        named = by_topic(
+            dict.fromkeys(partitions, 0)
+        )  # offsets of no meaning: the connector has a method that reads such a text
+        if not named:
+            return {}
+        asked = self._to_java(self._to_places(json.dumps(named))).keySet()
+        answer = self._json(self._admin.listOffsets(self._to_map(asked, spec), self._options).all().get())
+        return {_place(name): int(listed["offset"]) for name, listed in answer.items()}
 
     def close(self) -> None:
         """Closes the connection; the JVM may have ended already."""
@@ -110,7 +126,7 @@ class Brokers:
         return json.loads(self._mapper.writeValueAsString(value))
 
 
-def _place(partition: str) -> tuple[str, int]:
+def _place(partition: str) -> Place:
     """The topic and the number of a partition that Java has formatted as `topic-number`."""
     topic, _, number = partition.rpartition("-")
     return topic, int(number)
