@@ -277,13 +277,21 @@ def worker(items: Sequence[Item]) -> Work:
 
 
 def _reading_worker(writes: Sequence[StepWrite], slot_of: Sequence[int]) -> Work:
-    """Returns the function that workers run: numbers of slots in, the results of the slots' items out."""
+    """Returns the function that workers run: numbers of slots in, the results of the slots' items out.
+
+    Spark pickles the function with the slower of Python's two picklers, so what it contains is pickled before.
+    """
+    slots = defaultdict[int, list[tuple[int, StepWrite]]](list)
+    for item, (slot, write) in enumerate(zip(slot_of, writes, strict=True)):
+        slots[slot].append((item, write))
+    pickled = {slot: pickle.dumps(mine) for slot, mine in slots.items()}
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for slot in (slot for batch in batches for slot in batch.column(0).to_pylist()):
-            mine = [item for item, of in enumerate(slot_of) if of == slot]
-            mine.sort(key=lambda item: writes[item].source)  # the order of the chunks in their files
-            yield from _results(zip(mine, _write_each([writes[item] for item in mine]), strict=True))
+            mine: list[tuple[int, StepWrite]] = pickle.loads(pickled[slot])
+            mine.sort(key=lambda one: one[1].source)  # the order of the chunks in their files
+            items, own = zip(*mine, strict=True)
+            yield from _results(zip(items, _write_each(own), strict=True))
 
     return run
 
