@@ -119,7 +119,7 @@ class KafkaTopics:
         return known.extended({name: topic.partitions for name, topic in topics.items()}), ids
 
     def _starts(self, spark: SparkSession, known: SourceOffset, ends: Places, is_new: bool) -> Places:
-        """Returns the offset of the next record of each partition; the brokers are asked only for first records."""
+        """Returns the offset of the next record of each partition; `is_new`: nothing was read yet."""
         starts = by_place(known.offsets)
         if not is_new:
             return starts | self._ask(spark).firsts(place for place, offset in starts.items() if offset == EARLIEST)
@@ -131,7 +131,7 @@ class KafkaTopics:
             raise compare.refusal(gone, goes_on=self.removed == "continue")
 
     def _check_there(self, wanted: Collection[str], topics: Mapping[str, Topic]) -> None:
-        """Checks that the topics of the definition exist; Spark's client would try for minutes, with a worse message."""
+        """Checks that the topics of the definition exist."""
         missing = sorted(wanted - topics.keys())
         if (missing and self.removed == "stop") or not topics:
             servers = self.options["kafka.bootstrap.servers"]

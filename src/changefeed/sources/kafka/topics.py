@@ -99,9 +99,8 @@ class Brokers:
         }
 
     def _offsets(self, partitions: Iterable[Place], spec: Any) -> Places:
-        named = by_topic(
-            dict.fromkeys(partitions, 0)
-        )  # offsets of no meaning: the connector has a method that reads such a text
+        # Offsets without a meaning: the connector has a method that reads partitions from such a text.
+        named = by_topic(dict.fromkeys(partitions, 0))
         if not named:
             return {}
         asked = self._to_java(self._to_places(json.dumps(named))).keySet()
