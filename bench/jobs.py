@@ -1,8 +1,9 @@
 """Whole jobs, from Kafka to tables, by changefeed, by forty lines of Python with deltalake, and by Paimon on Flink, in turns.
 
-    python -m bench.jobs [a b c d thousand e m m20] [--ways changefeed,deltalake,paimon] [--rounds 2] [--part 1.0] [--step 250000]
-                         [--seconds 120] [--seed N] [--out FILE]
+    python -m bench.jobs [nothing a b c d thousand e m m20] [--ways changefeed,deltalake,paimon] [--rounds 2] [--part 1.0]
+                         [--step 250000] [--seconds 120] [--seed N] [--out FILE]
 
+    nothing   a run that finds nothing new for its five tables
     a         a million inserts into a new table
     b         two million changes of a table of a million rows: 70 % updates, 20 % inserts, 10 % deletes
     c         the same over ten tables
@@ -73,6 +74,7 @@ class Job:
 
 
 JOBS = {
+    "nothing": Job(5, 1, 50_000, 0),
     "a": Job(1, 2, 1_000_000, 0, before=False),
     "b": Job(1, 2, 1_000_000, 2_000_000),
     "c": Job(10, 1, 1_000_000, 2_000_000),
