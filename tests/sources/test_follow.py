@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -180,6 +181,8 @@ def test_a_batch_that_is_planned_again_is_the_same(tmp_path: Path, scratch: Path
         assert _batch(source, first) == (rows, second)
         assert len([*scratch.rglob("*.jsonl")]) == 1
     assert _numbers(rows) == list(range(30, 60))
+    earlier = json.dumps({"files": {str(path): [10, 0]}})
+    assert _numbers(_batch(source, earlier)[0]) == list(range(10, 40))
 
 
 def test_a_compressed_log_that_became_shorter_is_not_skipped(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ class Spool:
 
     _scratch: Scratch | None = None
     _streams: dict[str, _Stream] = field(default_factory=dict)
-    _files: dict[tuple[str, int, int], Path] = field(default_factory=dict)
+    _files: list[Path] = field(default_factory=list)
     _made: int = 0
 
     def lines(self, path: str, start: int, stop: int) -> Path:
@@ -45,9 +45,6 @@ class Spool:
         Raises:
             SourceError: the log cannot be read, or has become shorter.
         """
-        known = self._files.get((path, start, stop))
-        if known is not None:
-            return known
         stream, size = self._streams.get(path), record_log.size(path)
         if stream is None or stream.number > start or stream.size != size:
             stream = self._streams[path] = _Stream(lines(Path(path)), size)
@@ -62,12 +59,12 @@ class Spool:
         if number != stop:
             raise SourceError(f"{path} has {number} records, and had {stop} when they were counted")
         stream.number = stop
-        self._files[path, start, stop] = file
+        self._files.append(file)
         return file
 
     def forget(self) -> None:
         """Deletes the files of earlier batches."""
-        for file in self._files.values():
+        for file in self._files:
             file.unlink(missing_ok=True)
         self._files.clear()
 
