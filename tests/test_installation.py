@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.example_files import copy_examples
 
 ROOT = Path(__file__).parents[1]
 _TUTORIAL = """
@@ -56,12 +57,39 @@ def test_the_wheel_is_small(wheel: Path) -> None:
     assert wheel.stat().st_size < 1_500_000
 
 
+@pytest.mark.slow
+def test_without_extras_logs_are_listed_decoded_encoded_detected_and_translated(wheel: Path, tmp_path: Path) -> None:
+    copy_examples(tmp_path)
+    uv = [sys.executable, "-m", "uv", "--quiet"]
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    subprocess.run([*uv, "venv", "--python", sys.executable, str(tmp_path / "venv")], env=env, check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    install = [*uv, "pip", "install", "--python", str(python), "--constraint", str(_versions(tmp_path)), str(wheel)]
+    subprocess.run(install, env=env, check=True)
+
+    def changefeed(*args: str) -> bytes:
+        command = [str(python), "-m", "changefeed.cli", *args]
+        done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+
+    log, open_protocol = "examples/shop/history.jsonl.gz", ("--protocol", "ticdc-open")
+    assert b"debezium-mysql" in changefeed("list")
+    assert b"ticdc-open" in changefeed("detect", log)
+    events = changefeed("decode", log, *open_protocol, "--json")
+    (tmp_path / "events.jsonl").write_bytes(events)
+    changefeed("encode", "events.jsonl", *open_protocol, "--out", "again.jsonl")
+    assert changefeed("decode", "again.jsonl", *open_protocol, "--json") == events
+    target = ("--to", "tencent-dts", "--allow-loss", "resolved", "--out", "dts.jsonl")
+    changefeed("transcode", log, "--from", "ticdc-open", *target)
+    assert b"shop.orders" in changefeed("decode", "dts.jsonl", "--protocol", "tencent-dts")
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.xdist_group("processes")
 def test_an_installed_package_does_the_tutorial_and_the_demo(wheel: Path, tmp_path: Path) -> None:
-    examples = tmp_path / "examples"
-    shutil.copytree(ROOT / "examples", examples, ignore=shutil.ignore_patterns("out"))
+    examples = copy_examples(tmp_path)
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     python = tmp_path / "venv" / "bin" / "python"
 

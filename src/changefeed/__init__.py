@@ -27,17 +27,20 @@ have it. A record that cannot be decoded is a `DeadLetter` among the events, wit
 ('ticdc-open', 200, 200)
 
 **Write.** `write` encodes events in a protocol. Events that were read from the same protocol become the same bytes again.
+An existing log is replaced only with `overwrite=True`.
 
->>> cf.write(cf.read("examples/shop/history.jsonl.gz", "ticdc-open"), "copy.parquet", "ticdc-open")
+>>> events = cf.read("examples/shop/history.jsonl.gz", "ticdc-open")
+>>> cf.write(events, "copy.parquet", "ticdc-open", overwrite=True)
 Written(path=PosixPath('copy.parquet'), records=902, dead_letters=0)
 >>> insert = cf.RowChange("insert", "shop", "orders", after={"id": 7, "note": "new"}, keys=("id",), commit_ts=5)
->>> cf.write([insert], "made.jsonl", "ticdc-open").records
+>>> cf.write([insert], "made.jsonl", "ticdc-open", overwrite=True).records
 1
 
 `transcode` translates a log to another protocol. The result lists what the other protocol cannot carry. A loss that would
 leave a pipeline with wrong or incomplete tables is an error, unless `allow_loss` names it:
 
->>> done = cf.transcode("copy.parquet", "dts.jsonl.gz", source="ticdc-open", target="tencent-dts", allow_loss=["resolved"])
+>>> languages = {"source": "ticdc-open", "target": "tencent-dts"}
+>>> done = cf.transcode("copy.parquet", "dts.jsonl.gz", **languages, allow_loss=["resolved"], overwrite=True)
 >>> done.records, done.lost
 (241, ('commit_ts', 'commit_time.ms', 'delete.commit_ts', 'schema.commit_ts', 'resolved'))
 
