@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 import changefeed
+from tests.example_files import copy_examples
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = """
@@ -112,7 +113,7 @@ def run_without_pyspark(script: str, definition: Path, source: str) -> str:
     return done.stdout
 
 
-def test_without_pyspark_a_pipeline_is_loaded_explained_and_checked() -> None:
+def test_without_pyspark_a_pipeline_is_loaded_explained_and_checked(tmp_path: Path) -> None:
     script = """
 assert [table.table for table in pipeline.explain(records=500).tables][:1] == ["shop.audit"]
 assert pipeline.status().epoch == 0
@@ -120,7 +121,7 @@ assert pipeline.dead_letters() == []
 print(*(one for check in pipeline.check().checks if check.status == "fail" for one in check.lines()), sep="\\n")
 """
     message = "changefeed run needs packages that are not installed: pip install 'changefeed[spark]'"
-    assert run_without_pyspark(script, ROOT / "examples" / "shop" / "pipeline.yaml", "files") == (
+    assert run_without_pyspark(script, copy_examples(tmp_path) / "shop" / "pipeline.yaml", "files") == (
         f"fail  pyspark     pyspark is not installed\n      → {message}\n"
     )
 
@@ -134,7 +135,7 @@ def test_without_pyspark_a_pipeline_from_kafka_is_loaded(tmp_path: Path) -> None
     assert run_without_pyspark("print(pipeline.name)", definition, "kafka") == "shop\n"
 
 
-def test_without_pyspark_a_run_names_the_command_that_installs_it() -> None:
+def test_without_pyspark_a_run_names_the_command_that_installs_it(tmp_path: Path) -> None:
     script = """
 try:
     pipeline.run()
@@ -142,7 +143,7 @@ except cf.MissingExtraError as error:
     print(error)
 """
     message = "Spark needs packages that are not installed: pip install 'changefeed[spark]'\n"
-    assert run_without_pyspark(script, ROOT / "examples" / "shop" / "pipeline.yaml", "files") == message
+    assert run_without_pyspark(script, copy_examples(tmp_path) / "shop" / "pipeline.yaml", "files") == message
 
 
 def test_the_demo_uses_public_names_alone() -> None:

@@ -16,6 +16,7 @@ import pytest
 import changefeed as cf
 from changefeed.api.moments import moment_of
 from changefeed.cli import run as command
+from tests.example_files import copy_examples
 from tests.pipeline.history import small_history
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def shop(lake: Path, **pipeline: Any) -> cf.Pipeline:
 
 
 def test_a_pipeline_comes_from_a_file_or_a_dict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = cf.Pipeline.load(SHOP / "pipeline.yaml")
-    assert repr(loaded) == f"<changefeed pipeline shop: files to delta at {SHOP}/out/lake>"
+    folder = copy_examples(tmp_path) / "shop"
+    loaded = cf.Pipeline.load(folder / "pipeline.yaml")
+    assert repr(loaded) == f"<changefeed pipeline shop: files to delta at {folder}/out/lake>"
     monkeypatch.chdir(tmp_path)
     relative = {
         "source": {"type": "files", "path": "a.jsonl", "protocol": "ticdc-open"},
@@ -62,20 +64,22 @@ def document(args: list[str], capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_explain_is_a_value_and_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
-    explanation = cf.Pipeline.load(SHOP / "pipeline.yaml").explain()
+def test_explain_is_a_value_and_the_command_prints_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    definition = copy_examples(tmp_path) / "shop" / "pipeline.yaml"
+    explanation = cf.Pipeline.load(definition).explain()
     orders = next(table for table in explanation.tables if table.table == "shop.orders")
     assert (orders.keys, orders.types_from, orders.columns[0]) == (
         ("id",), "DDL", cf.ExplainedColumn("id", "bigint unsigned", "decimal(20,0)", None)
     )  # fmt: skip
-    assert explanation.to_dict() == document(["explain", str(SHOP / "pipeline.yaml")], capsys)
+    assert explanation.to_dict() == document(["explain", str(definition)], capsys)
     with pytest.raises(FrozenInstanceError):
         explanation.records = 1  # type: ignore[misc]
 
 
-def test_check_is_a_value_that_prints_as_the_command_does(capsys: pytest.CaptureFixture[str]) -> None:
-    report = cf.Pipeline.load(SHOP / "pipeline.yaml").check()
-    assert command(["check", str(SHOP / "pipeline.yaml")]) == (0 if report.ok else 2)
+def test_check_is_a_value_that_prints_as_the_command_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    definition = copy_examples(tmp_path) / "shop" / "pipeline.yaml"
+    report = cf.Pipeline.load(definition).check()
+    assert command(["check", str(definition)]) == (0 if report.ok else 2)
     assert capsys.readouterr().out == f"{report}\n"
     assert [check.name for check in report.checks][:3] == ["definition", "java", "jars"]
 

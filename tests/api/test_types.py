@@ -8,6 +8,7 @@ from typing import Any, assert_type
 import pyarrow as pa
 
 import changefeed as cf
+from tests.example_files import copy_examples
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
 
@@ -37,7 +38,7 @@ def test_functions_have_the_types_of_their_results() -> None:
 
 
 def test_a_pipeline_has_the_types_of_its_results(tmp_path: Path) -> None:
-    pipeline = assert_type(cf.Pipeline.load(SHOP / "pipeline.yaml"), cf.Pipeline)
+    pipeline = assert_type(cf.Pipeline.load(copy_examples(tmp_path) / "shop" / "pipeline.yaml"), cf.Pipeline)
     explanation = assert_type(pipeline.explain(records=10), cf.Explanation)
     assert_type(explanation.tables, tuple[cf.ExplainedTable, ...])
     status = assert_type(pipeline.status(), cf.Status)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.shown import ROOT, shown
+from tests.docs.shown import shown
+from tests.example_files import copy_examples
 
 PAGES = ("README.md", "docs/guides/tutorial.md")
 RUNS = [one for page in PAGES for block in shown(page) for one in block if "changefeed run" in one.command]
@@ -19,8 +19,7 @@ RUNS = [one for page in PAGES for block in shown(page) for one in block if "chan
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("processes")
 def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> None:
-    examples = tmp_path / "examples"
-    shutil.copytree(ROOT / "examples", examples, ignore=shutil.ignore_patterns("out"))
+    examples = copy_examples(tmp_path)
     left = examples / "shop" / "out" / "lake" / "left-by-an-older-run"
     left.mkdir(parents=True)
     done = subprocess.run(

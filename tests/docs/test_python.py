@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pycon import ROOT, examples, failures
+from tests.example_files import copy_examples
 
 GUIDE = "docs/guides/python.md"
 
@@ -18,7 +19,7 @@ GUIDE = "docs/guides/python.md"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with the repository's examples in it."""
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    copy_examples(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
