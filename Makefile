@@ -8,7 +8,7 @@ DONE := $(VENV)/.done
 KERNEL := optional
 KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o -name '*.rs' -print -o -name '*.toml' -print 2>/dev/null)
 
-.PHONY: help install demo test check check-rust site unit tests nightly fmt bench lock clean java
+.PHONY: help install demo test check check-rust site unit tests nightly nightly-slice fmt bench lock clean java
 
 help:
 	@echo "make install     everything changefeed needs, into .venv"
@@ -19,6 +19,7 @@ help:
 	@echo "make site        the documentation as a web site, in build/site"
 	@echo "make unit        the quick tests without a JVM, while you work: decoders, encoders, kernel, options, planner"
 	@echo "make nightly     the long tests: storage faults, random kills, MySQL, Spark clusters, a million damaged records of each protocol"
+	@echo "make nightly-slice  an eighth of the nightly tests, chosen by the commit, within 25 minutes; CI runs it"
 	@echo "make fmt         format the code as the checks require"
 	@echo "make bench       records decoded per second, on this machine"
 	@echo "make lock        write requirements.lock again (UPGRADE=1: with the newest versions)"
@@ -68,6 +69,11 @@ nightly: install
 	  -n 2 --dist loadgroup --timeout 7200 tests/pipeline tests/sinks/delta_native -m "not spark"
 	CHANGEFEED_EXAMPLES=20 CHANGEFEED_MUTATIONS=1000000 CHANGEFEED_MUTANTS=1000000 $(BIN)/pytest -n 2 --dist loadgroup --timeout 7200 \
 	  tests/protocols/conformance tests/kernel tests/frames tests/wire -m "not spark" -k "mutated or mutants or any or every_type"
+
+# See tests/nightly_slice.py.
+nightly-slice: install
+	CHANGEFEED_TURN=nightly PYTHONPATH=. $(BIN)/pytest -p tests.nightly_slice --slice $$(git rev-parse HEAD) --minutes 25 \
+	  -n 2 --dist loadgroup --no-loadscope-reorder -m nightly --durations 20
 
 fmt: $(DONE)/packages
 	$(BIN)/ruff check --fix .
