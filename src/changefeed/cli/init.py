@@ -42,6 +42,7 @@ pipeline:
   consistency: transaction
   # dead-letters: stop             # a record that cannot be decoded: stop, quarantine its table, or continue
   # keyless: append                # tables without a handle key: append, inserts, or refuse
+  # include: [shop.*]              # tables to apply; the others are skipped
   # exclude: [shop.audit]          # tables to skip
   # schema.change.behavior: evolve # or try_evolve, lenient, ignore, exception: `changefeed explain` describes them
   # parallelism: 4                 # number of tables written at the same time

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import (
@@ -22,6 +21,7 @@ from pydantic_core import InitErrorDetails
 
 from changefeed.errors import ConfigError
 from changefeed.modules import is_own, own_section
+from changefeed.pipeline.config.patterns import check_patterns, split_list, table_patterns
 from changefeed.pipeline.store.base import Keep
 from changefeed.section import Section
 from changefeed.sinks import sink_sections
@@ -95,9 +95,15 @@ class Behaviour(Section):
         description="What to do with tables without a handle key. `append`: append inserts, and stop at an update or delete. "
         "`inserts`: append inserts, and skip updates and deletes. `refuse`: stop.",
     )
+    include: list[str] = Field(
+        default_factory=list,
+        description="Tables to apply, such as `shop.*`; left out, all. The others are skipped, as with `exclude`. Both take the "
+        "patterns of TiCDC and of Debezium: see *Patterns of tables* in the guide *Consistency*.",
+    )
     exclude: list[str] = Field(
         default_factory=list,
-        description="Tables to skip, such as `shop.audit` or `tmp.*`; also applies to a step that has begun.",
+        description="Tables to skip, such as `shop.audit` or `tmp.*`, whether `include` has them or not; also applies to a step "
+        "that has begun.",
     )
     schema_change_behavior: Literal["evolve", "try_evolve", "lenient", "ignore", "exception"] = Field(
         default="evolve",
@@ -152,8 +158,25 @@ class Behaviour(Section):
         return value
 
     def excludes(self, table: str) -> bool:
-        """Whether a table, by `database.table`, is skipped."""
-        return any(fnmatchcase(table, pattern) for pattern in self.exclude)
+        """Whether a table, by `database.table`, is skipped: `include` does not select it, or `exclude` does."""
+        if self.include and not table_patterns(tuple(self.include)).select(table):
+            return True
+        return bool(self.exclude) and table_patterns(tuple(self.exclude)).select(table)
+
+    @field_validator("include", "exclude", mode="before", json_schema_input_type=list[str] | str)
+    @classmethod
+    def _listed(cls, value: Any) -> Any:
+        """Accepts one text with commas, as Debezium has it."""
+        return split_list(value) if isinstance(value, str) else value
+
+    @field_validator("include", "exclude")
+    @classmethod
+    def _selecting(cls, value: list[str]) -> list[str]:
+        try:
+            check_patterns(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     @field_validator("trigger_interval", "retry_backoff")
     @classmethod

@@ -15,7 +15,7 @@ class Rules:
 
     Attributes:
         keyless: tables without a handle key: `append`, `inserts` or `refuse`.
-        excluded: whether a table, by `database.table`, is skipped with its schema changes.
+        excluded: whether a table, by `database.table`, is skipped with its schema changes (`include`, `exclude`).
         behavior: how a schema change is applied, as in Flink CDC; new tables are created in every case:
             `evolve`      it is applied; one that cannot be stops the pipeline
             `try_evolve`  it is applied; one that cannot be is noted, and the table follows its rows from there
