@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from changefeed.errors import UnsupportedError
+from changefeed.cli import run as command
+from changefeed.errors import ChangefeedError, UnsupportedError
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.flow import Batch
+from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.operations.explain import explain
+from changefeed.sources import source
 from tests.pipeline.history import HistoryBuilder, small_history
+from tests.pipeline.in_memory import Storage, memory_flow
 from tests.pipeline.running import definition
+from tests.pipeline.test_debezium_recorded import Recorded
+from tests.services.debezium import write_log
 
 
 @pytest.mark.parametrize(
@@ -90,3 +102,132 @@ def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -
         for table in explain(read({**sections, "sink": {**sink, "write-mode": "copy-on-write"}})).to_dict()["tables"]
     }
     assert modes == {"copy-on-write", None}
+
+
+FIELD = Path(__file__).parent.parent / "data" / "field"
+_CREATE = "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL, `total` DECIMAL(10,2), PRIMARY KEY (`id`))"
+_NOTES = "CREATE TABLE `app`.`notes` (`n` INT NOT NULL, `note` VARCHAR(20))"
+
+
+def _keyless_update(history: HistoryBuilder) -> None:
+    history.schema("app", "notes", _NOTES)
+    history.rows(("notes", {"n": 1, "note": "a"}, {"n": 1, "note": "b"}))
+
+
+def _refused_statement(history: HistoryBuilder) -> None:
+    history.schema("app", "orders", _CREATE)
+    history.schema("app", "orders", "ALTER TABLE `app`.`orders` DROP COLUMN `gone`")
+
+
+def _irregular_value(history: HistoryBuilder) -> None:
+    history.schema("app", "orders", _CREATE)
+    history.rows(("orders", None, {"id": 1, "total": "1234567890123.00"}))
+
+
+def _keyless_table(history: HistoryBuilder) -> None:
+    history.schema("app", "notes", _NOTES)
+    history.rows(("notes", None, {"n": 1, "note": "a"}))
+
+
+def _no_stop(history: HistoryBuilder) -> None:
+    history.schema("app", "orders", _CREATE)
+    history.schema("app", "notes", _NOTES)
+    history.rows(("orders", None, {"id": 1, "total": "1.50"}), ("notes", None, {"n": 1, "note": "a"}))
+
+
+@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize(
+    "build, options",
+    [
+        (_no_stop, {}),
+        (_keyless_update, {}),
+        (_keyless_update, {"keyless": "inserts"}),
+        (_keyless_update, {"exclude": ["*.notes"]}),
+        (_keyless_update, {"include": ["*.orders"]}),
+        (_keyless_table, {"keyless": "refuse"}),
+        (_refused_statement, {}),
+        (_refused_statement, {"schema.change.behavior": "try_evolve"}),
+        (_refused_statement, {"schema.change.behavior": "exception"}),
+        (_refused_statement, {"schema.change.behavior": "ignore"}),
+        (_irregular_value, {}),
+    ],
+)
+def test_explain_and_check_stop_where_a_run_stops_in_the_same_words(
+    build: Callable[[HistoryBuilder], None], options: dict[str, Any], consistency: str, tmp_path: Path
+) -> None:
+    history = HistoryBuilder()
+    build(history)
+    history.resolved()
+    log = history.write(tmp_path / "app.jsonl")
+    pipeline = definition(log, tmp_path / "lake", consistency=consistency, **options)
+    tables, stop = _run(pipeline)
+    reported = [one for one in checks(pipeline) if one.name == "tables"]
+    assert [one.message for one in reported if one.status == "fail"] == ([stop] if stop else [])
+    if stop:
+        with pytest.raises(ChangefeedError) as error:
+            explain(pipeline)
+        assert str(error.value) == stop
+    else:
+        assert {table.table: table.keys for table in explain(pipeline).tables} == tables
+
+
+def _run(pipeline: Definition) -> tuple[dict[str, tuple[str, ...]], str]:
+    """The keys of the tables after a run in memory, and the error that it stopped with."""
+    opened = source(pipeline.source)
+    flow = memory_flow(Storage(), opened.capabilities, pipeline)
+    flow.begin()
+    chunks = list(opened.sample_chunks(1000))
+    partitions = {("app", 0), ("app", 1)}
+    try:
+        flow.take(Batch(lambda dated, fragments: chunks, "", partitions, caught_up=True))
+        flow.step(flow.ledger.state, partitions, idle=True)
+    except ChangefeedError as error:
+        return {}, str(error)
+    return {name: table.table.keys for name, table in flow.ledger.state.tables.items()}, ""
+
+
+def test_a_key_of_the_records_alone_is_shown_as_a_run_uses_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """`message.key.columns` gives the records of a table without a primary key a key: an update has no row to change."""
+    path = FIELD / "debezium-message-key-columns-without-primary-key.yaml"
+    assert command(["explain", str(path)]) == 3
+    assert (
+        "shop.codes has no handle key, so the update at srv.shop.codes:0:1 cannot be applied" in capsys.readouterr().err
+    )
+    assert command(["check", str(path)]) == 2
+    assert "fail  tables      shop.codes has no handle key" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("policy, code", [("stop", 3), ("continue", 0)])
+def test_dead_letters_stop_explain_as_they_stop_a_run(
+    policy: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, _ = small_history(tmp_path / "app.jsonl")
+    lines = log.read_text().splitlines(keepends=True)
+    lines[4] = json.dumps(json.loads(lines[4]) | {"key": "AA=="}) + "\n"
+    log.write_text("".join(lines))
+    (tmp_path / "p.yaml").write_text(
+        f"source: {{type: files, path: app.jsonl, protocol: ticdc-open}}\nsink: {{type: delta, path: lake}}\n"
+        f"pipeline: {{name: test, dead-letters: {policy}}}\n"
+    )
+    assert command(["explain", str(tmp_path / "p.yaml")]) == code
+    printed = capsys.readouterr()
+    if policy == "stop":
+        assert printed.err.startswith("error: 1 record could not be decoded, the first: ticdc-open: ")
+        assert "dlq list" not in printed.err  # nothing was kept
+    else:
+        assert "1 dead letter\n" in printed.out
+
+
+@pytest.mark.parametrize("streamed, warns", [(False, False), (True, True)])
+def test_a_snapshot_needs_no_end_of_a_transaction(streamed: bool, warns: bool, tmp_path: Path) -> None:
+    """Debezium's snapshot is applied without transaction metadata; streamed rows are not."""
+    events = Recorded("mariadb-initial").events
+    events = [event for event in events if event["topic"] != "srv.transaction"]
+    if streamed:
+        last = next(event for event in reversed(events) if event["topic"] == "srv.shop.customers")
+        value = re.sub(r'"snapshot":"\w+"', '"snapshot":"false"', last["value"]).replace('"op":"r"', '"op":"c"')
+        events.append(last | {"value": re.sub(r'"pos":(\d+)', r'"pos":9\1', value)})
+    pipeline = definition(write_log(tmp_path / "log.jsonl", events), tmp_path / "lake", protocol="debezium-mysql")
+    notes = [note for note in explain(pipeline).notes if "provide.transaction.metadata" in note]
+    records = next(one for one in checks(pipeline, 100_000) if one.name == "records")
+    assert (bool(notes), records.status) == (warns, "warn" if warns else "ok")

@@ -76,7 +76,7 @@ class Pipeline:
         return self.definition.pipeline.name
 
     def check(self, records: int = 1000) -> CheckReport:
-        """Checks that the pipeline can run on this machine: Java, jars, source, first records, sink, ledger.
+        """Checks that the pipeline can run on this machine: Java, jars, source, first records, tables, sink, ledger.
 
         Leaves no files behind.
 
@@ -97,7 +97,8 @@ class Pipeline:
         Raises:
             ConfigError: the source does not exist, or a table of another program is in the way.
             SourceError: the source cannot be read.
-            UnsupportedError: a schema change in the records cannot be applied.
+            ProtocolError: a record cannot be decoded, and `pipeline.dead-letters` is `stop`.
+            UnsupportedError, SchemaError: a run would stop at a schema change, a table or a row that it cannot apply.
         """
         return asked(self.definition, lambda: explain(self.definition, records))
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def explain(output: Output, path: Path, records: int) -> None:
     """Show what a run would do: tables with keys and types, what is not kept, policies.
 
-    Reads the first records of the source and changes nothing.
+    Takes the first records of the source through the steps of a run, and changes nothing. What would stop the run stops the
+    command, with the same message and exit code.
     """
     from changefeed.api.pipeline import Pipeline
 

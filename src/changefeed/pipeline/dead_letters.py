@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from changefeed.errors import ProtocolError
 from changefeed.model.position import Place
@@ -50,6 +50,32 @@ def table_of(definition: Definition, session: SparkSession | None = None) -> Let
     return letter_table(definition.sink, f"{own_folder(definition)}/dead_letters", session)
 
 
+def stops_at(policy: str, fresh: Iterable[ChunkInfo]) -> Literal["any", "nameless"] | None:
+    """The dead letters of a batch that stop a run by the policy: any of them, or those that name no table."""
+    dead = [chunk for chunk in fresh if chunk.kind == "dead"]
+    if policy == "stop" and dead:
+        return "any"
+    return "nameless" if policy == "quarantine" and any(chunk.table is None for chunk in dead) else None
+
+
+def stop(count: int, first: str, which: Literal["any", "nameless"], *, kept: bool = True) -> ProtocolError:
+    """The error of a run that stops at dead letters.
+
+    Args:
+        count: number of the batch's dead letters.
+        first: the error of the first one that stops the run.
+        which: what `stops_at` returned.
+        kept: whether they are in the table of dead letters.
+    """
+    nameless = " and names no table that could be quarantined" if which == "nameless" else ""
+    return ProtocolError(
+        f"{count:,} record{'s' if count > 1 else ''} could not be decoded, the first{nameless}: "
+        f"{first}{'' if first.endswith('?') else '.'} {'They are kept: changefeed dlq list. ' if kept else ''}Correct the "
+        "protocol or its options and run again, or set pipeline.dead-letters to `continue`",
+        reason="dead-letters",
+    )
+
+
 def position(letter: dict[str, Any]) -> str:
     """The position of a dead letter, as text."""
     return str(Place(letter["topic"], letter["partition"], letter["offset"], letter["index"]))
@@ -83,18 +109,10 @@ class DeadLetters:
         letters = self._letters(pending.read([folder]))
         self.table.write(letters)
         failpoint("letters.after")
-        nameless = [c for c in fresh if c.kind == "dead" and c.table is None]
-        if self.policy == "stop" or (self.policy == "quarantine" and nameless):
-            chosen = letters if self.policy == "stop" else letters.where("table IS NULL")
+        if only_nameless := stops_at(self.policy, fresh):
+            chosen = letters.where("table IS NULL") if only_nameless == "nameless" else letters
             first = chosen.orderBy("topic", "partition", "offset", "index").first()
-            error = first["error"] if first is not None else ""
-            which = "" if self.policy == "stop" else " and names no table that could be quarantined"
-            raise ProtocolError(
-                f"{count:,} record{'s' if count > 1 else ''} could not be decoded, the first{which}: "
-                f"{error}{'' if error.endswith('?') else '.'} They are kept: changefeed dlq list. Correct the protocol or its "
-                "options and run again, or set pipeline.dead-letters to `continue`",
-                reason="dead-letters",
-            )
+            raise stop(count, first["error"] if first is not None else "", only_nameless)
 
     def mark(self, places: Iterable[str]) -> None:
         """Marks the dead letters at these positions as replayed."""

@@ -59,12 +59,18 @@ class Batch:
     ended: Collection[tuple[str, int]] = ()
 
 
+def log_note(note: str) -> None:
+    """Logs a note of a step: a statement without effect as information, anything else as a warning."""
+    _log.log(logging.INFO if note.startswith(SKIPPED) else logging.WARNING, "%s", note)
+
+
 @dataclass(slots=True)
 class Flow:
     """The parts of one run, connected.
 
     Attributes:
         wait_for_paths: called with a begun plan and the state before it; returns when no `expire` deletes the plan's paths.
+        report: called with each note of a step that is done.
     """
 
     definition: Definition
@@ -75,6 +81,7 @@ class Flow:
     letters: Letters
     executor: Executor
     wait_for_paths: Callable[[Plan, State], None] = lambda plan, state: None
+    report: Callable[[str], None] = log_note
 
     def begin(self) -> None:
         """Takes the pipeline over.
@@ -194,7 +201,7 @@ class Flow:
             state = self.executor.carry_out(plan)
         self.ledger.finish(state)
         for note in plan.notes:
-            _log.log(logging.INFO if note.startswith(SKIPPED) else logging.WARNING, "%s", note)
+            self.report(note)
         # folders that the cut covers are no longer pending
         failpoint("cleanup.before")
         self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)

@@ -19,19 +19,18 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
-from changefeed.model.event import Resolved, SchemaChange, TransactionMark
-from changefeed.model.names import full_name
+from changefeed.model.batch import Decoded
+from changefeed.model.event import Resolved, SchemaChange
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
 from changefeed.pipeline.ledger import ledger_name, occupied, read_ledger, strangers
 from changefeed.pipeline.operations.detect import DetectedTopic, detect
-from changefeed.pipeline.operations.explain import TELLING
+from changefeed.pipeline.operations.rehearsal import ENDS, Rehearsal, lacks_ends, rehearse
 from changefeed.pipeline.paths import tables_folder
-from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.store.arrow import NeedsSparkError
 from changefeed.pipeline.store.base import foreign
 from changefeed.redaction import redact
-from changefeed.sources import protocol_of, record_source, source
+from changefeed.sources import Source, protocol_of, record_source, source
 from changefeed.sources.section import ProtocolChoice
 from changefeed.stages.decode import RecordReader
 
@@ -181,8 +180,50 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
         yield Check("source", WARN, "reachable; it has no records yet", "follow it (changefeed run without --once)")
         return
     yield Check("source", OK, f"reachable; {count:,} records read")
-    yield _changes(definition, batches) if choice is None else _records(definition, choice, batches)
-    yield from _tables(definition, choice, batches)
+    if choice is None:
+        yield from _planned(definition, opened, batches, _changes(definition, batches), whole=count < limit)
+        return
+    try:
+        reader = RecordReader(choice.name, choice.options)
+        decoded = [reader(batch) for batch in batches]
+    except ChangefeedError as error:
+        yield Check("records", FAIL, str(error), f"correct the options of {choice.name} in source.protocol")
+        return
+    chunks = [reader.pack(one, batch) for one, batch in zip(decoded, batches, strict=True)]
+    yield from _planned(definition, opened, chunks, _records(definition, choice, batches, decoded), whole=count < limit)
+
+
+def _planned(
+    definition: Definition, opened: Source, chunks: list[pa.RecordBatch], records: Check, *, whole: bool
+) -> Iterator[Check]:
+    """Yields the check of the records, and one of the tables that a run would make of them, if there is anything to say.
+
+    Args:
+        definition: the pipeline.
+        opened: its source.
+        chunks: of the sample.
+        records: the check of the records by themselves.
+        whole: whether the source has nothing behind the sample.
+    """
+    lenient = definition.pipeline.model_copy(update={"dead_letters": "continue"})
+    try:
+        rehearsal = rehearse(definition.model_copy(update={"pipeline": lenient}), opened, chunks)
+    except ChangefeedError as error:
+        yield records
+        doubt = "" if whole else "; with more records than these a run may get further: `changefeed explain --records`"
+        yield Check(
+            "tables", FAIL if whole else WARN, str(error), f"a run stops there: the message has the way out{doubt}"
+        )
+        return
+    if records.status == OK and lacks_ends(definition, opened.capabilities.cuts, rehearsal):
+        what, remedy = ENDS[opened.capabilities.cuts]
+        message, fix = (
+            f"{records.message}: nothing is applied without {what}",
+            f"{remedy}, or set pipeline.consistency to `key`",
+        )
+        records = Check("records", WARN, message, fix)
+    yield records
+    yield from _tables(definition, rehearsal)
 
 
 def _chunks(batch: pa.RecordBatch) -> Counter[str]:
@@ -203,27 +244,12 @@ def _changes(definition: Definition, batches: list[pa.RecordBatch]) -> Check:
     if counted["dead"]:
         message = f"dead letters: {counted['dead']:,}, beside {counts}"
         return Check("records", WARN, message, _POLICY[definition.pipeline.dead_letters])
-    has_ends = bool(good["resolved events"] or counted["transactions"])
-    return _without_ends(definition, counts) if _lacks_ends(definition, has_ends) else Check("records", OK, counts)
+    return Check("records", OK, counts)
 
 
-def _lacks_ends(definition: Definition, has_ends: bool) -> bool:
-    return definition.pipeline.consistency == "transaction" and not has_ends
-
-
-def _without_ends(definition: Definition, counts: str) -> Check:
-    """The check for records without the events that cuts need."""
-    what, remedy = TELLING[source(definition.source).capabilities.cuts]
-    message = f"{counts}: nothing is applied without {what}"
-    return Check("records", WARN, message, f"{remedy}, or set pipeline.consistency to `key`")
-
-
-def _records(definition: Definition, choice: ProtocolChoice, batches: list[pa.RecordBatch]) -> Check:
-    try:
-        read = RecordReader(choice.name, choice.options)
-        decoded = [read(batch) for batch in batches]
-    except ChangefeedError as error:
-        return Check("records", FAIL, str(error), f"correct the options of {choice.name} in source.protocol")
+def _records(
+    definition: Definition, choice: ProtocolChoice, batches: list[pa.RecordBatch], decoded: list[Decoded]
+) -> Check:
     dead = [letter for one in decoded for letter in one.dead]
     good = Counter[str](rows=sum(len(table) for one in decoded for table in one.tables))
     good["schema changes"] = sum(isinstance(event, SchemaChange) for one in decoded for event in one.control)
@@ -234,31 +260,17 @@ def _records(definition: Definition, choice: ProtocolChoice, batches: list[pa.Re
         return _undecodable(
             definition, choice, batches, message, any_change=bool(good["rows"] or good["schema changes"])
         )
-    has_ends = good["resolved events"] or any(
-        isinstance(event, TransactionMark) for one in decoded for event in one.control
-    )
-    if _lacks_ends(definition, bool(has_ends)):
-        return _without_ends(definition, counts)
     return Check("records", OK, f"all decode as {choice.name}: {counts}")
 
 
-def _names(choice: ProtocolChoice | None, batches: list[pa.RecordBatch]) -> set[tuple[str, str]]:
-    """Database and table of the rows in records, or in chunks."""
-    if choice is None:
-        rows = (row for batch in batches for row in batch.select(["kind", "database", "table"]).to_pylist())
-        return {(row["database"], row["table"]) for row in rows if row["kind"] == "rows"}
-    read = RecordReader(choice.name, choice.options)
-    return {(table.shape.database, table.shape.table) for batch in batches for table in read(batch).tables}
-
-
-def _tables(definition: Definition, choice: ProtocolChoice | None, batches: list[pa.RecordBatch]) -> Iterator[Check]:
+def _tables(definition: Definition, rehearsal: Rehearsal) -> Iterator[Check]:
     """Yields a failed check if tables or files of another program are where the pipeline would write."""
     try:
-        paths = {full_name(*name): table_path(*name) for name in _names(choice, batches)}
+        paths = {name: table.path for name, table in rehearsal.tables.items()}
         files = occupied(definition, paths)
         unknown_tables = [] if files else strangers(definition, paths)
     except ChangefeedError:
-        return  # the checks of the records, the sink and the ledger have it
+        return  # the checks of the sink and the ledger have it
     if files:
         what = f"{', '.join(files)}: contains files, but no Delta table"
         yield Check("tables", FAIL, what, "give the pipeline another sink.path, or move the folder away")

@@ -1,31 +1,25 @@
 """Explains a pipeline without running it: `changefeed explain`.
 
-Decodes the first records of the source and plans their writes, as a run would, but writes nothing. So it shows the tables
-that a run would start with, not tables whose first change comes later.
+Takes the first records of the source through the steps of a run (`rehearsal.py`), but writes nothing. So it shows the tables
+that a run would start with, not tables whose first change comes later, and it stops where a run would.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from changefeed.errors import ConfigError
-from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.frontier.cut import CutFrontier
-from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
-from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
-from changefeed.pipeline.planning.plan import make
-from changefeed.pipeline.planning.rules import rules_of
-from changefeed.pipeline.state import FolderSum, State, TableState
+from changefeed.pipeline.operations.rehearsal import ENDS, lacks_ends, rehearse
+from changefeed.pipeline.state import TableState
 from changefeed.protocols.base import Capabilities
 from changefeed.sinks import sink
 from changefeed.sinks.base import TableSink
-from changefeed.sources import Source, protocol_of, source
+from changefeed.sources import protocol_of, source
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
 _BY_KEY_WAITS = {
@@ -37,12 +31,6 @@ _BARRIERS = {
     "marks": "all tables move together to the smallest resolved event over all partitions; what is above it waits",
     "transactions": "all tables move together behind whole transactions; one that is not complete waits, with all after it",
     "nothing": "nothing: the protocol does not show what is complete; use consistency `key`",
-}
-# What lets tables move, and what sees to it that the producer sends it.
-TELLING = {
-    "marks": ("a resolved event", "every partition needs one: see that the producer sends them"),
-    "transactions": ("the end of a transaction", "set the connector's provide.transaction.metadata=true"),
-    "nothing": ("a promise", "the protocol has none"),
 }
 _SCHEMA = {
     "evolve": "schema changes are applied; one that cannot be stops the pipeline",
@@ -134,17 +122,17 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     Raises:
         ConfigError: the source does not exist, or a table of another program is in the way.
         SourceError: the source cannot be read.
-        UnsupportedError: a schema change in the records cannot be applied.
+        ProtocolError: a record cannot be decoded, and a run would stop there.
+        UnsupportedError, SchemaError: a run would stop at a schema change, a table or a row that it cannot apply.
     """
     opened, target = source(definition.source), sink(definition.sink)
-    chunks = list(_chunks(opened, limit))
-    behaviour = definition.pipeline
+    missing = opened.missing()
+    if missing is not None:
+        raise ConfigError(str(missing))
+    rehearsal = rehearse(definition, opened, opened.sample_chunks(limit))
+    behaviour, seen = definition.pipeline, rehearsal.state.counts
     latest = read_ledger(definition).latest()
-    state = latest.state if latest else State()
-    rules = rules_of(definition, opened.capabilities)
-    # no chunk spans a window without an end
-    planned = make(CutFrontier(State(), None), chunks, rules, target, lambda spanning, window: ())
-    paths = {name: table.path for name, table in planned.tables.items()}
+    paths = {name: table.path for name, table in rehearsal.tables.items()}
     if files_there := occupied(definition, paths):
         raise ConfigError(
             f"the sink contains files, but no Delta table, at {', '.join(files_there)}: give the pipeline another sink.path, or "
@@ -155,24 +143,21 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
             f"the sink has Delta tables that this pipeline has not written: {', '.join(others)}. Give the pipeline another "
             "sink.path, move them away, or name them in sink.adopt to go on with their rows"
         )
-    tables = planned.tables | state.tables  # what a run has reached counts more than how the source begins
-    notes = list(planned.notes)
-    seen = absorbed(State(), chunks, ("", FolderSum(0, 0, "")), "", 0, quarantine=False)
-    cuts = opened.capabilities.cuts
-    has_ends = bool(seen.resolved) or any(is_waiting(chunk, {}) for chunk in chunks)
-    if behaviour.consistency == "transaction" and seen.counts.records and not has_ends:
-        what, remedy = TELLING[cuts]
-        _, _, noun = what.partition(" ")
+    # what a run has reached counts more than how the source begins
+    tables = {**rehearsal.tables, **(latest.state.tables if latest else {})}
+    notes = list(rehearsal.notes)
+    if lacks_ends(definition, opened.capabilities.cuts, rehearsal):
+        what, remedy = ENDS[opened.capabilities.cuts]
         notes.append(
-            f"no {noun} in the first {seen.counts.records} records: with consistency `transaction` nothing is applied "
+            f"no {what.partition(' ')[2]} in the first {seen.records} records: with consistency `transaction` nothing is applied "
             f"without ({remedy})"
         )
     return Explanation(
         pipeline=behaviour.name,
         protocol=choice.name if (choice := protocol_of(definition.source)) else opened.title,
-        records=seen.counts.records,
-        rows=seen.counts.rows,
-        dead_letters=seen.counts.dead,
+        records=seen.records,
+        rows=seen.rows,
+        dead_letters=seen.dead,
         barrier=_barrier(behaviour.consistency, opened.capabilities),
         schema_changes=_SCHEMA[behaviour.schema_change_behavior],
         guarantee=f"{opened.title} sends at least once; "
@@ -184,15 +169,6 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
 
 def _barrier(consistency: str, can: Capabilities) -> str:
     return _BY_KEY + _BY_KEY_WAITS[can.broadcast] if consistency == "key" else _BARRIERS[can.cuts]
-
-
-def _chunks(opened: Source, limit: int) -> Iterator[ChunkInfo]:
-    missing = opened.missing()
-    if missing is not None:
-        raise ConfigError(str(missing))
-    for chunks in opened.sample_chunks(limit):
-        for row in chunks.to_pylist():
-            yield chunk_info("", row)
 
 
 def _table(definition: Definition, target: TableSink, name: str, state: TableState) -> ExplainedTable:

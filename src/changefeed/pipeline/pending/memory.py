@@ -1,4 +1,4 @@
-"""The pending store in memory, for tests: real chunks and real typed changes, without Spark."""
+"""The pending store in memory, for rehearsals and tests: real chunks and real typed changes, without Spark."""
 
 from __future__ import annotations
 
@@ -125,15 +125,19 @@ class MemoryChanges:
         """Not available in memory."""
         raise NotImplementedError("changes in memory have no DataFrame")
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """See `Changes`."""
+    def typed(self) -> Iterator[pa.RecordBatch]:
+        """The changes as they were read, with the table's types; raises what a write of a run raises, see `ChunkReader`."""
         chosen, options = self.selection, self.options
         reading = ChunkReader(
             self.table, Window(chosen.after, chosen.through), options.irregular,
             options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
         )  # fmt: skip
-        typed = sorted((row for batch in reading.batches(self.payloads) for row in batch.to_pylist()), key=_order)
+        yield from reading.batches(self.payloads)
         self.read = reading.read
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """See `Changes`."""
+        typed = sorted((row for batch in self.typed() for row in batch.to_pylist()), key=_order)
         rows = self._last(typed) if self.table.keys else self._once(self._last_reading(typed))
         yield pa.RecordBatch.from_pylist(rows, schema(self.table))
 
