@@ -199,6 +199,7 @@ class Chunked:
         reading: converts the chunks to typed rows.
         last_reading: for a table without a key: see `stages.latest.last_reading`.
         folders: full paths of the chunks' folders, if they are on this machine. Their files are named `part-…`.
+        final_states: see `stages.latest`.
     """
 
     origin: tuple[str, ...]
@@ -207,6 +208,7 @@ class Chunked:
     reading: ChunkReader
     last_reading: bool
     folders: tuple[str, ...] | None = None
+    final_states: bool = False
 
 
 class Changes(Protocol):

@@ -7,6 +7,9 @@ bytes is a `RecordSource`: its batches have records, and `decoded.py` makes a `S
 A module of one's own has `SECTION`, the model of its section, and a function that opens the source: `open_source(section)`
 returns a `RecordSource`, and its section is derived from `sources.section.SourceSection`, which has the protocol;
 `open_changes(section)` returns a `Source`, and its section is derived from `ChangesSection`.
+
+The changes of a key are applied in the order of their commit_ts, which may be the number of a transaction: changes of one
+commit_ts keep the order of their offsets in the partition. Across partitions they have no order, see `stages.latest`.
 """
 
 from __future__ import annotations

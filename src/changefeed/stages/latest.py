@@ -1,9 +1,22 @@
 """latest: all changes of a key -> one row with the state after the last of them.
 
-Changes are ordered by commit_ts, then by topic, partition and offset. A commit_ts is one transaction, for which TiDB sends
-the final state of each key, in any order: if one row leaves a key and another takes it, the key exists afterwards. So
-within a commit_ts deletes come first, in whichever partition they are. A snapshot row comes before all changes at its own
-commit_ts: it is the state before them. Changes without commit_ts are ordered by their partition and offset only.
+The order of changes, which `sinks.delta.native.latest` and `pipeline.pending.memory` compute without Spark:
+
+Rule 1. Changes are ordered by commit_ts. A snapshot row comes before all changes at its own commit_ts: it is the state before
+them. Changes without commit_ts have the order of their topic, partition, offset and event only.
+Rule 2. Changes of a key that have one commit_ts and are in one partition keep their order there, by offset and event: a REPLACE
+of several rows writes a row, deletes it and writes it again in one event of the binlog.
+Rule 3. A key has changes at one commit_ts in two partitions only if a row left the key in one of them, and another row took it in
+the other: the key exists afterwards. So the partitions in which its last change at the commit_ts is a delete come first, then the
+others; each group by topic and partition.
+Rule 4. With `final_states`, a commit_ts is a transaction of TiDB, of which each row is sent in its final state, in any order. An
+update that moves a row leaves the old key before any row takes it. A second delete or a second write of a key in a partition is
+the first one sent again, perhaps without the rest: if there is one, deletes come first.
+
+    commit_ts 7    partition 0       partition 1       the key afterwards
+                   write, delete     -                 does not exist
+                   delete            write             exists
+                   write, delete     write             exists, as in partition 1
 
 The last change wins. A partial image sets the columns that it carries and leaves the others to earlier changes, back to
 the last delete.
@@ -17,23 +30,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from changefeed.model.definition import Table
 
+_ORDER = "_order"  # column: a change's place in the order of all changes of its key
 
-def latest(changes: DataFrame, table: Table, *, partial: bool) -> DataFrame:
+
+def latest(changes: DataFrame, table: Table, *, partial: bool, final_states: bool = False) -> DataFrame:
     """Reduces the result of `stages.changes` to one row per key: its state after the last change.
 
     With `partial`, `_has` flags the columns that are known; the others keep their values in the sink's table.
+    `final_states`: see Rule 4.
     """
     from pyspark.sql import functions as F
 
     keys = [f"c{i}" for i, c in enumerate(table.columns) if c.name in table.keys]
-    if not partial:
-        whole = F.max_by(F.struct(*changes.columns), _order()).alias("last")
-        return changes.groupBy(*keys).agg(whole).select("last.*")
-    return _merged(changes, table, keys)
+    ordered = _ordered(changes, keys, final_states=final_states)
+    if partial:
+        return _merged(ordered, table, keys).select(*changes.columns)
+    whole = F.max_by(F.struct(*changes.columns), _ORDER).alias("last")
+    return ordered.groupBy(*keys).agg(whole).select("last.*")
 
 
 def last_reading(changes: DataFrame) -> DataFrame:
@@ -54,27 +71,35 @@ def last_reading(changes: DataFrame) -> DataFrame:
     return counted.where(F.coalesce("_counts", F.lit(True))).drop("_counts")
 
 
-def _order() -> Column:
+def _ordered(changes: DataFrame, keys: list[str], *, final_states: bool) -> DataFrame:
+    """The changes, with their order as the column `_ORDER`; those of a key are in one partition of Spark."""
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    dated = F.col("_ts").isNotNull()
-    reads_first = F.when(dated, F.col("_op") != "read").alias("_changed")
-    deletes_first = F.when(dated, F.col("_half")).alias("_kept")
-    return F.struct("_ts", reads_first, deletes_first, "_topic", "_partition", "_offset", "_index", "_half")
+    changed = F.when(F.col("_ts").isNotNull(), F.col("_op") != "read")
+    together = Window.partitionBy(*keys, "_ts", changed, "_topic", "_partition")
+    place = [F.col(name) for name in ("_offset", "_index", "_half")]
+    if final_states:
+        repeats = F.greatest(F.sum(F.col("_half")).over(together), F.sum(1 - F.col("_half")).over(together)) > 1
+        moved = F.col("_op") == "update"
+        place.insert(0, F.when(F.col("_ts").isNotNull(), ~F.col("_deleted") | ~(repeats | moved)).alias("_kept"))
+    written = F.when(F.col("_ts").isNotNull(), F.max_by(~F.col("_deleted"), F.struct(*place)).over(together))
+    order = F.struct("_ts", changed.alias("_changed"), written.alias("_written"), "_topic", "_partition", *place)
+    return changes.repartition(*keys).withColumn(_ORDER, order)
 
 
 def _merged(changes: DataFrame, table: Table, keys: list[str]) -> DataFrame:
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    order = _order()
+    order = F.col(_ORDER)
     same_key = Window.partitionBy(*keys)
     cut = F.max(F.when(F.col("_deleted"), order)).over(same_key)
     since = changes.withColumn("_cut", cut).where(F.col("_cut").isNull() | (order >= F.col("_cut")))
     names = {f"c{i}": c.name for i, c in enumerate(table.columns)}
     values = [c for c in names if c not in keys]
     carried = {c: ~F.col("_deleted") & (F.col("_has").isNull() | F.col("_has")[int(c[1:])]) for c in values}
-    others = [c for c in changes.columns if c not in names and c not in ("_has", "_irregular")]
+    others = [c for c in changes.columns if c not in names and c not in ("_has", "_irregular", _ORDER)]
     # a value and its irregular text come from the same change
     sets = [
         F.max_by(

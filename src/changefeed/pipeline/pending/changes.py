@@ -92,7 +92,9 @@ class SparkChanges:
         last_reading = not self.table.keys and chosen.reads != NO_READS
         path = self.store.path
         chunk_rows = tuple(f"{path}/{folder}" for folder in self.folders) if is_local(path) else None
-        return Chunked(self.folders, self._chunks, chosen.source, reading, last_reading, chunk_rows)
+        return Chunked(
+            self.folders, self._chunks, chosen.source, reading, last_reading, chunk_rows, chosen.final_states
+        )
 
     def _chunks(self, spark: SparkSession) -> DataFrame:
         return self.store.read(self.folders, spark)
@@ -112,7 +114,7 @@ class SparkChanges:
             inserts=options.inserts, reads=chosen.reads, tally=self.tally,
         )  # fmt: skip
         if self.table.keys:
-            return latest(typed, self.table, partial=chosen.partial)
+            return latest(typed, self.table, partial=chosen.partial, final_states=chosen.final_states)
         typed = last_reading(typed) if chosen.reads != NO_READS else typed
         return once(typed, self.resent) if self.resent else typed
 

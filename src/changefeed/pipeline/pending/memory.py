@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,13 +137,14 @@ class MemoryChanges:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See `Changes`."""
-        typed = sorted((row for batch in self.typed() for row in batch.to_pylist()), key=_order)
-        rows = self._last(typed) if self.table.keys else self._once(self._last_reading(typed))
+        typed = [row for batch in self.typed() for row in batch.to_pylist()]
+        keys = [f"c{i}" for i, c in enumerate(self.table.columns) if c.name in self.table.keys]
+        typed = in_order(typed, keys, final_states=self.selection.final_states)
+        rows = self._last(typed, keys) if self.table.keys else self._once(self._last_reading(typed))
         yield pa.RecordBatch.from_pylist(rows, schema(self.table))
 
-    def _last(self, typed: list[Row]) -> list[Row]:
+    def _last(self, typed: list[Row], keys: Sequence[str]) -> list[Row]:
         """One row per key: the last change, column by column where images are partial."""
-        keys = [f"c{i}" for i, c in enumerate(self.table.columns) if c.name in self.table.keys]
         names = {f"c{i}": c.name for i, c in enumerate(self.table.columns)}
         last: dict[Any, Row] = {}
         for change in typed:
@@ -197,9 +198,23 @@ def _merged(before: Row, change: Row, names: Mapping[str, str]) -> Row:
     return change | values | {"_has": None if all(has) else has, "_irregular": irregular}
 
 
-def _order(change: Row) -> tuple[Any, ...]:
-    """The sort key of `stages.latest`."""
-    place = (change["_topic"], change["_partition"], change["_offset"], change["_index"] or 0, change["_half"])
-    if change["_ts"] is None:
-        return (-1, False, 0, *place)
-    return (change["_ts"], change["_op"] != "read", change["_half"], *place)
+def in_order(changes: Iterable[Row], keys: Sequence[str], *, final_states: bool) -> list[Row]:
+    """The changes in the order that the rules of `stages.latest` give them."""
+    together = defaultdict[Any, list[Row]](list)
+    for change in changes:
+        is_read = change["_ts"] is not None and change["_op"] == "read"
+        partition = change["_topic"].encode(), change["_partition"]
+        together[change["_ts"], not is_read, partition, tuple(repr(change[key]) for key in keys)].append(change)
+    ordered = []
+    for (ts, changed, partition, _), group in together.items():
+        halves = [change["_half"] for change in group]
+        repeats = len(set(halves)) < len(halves)
+
+        def place(change: Row, dated: bool = ts is not None, repeats: bool = repeats) -> tuple[Any, ...]:
+            gone = final_states and dated and change["_deleted"] and (repeats or change["_op"] == "update")
+            return not gone, change["_offset"], change["_index"] or 0, change["_half"]
+
+        last = max(group, key=place)
+        time = (-1, False, False) if ts is None else (ts, changed, not last["_deleted"])
+        ordered += [((*time, partition, place(change)), change) for change in group]
+    return [change for _, change in sorted(ordered, key=lambda pair: pair[0])]

@@ -29,6 +29,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         partial: some row images lack columns.
         declared: the table's types come from DDL.
         reads: the commit_ts that rows of a snapshot may have, see `stages.changes`; for a table without a key.
+        final_states: a commit_ts is a transaction of TiDB, see `stages.latest`.
     """
 
     source: tuple[str, str]
@@ -38,6 +39,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     partial: bool = False
     declared: bool = False
     reads: int | None = None
+    final_states: bool = False
 
     @property
     def name(self) -> str:

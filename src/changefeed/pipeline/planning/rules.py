@@ -23,7 +23,7 @@ class Rules:
             `ignore`      it is noted, and tables follow their rows
             `exception`   it stops the pipeline
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
-        restored_ddl: TiDB wrote the DDL, see `mysql.ddl.parse`.
+        restored_ddl: TiDB wrote the DDL, see `mysql.ddl.parse`; rows of a transaction are final states, see `stages.latest`.
     """
 
     keyless: str = "append"

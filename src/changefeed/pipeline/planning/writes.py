@@ -146,7 +146,7 @@ class Writes:
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
         changes = Selection(
             source=(database, table), after=after, through=upto, folders=folders, partial=partial and bool(current.table.keys),
-            declared=current.declared, reads=self._reads(name),
+            declared=current.declared, reads=self._reads(name), final_states=self.rules.restored_ddl,
         )  # fmt: skip
         kind = Upsert if current.table.keys else Append
         self.add(kind(path=current.path, number=0, table=current.table), changes)

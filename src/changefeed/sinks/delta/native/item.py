@@ -65,6 +65,7 @@ class Item:
         last_reading: for a table without a key, whether rows of a snapshot that was taken twice count once.
         alone: whether the item writes the rows of keys that its files do not contain.
         left: a bit for each key that files of other items contain: this item writes the other keys and reads no file.
+        final_states: see `stages.latest`.
     """
 
     target: Target
@@ -77,6 +78,7 @@ class Item:
     alone: bool = True
     left: bytes | None = None
     limits: Limits = field(default_factory=Limits)
+    final_states: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +265,7 @@ _WAYS = {"append": _append, "replace": _replace, "merge": _merge, "compact": _co
 
 def _latest(item: Item, changes: pa.Table) -> pa.Table:
     keys = [item.target.names.index(k) for k in item.target.keys]
-    return latest(changes, item.target.names, keys, partial=item.partial)
+    return latest(changes, item.target.names, keys, partial=item.partial, final_states=item.final_states)
 
 
 def _removed(files: pa.Table) -> list[tuple[str, int]]:

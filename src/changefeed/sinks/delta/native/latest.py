@@ -1,8 +1,6 @@
 """Reduces the changes of one task to the last one of each key, in Arrow; `stages.latest` does the same in Spark SQL.
 
-Changes have the columns of `stages.changes`, and the order that `stages.latest` describes: commit_ts, snapshot rows
-first, deletes before writes, then topic, partition, offset and event. Changes without commit_ts have the order of their
-partition alone.
+Changes have the columns of `stages.changes`, and the order that the rules of `stages.latest` give them.
 
 Rule 1. A key's last change wins. A partial image sets the columns that it carries and takes the others from earlier changes,
 back to the last delete.
@@ -29,7 +27,9 @@ READING = ("_ts", "_time", "_op")
 TEXTS = pa.map_(pa.string(), pa.string())
 
 
-def latest(changes: pa.Table, names: Sequence[str], keys: Sequence[int], *, partial: bool) -> pa.Table:
+def latest(
+    changes: pa.Table, names: Sequence[str], keys: Sequence[int], *, partial: bool, final_states: bool = False
+) -> pa.Table:
     """Returns one row per key, with the columns of `changes`.
 
     Args:
@@ -38,12 +38,13 @@ def latest(changes: pa.Table, names: Sequence[str], keys: Sequence[int], *, part
         keys: places of the key's columns.
         partial: whether changes may carry only some columns. Then `_has` is set in every row of the result; columns
             without a flag keep their values in the sink's table.
+        final_states: see Rule 4 of `stages.latest`.
     """
     changes = changes.combine_chunks()
     if not len(changes):
         return changes
-    order = _order(changes)
     key, count = codes([changes.column(f"c{i}") for i in keys])
+    order = _order(changes, key, final_states=final_states)
     key = key[order]
     place = np.zeros(count, np.int64)
     place[key] = np.arange(len(order))  # of a number that occurs twice, the last one stays
@@ -81,28 +82,66 @@ def of_last_reading(changes: pa.Table) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(~passed)])
 
 
-def _order(changes: pa.Table) -> _Numbers:
-    """Returns the row numbers in the order of changes."""
+def _order(changes: pa.Table, key: _Numbers, *, final_states: bool) -> _Numbers:
+    """Returns the row numbers in the order of changes; `key` has the number of each row's key."""
     dated = _mask(pc.is_valid(changes.column("_ts")))
     changed = _mask(pc.fill_null(pc.not_equal(changes.column("_op"), "read"), True))
-    half = _integers(changes.column("_half"))
-    by_time = [
-        _integers(changes.column("_ts")),
-        np.where(dated, changed.astype(np.int64), -1),
-        np.where(dated, half, -1),
-    ]
+    by_time = [_integers(changes.column("_ts")), np.where(dated, changed.astype(np.int64), -1)]
     order = _sorted(by_time)
-    if not _has_equals(by_time, order):
+    same_time = _equal_neighbours(by_time, order)
+    if not same_time.any():
         return order
     topic = pc.dictionary_encode(changes.column("_topic").combine_chunks())
     ranks = np.argsort(np.argsort(np.array([str(t).encode() for t in topic.dictionary.to_pylist()], dtype=object)))
-    columns = [
-        *by_time,
+    half = _integers(changes.column("_half"))
+    partition = [
         ranks[topic.indices.to_numpy()] if len(ranks) else half,
-        *(_integers(changes.column(name)) for name in ("_partition", "_offset", "_index")),
-        half,
+        _integers(changes.column("_partition")),
     ]
-    return _sorted(columns)
+    place = [*(_integers(changes.column(name)) for name in ("_offset", "_index")), half]
+    if _has_keys_twice(key, order, same_time):
+        together, place = [key, *by_time, *partition], list(place)
+        if final_states:
+            moved = _mask(pc.fill_null(pc.equal(changes.column("_op"), "update"), False))
+            place.insert(0, np.where(dated & (half == 0) & (moved | _repeats(together, half)), 0, 1))
+        by_time.append(np.where(dated, _last_of_each(together, place, half), -1))
+    return _sorted([*by_time, *partition, *place])
+
+
+def _has_keys_twice(key: _Numbers, order: _Numbers, same_time: _Mask) -> bool:
+    """Whether two rows have the same key and time; `same_time`: a row of `order`, but the last, has the time of the next one."""
+    time = np.concatenate([[0], np.cumsum(~same_time)])
+    both = time * (int(key.max()) + 1) + key[order]
+    return len(np.unique(both)) < len(both)
+
+
+def _repeats(together: Sequence[_Numbers], half: _Numbers) -> _Mask:
+    """Whether the group of each row, of those equal in `together`, has two rows with the same half."""
+    columns = [*together, half]
+    order = np.lexsort(columns[::-1])
+    twice = np.concatenate([_equal_neighbours(columns, order), [False]])
+    group = _groups(together, order)
+    repeated = np.zeros(int(group[-1]) + 1, np.bool_)
+    repeated[group[twice]] = True
+    repeats = np.empty(len(order), np.bool_)
+    repeats[order] = repeated[group]
+    return repeats
+
+
+def _last_of_each(together: Sequence[_Numbers], place: Sequence[_Numbers], value: _Numbers) -> _Numbers:
+    """For each row, the value of the last row, by place, of those that are equal to it in `together`."""
+    order = np.lexsort([*together, *place][::-1])
+    group = _groups(together, order)
+    last = np.empty(int(group[-1]) + 1, np.int64)
+    last[group] = value[order]  # of a number that occurs twice, the last one stays
+    result = np.empty(len(order), np.int64)
+    result[order] = last[group]
+    return result
+
+
+def _groups(columns: Sequence[_Numbers], order: _Numbers) -> _Numbers:
+    """The number of the group of each row of `order`, in which rows that are equal in the columns are neighbours."""
+    return np.concatenate([[0], np.cumsum(~_equal_neighbours(columns, order))])
 
 
 def _sorted(columns: Sequence[_Numbers]) -> _Numbers:
@@ -114,13 +153,13 @@ def _sorted(columns: Sequence[_Numbers]) -> _Numbers:
     return np.lexsort(columns[::-1])
 
 
-def _has_equals(columns: Sequence[_Numbers], order: _Numbers) -> bool:
-    """Whether two rows, which are neighbours in `order`, are equal in all columns."""
+def _equal_neighbours(columns: Sequence[_Numbers], order: _Numbers) -> _Mask:
+    """For each row of `order` but the last, whether the next one is equal to it in all columns."""
     equal = np.ones(len(order) - 1, np.bool_)
     for column in columns:
         ordered = column[order]
         equal &= ordered[1:] == ordered[:-1]
-    return bool(equal.any())
+    return equal
 
 
 def _is_sorted(columns: list[_Numbers]) -> bool:

@@ -386,8 +386,11 @@ class NativeWrites:
         reading: Any = chunked.reading if chunked is not None else Typed(list(changes.batches()))
         way = _WAYS[type(write)]
         last = chunked.last_reading if chunked is not None else False
+        final_states = chunked is not None and chunked.final_states
         marks = way == "merge" and self._has_vectors(write.table, opened)
-        return Item(target, reading, files, way, marks, changes.partial, last, limits=self.limits)
+        return Item(
+            target, reading, files, way, marks, changes.partial, last, limits=self.limits, final_states=final_states
+        )
 
 
 def is_native(root: str) -> bool:
