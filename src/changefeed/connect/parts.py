@@ -3,6 +3,7 @@
     {"schema":{…},"payload":{…}}      JSON, schemas.enable=true: the schema's bytes are cut out and parsed separately
     {…}                               JSON, schemas.enable=false
     00 │ 00 00 00 07 │ datum          Avro: the schema is in the schema registry under its id
+    Struct{id=1}   1                  a key by another converter, such as StringConverter: its bytes
 
 JSON never begins with 00. A payload that happens to have the members `schema` and `payload` is recognized because its
 `schema` is not a schema.
@@ -43,23 +44,30 @@ class Block:
         text: the Connect schema of JSON, or the Avro schema; "" without a schema.
         avro: the part is Avro.
         id: the id of the Avro schema in the schema registry, or None.
+        raw: the part is its bytes.
     """
 
     text: str = ""
     avro: bool = False
     id: int | None = None
+    raw: bool = False
 
 
-PLAIN = Block()
+PLAIN, RAW = Block(), Block(raw=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectPart:
-    """A key or a value: its tree, its parsed schema (None without one), and its format."""
+    """A key or a value: its tree, or its bytes if it is `raw`; its parsed schema (None without one), and its format."""
 
     payload: Any
     schema: Node | None = None
     block: Block = PLAIN
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The names of the members; None if the part is not an object."""
+        return tuple(self.payload) if isinstance(self.payload, dict) else None
 
 
 class PartReader:
@@ -91,6 +99,15 @@ class PartReader:
         if not isinstance(tree, dict):
             raise SchemaError(f"{what} is not an object")
         return ConnectPart(tree)
+
+    def read_key(self, data: bytes) -> ConnectPart:
+        """Reads a key: as `read`, or as its bytes if it can only be of another converter.
+
+        Raises:
+            ProtocolError: as `read`.
+            SchemaRegistryError: as `read`.
+        """
+        return self.read(data, "key") if data[:1] in (b"\0", b"{") else ConnectPart(data, None, RAW)
 
     def _datum(self, data: bytes, what: str) -> ConnectPart:
         schema_id, cursor = confluent.open_datum(data, what)
@@ -190,6 +207,8 @@ class PartWriter:
             except UnsupportedError as error:
                 raise UnsupportedError(f"{self._protocol}: {subject}: {error}") from error
             return bytes(out)
+        if block.raw:
+            return bytes(tree)
         if block.text:
             return f'{{"schema":{block.text},"payload":{java_json.write(tree)}}}'.encode()
         return java_json.write(tree).encode()

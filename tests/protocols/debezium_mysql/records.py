@@ -24,6 +24,7 @@ TIME_US = 1_795_248_239_121_318
 
 D, C = "io.debezium.", "org.apache.kafka.connect.data."
 HINT = '. Is "protocol" right for this topic?'
+UNWRAP = '; if it is a row without envelope, set the option "unwrap"'
 DIGITS = '"scale":"%d","connect.decimal.precision":"%d"'
 PLACE = Place("e", 0, 7)
 SOURCE = (

@@ -126,6 +126,28 @@ def test_a_key_of_its_own_is_kept() -> None:
     assert bytes_of(encode(changes)) == [sent]
 
 
+@pytest.mark.parametrize("key", [b"Struct{id=1}", b"1", b'"a"', b"[1]", b"", b"\xff\x00", b"caf\xc3\xa9 {"])
+def test_a_key_of_another_converter_is_kept(key: bytes) -> None:
+    """The values have all columns. A tombstone has the key of its delete."""
+    schema_change = f'{{"source":{SOURCE},"databaseName":"inv","ddl":"DROP TABLE t"}}'.encode()
+    mark = b'{"status":"BEGIN","id":"7","event_count":null,"data_collections":null,"ts_ms":5}'
+    truncate = value("null", "null", "t")
+    values = [value(), value("null", '{"id":1}', "d"), None, truncate, schema_change, mark, b'{"ts_ms":5}']
+    sent = [{**record(key, data), "offset": at} for at, data in enumerate(values)]
+    changes = decode(*sent)
+    assert errors(changes) == []
+    assert [(row.op, row.shape.keys) for row in rows(changes)] == [("insert", ()), ("delete", ())]
+    (again,) = text.parse(text.lines(changes))
+    assert bytes_of(encode(changes)) == bytes_of(encode(again)) == sent
+    with_block = record(key, with_schema('"type":"int32","optional":true', "1"))
+    assert bytes_of(encode(decode(with_block))) == [with_block]
+
+
+def test_a_delete_without_its_row_needs_the_columns_of_its_key() -> None:
+    (error,) = errors(decode(record(b"Struct{id=1}", value("null", "null", "d"))))
+    assert error == "debezium-mysql: delete has no image (srv1.inv.t:0:41)"
+
+
 @pytest.mark.parametrize(
     "headers",
     [
@@ -255,7 +277,8 @@ def test_a_tombstone_without_a_valid_key_is_dead_without_envelopes() -> None:
 
 def test_a_row_without_envelope_needs_the_option() -> None:
     (error,) = errors(decode(record(None, b'{"id":1,"__deleted":"false"}')))
-    assert error == f"debezium-mysql: value is not an event: it has id, __deleted (srv1.inv.t:0:41){HINT}"
+    why = 'value is not an event: it has id, __deleted; if it is a row without envelope, set the option "unwrap"'
+    assert error == f"debezium-mysql: {why} (srv1.inv.t:0:41){HINT}"
 
 
 def test_clock_is_one_reading() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 
 from changefeed.model import text
+from changefeed.model.types import ColumnType
+from changefeed.protocols.debezium_mysql.options import Options
+from changefeed.protocols.debezium_mysql.redefine import redefine
 from tests.protocols.debezium_mysql.records import (
     DIGITS,
     C,
@@ -94,6 +98,9 @@ def test_types_are_read_as_specified(field: str, content: str, t: str, shown: An
     assert one(field, content) == (t, shown, {}, {})
 
 
+ZONED = schema("string", f"{D}time.ZonedTimestamp")
+
+
 @pytest.mark.parametrize(
     "field, content, t, irregular",
     [
@@ -101,7 +108,11 @@ def test_types_are_read_as_specified(field: str, content: str, t: str, shown: An
         (schema("int64", f"{D}time.Timestamp"), "253402300800000", "datetime(3)", "253402300800000"),
         (schema("int64", f"{D}time.MicroTime"), "3020400000000", "time(6)", "3020400000000"),
         (schema("int64", f"{D}time.NanoTimestamp"), "1001", "datetime(6)", "1001"),
-        (schema("string", f"{D}time.ZonedTimestamp"), '"2018-06-20T01:02:03+02:00"', "timestamp", "2018-06-20T01:02:03+02:00"),
+        (schema("string", f"{D}time.ZonedTimestamp"), '"0001-01-01T01:02:03+02:00"', "timestamp", "0001-01-01T01:02:03+02:00"),
+        (schema("string", f"{D}time.ZonedTimestamp"), '"2018-06-20T01:02:03+19:00"', "timestamp", "2018-06-20T01:02:03+19:00"),
+        (ZONED, '"2018-06-20T01:02:03.1234567Z"', "timestamp", "2018-06-20T01:02:03.1234567Z"),
+        (schema("string", f"{D}time.IsoDate"), '"2018-02-30+01:00"', "date", "2018-02-30+01:00"),
+        (schema("string", f"{D}time.IsoTime"), '"24:00:00+01:00"', "time", "24:00:00+01:00"),
         (schema("int32", f"{D}time.Year"), "-1", "year", "-1"),
         (schema("bytes", f"{C}Decimal", '"scale":"0","connect.decimal.precision":"2"'), '"AIA="', "decimal(2,0)", "128"),
     ],
@@ -127,6 +138,57 @@ def test_another_spelling_is_kept_verbatim(field: str, content: str, shown: Any)
     _, value_read, _, sent = one(field, content)
     assert value_read == shown
     assert sent in ({"after.v": content}, {})
+
+
+@pytest.mark.parametrize(
+    "name, content, t, shown",
+    [
+        ("ZonedTimestamp", "2024-05-06T07:08:09.5+05:30", "timestamp(1)", "2024-05-06T01:38:09.5Z"),
+        ("ZonedTimestamp", "2024-05-06T07:08:09.123456-03:00", "timestamp(6)", "2024-05-06T10:08:09.123456Z"),
+        ("ZonedTimestamp", "2024-01-01T00:30:00+00:45", "timestamp", "2023-12-31T23:45:00Z"),
+        ("ZonedTimestamp", "1890-01-01T00:00:00+00:09:21", "timestamp", "1889-12-31T23:50:39Z"),
+        ("ZonedTimestamp", "2024-05-06T07:08Z", "timestamp", "2024-05-06T07:08:00Z"),
+        ("ZonedTimestamp", "2024-05-06T07:08:09.123456000Z", "timestamp(6)", "2024-05-06T07:08:09.123456Z"),
+        ("IsoTimestamp", "2024-05-06T07:08:09.5+05:30", "datetime(1)", "2024-05-06 01:38:09.5"),
+        ("IsoDate", "2024-05-06+05:30", "date", "2024-05-06"),
+        ("IsoTime", "07:08:09.25+05:30", "time", "01:38:09.25"),
+        ("IsoTime", "03:00:00+05:30", "time", "21:30:00"),
+    ],
+)
+def test_a_moment_with_an_offset_is_that_moment(name: str, content: str, t: str, shown: str) -> None:
+    got = one(schema("string", f"{D}time.{name}"), f'"{content}"')
+    assert got == (t, shown, {}, {"after.v": f'"{content}"'})
+
+
+def test_without_schema_a_moment_with_an_offset_is_that_moment() -> None:
+    change = redefine(Options())(ColumnType("varchar"), ColumnType("timestamp", length=1))
+    assert change("2024-05-06T07:08:09.5+05:30") == change("2024-05-06T01:38:09.5Z")
+
+
+FIELDS = [
+    *(schema(base) for base in ("int8", "int64", "float", "double", "boolean", "string", "bytes")),
+    *(schema("string", f"{D}time.{name}") for name in ("ZonedTimestamp", "IsoTimestamp", "IsoDate", "IsoTime")),
+    *(schema("string", f"{D}data.{name}", '"allowed":"a,b"') for name in ("Enum", "EnumSet")),
+    *(schema("int32", name) for name in (f"{D}time.Date", f"{D}time.Year", f"{C}Date", f"{C}Time", f"{D}time.Time")),
+    *(schema("int64", f"{D}time.{name}") for name in ("MicroTime", "NanoTime", "Timestamp", "MicroTimestamp")),
+    schema("bytes", f"{C}Decimal", '"scale":"2","connect.decimal.precision":"5"'),
+    schema("bytes", f"{D}data.Bits", '"length":"3"'),
+]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_no_value_becomes_null_without_its_text(field: str) -> None:
+    """Values at random: each is read, kept as irregular, or the record is refused."""
+    random = Random(field)
+    parts = ("0", "1", "9", "2024", "-", ":", "T", "Z", "+05:30", "2018-06-20", "07:08:09", ".5", "a", ",", "=", "AQ==")
+    for _ in range(150):
+        text = "".join(random.choices(parts, k=random.randint(0, 6)))
+        number = str(random.choice((0, 1, -1, 7, 2**31, 2**63, 10**17)) * random.choice((1, -1, 1000)))
+        content = random.choice((json.dumps(text), number, "true", "1.5", "{}", "[]"))
+        changes = decode(record(None, with_schema(field, content)))
+        if not changes.dead:
+            (row,) = rows(changes)
+            assert (row.after or {})["v"] is not None or "v" in row.irregular
 
 
 def test_numeric_decimals_by_option() -> None:

@@ -6,13 +6,11 @@ r"""Decodes records to changes, one record at a time: the reference decoder, whi
                 ├─ no value: a tombstone, which is ignored; without envelopes a delete, unless its row came before it
                 └─ any failure: a dead letter
 
-Rule 1. A record is recognized by its members, not by its topic: `op` and `source` a row; `ddl`, `source` and
-        `databaseName` a schema change; `status` and `event_count` a transaction mark; `aggregate_type` a notification;
-        `ts_ms` alone a heartbeat; `type` and `data` alone, without a schema, a signal.
+Rule 1. A record is recognized by its members, and where rows have no envelope by schema and topic, too: see `kinds`.
 Rule 2. A value that would be written in another form than it was sent, such as a double with the digits of an old Java or a
         label with escapes, is kept beside the row: the origin's `sent` has its JSON.
 Rule 3. The key is part of the row. If it does not follow from the row (a column that the row lacks, a mask), the origin's
-        `key` has its JSON.
+        `key` has its JSON, or its bytes if no converter of Connect data has written it (StringConverter).
 Rule 4. A delete without `before` has the columns of the key; the origin's `absent` marks those that were not sent.
 """
 
@@ -35,14 +33,13 @@ from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import ddl, envelope, headers, marks, notices, shapes, unwrapped
+from changefeed.protocols.debezium_mysql import ddl, envelope, headers, kinds, marks, notices, shapes, unwrapped
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.shapes import CompiledColumn, Family
 from changefeed.protocols.debezium_mysql.values.reading import show
 
 NAME = "debezium-mysql"
-_CHANGE, _MARK = {"ddl", "source", "databaseName"}, {"status", "event_count"}
 _HINT = ' Is "protocol" right for this topic?'
 
 
@@ -121,29 +118,28 @@ class Decoder:
         events: list[Control],
     ) -> None:
         part = self._parts.read(value, "value")
-        if not self._options.unwrap and notices.is_signal(part):
-            events.append(notices.read_signal(key, value, place))
-            return
-        named = None if key is None else self._parts.read(key, "key")
-        tree = part.payload
-        if not isinstance(tree, dict):
+        if not isinstance(part.payload, dict):
             raise SchemaError("value is not an object")
-        if "op" in tree and "source" in tree:
-            self._row(place, named, part, sent_headers, rows, events)
-        elif tree.keys() >= _CHANGE:
-            source = tree["source"] if isinstance(tree["source"], dict) else {}
-            events.append(ddl.read(named, part, place, headers.read(sent_headers, source)))
-        elif tree.keys() >= _MARK:
-            events.append(marks.read_transaction(named, part, place))
-        elif tree.keys() == {"ts_ms"}:
-            events.append(marks.read_heartbeat(named, part, place))
-        elif self._options.unwrap:
-            self._unwrapped(place, named, part, sent_headers, rows)
-        elif "aggregate_type" in tree:
-            events.append(notices.read_notification(named, part, place))
-        else:
-            members = ", ".join(tree)
-            raise ProtocolError(f"value is not an event: it has {members[:80] or 'nothing'}", reason="unknown-kind")
+        if notices.is_signal(part) and kinds.kind(None, part, place.topic, self._options) == "signal":
+            events.append(notices.read_signal(key, value, place))  # whose key may be any text
+            return
+        named = None if key is None else self._parts.read_key(key)
+        match kinds.kind(named, part, place.topic, self._options):
+            case "row":
+                self._row(place, named, part, sent_headers, rows, events)
+            case "unwrapped":
+                self._unwrapped(place, named, part, sent_headers, rows)
+            case "schema change":
+                source = part.payload["source"] if isinstance(part.payload["source"], dict) else {}
+                events.append(ddl.read(named, part, place, headers.read(sent_headers, source)))
+            case "transaction":
+                events.append(marks.read_transaction(named, part, place))
+            case "heartbeat":
+                events.append(marks.read_heartbeat(named, part, place))
+            case "notification":
+                events.append(notices.read_notification(named, part, place))
+            case _:
+                raise ProtocolError(_not_an_event(part.payload), reason="unknown-kind")
 
     def _row(
         self,
@@ -162,8 +158,6 @@ class Decoder:
             raise ProtocolError(f"op {show(tree['op'])} is unknown, expected c, u, d, r or t", reason="unknown-kind")
         if source.table is None:
             raise SchemaError("row has no table - at `source.table`")
-        if key is not None and not isinstance(key.payload, dict):
-            raise SchemaError("key is not an object")
         around = Around(
             place,
             op,
@@ -182,7 +176,7 @@ class Decoder:
 
     def _tombstone(self, place: Place, key: bytes, sent_headers: Headers, rows: dict[int, BatchBuilder]) -> None:
         if self._deleted.get((place.topic, place.partition)) != place.offset - 1:
-            self._unwrapped(place, self._parts.read(key, "key"), None, sent_headers, rows)
+            self._unwrapped(place, self._parts.read_key(key), None, sent_headers, rows)
 
     def _unwrapped(
         self,
@@ -192,23 +186,24 @@ class Decoder:
         sent_headers: Headers,
         rows: dict[int, BatchBuilder],
     ) -> None:
-        row = unwrapped.read(key, value, place.topic, self._options.topic_delimiter)
-        names = () if row.schema is not None else tuple(row.row)
-        keys = None if key is None else tuple(key.payload)
+        row = unwrapped.read(key, value, place.topic, sent_headers, self._options)
+        names = tuple(row.row)
+        keys = None if key is None else key.names
         wire = unwrapped.wire_text(key, value)
         family = self._family(row.database, row.table, row.schema, names, keys, wire)
-        origin: dict[str, Any] = {"unwrapped": row.added, **headers.read(sent_headers, {})}
-        if key is not None and not _is_own(key.payload, row.row):
-            origin["key"] = java_json.write(key.payload)
+        origin = {**row.origin, **headers.read(sent_headers, {})}
+        if key is not None and not _is_own(key, row.row):
+            origin["key"] = marks.key_text(key)
         images = Images(self._options.unavailable_value_placeholder)
-        images.infer(names, [row.row])
+        if row.schema is None:
+            images.infer(names, [row.row])
         if row.op == "delete" and value is not None:
             self._deleted[place.topic, place.partition] = place.offset
         if row.op == "delete":
             images.before = images.read(family.fields, row.row, "before", "")
         else:
             images.after = images.read(family.fields, row.row, "after", "")
-        self._add(Around(place, row.op, row.time, None, None, origin, {}), images, family, rows)
+        self._add(Around(place, row.op, row.time, row.sequence, None, origin, {}), images, family, rows)
 
     def _add(self, around: Around, images: Images, family: Family, rows: dict[int, BatchBuilder]) -> None:
         """Adds a row to the batch of its shape."""
@@ -232,7 +227,7 @@ class Decoder:
         self, op: str, key: ConnectPart | None, value: ConnectPart, source: envelope.SourceBlock, origin: dict[str, Any]
     ) -> tuple[Images, Family]:
         before, after = _trees(op, value.payload)
-        if op == "delete" and before is None and key is not None:
+        if op == "delete" and before is None and key is not None and key.names is not None:
             origin["absent"] = "before"
             before = key.payload
         present = [tree for tree in (before, after) if tree is not None]
@@ -241,8 +236,8 @@ class Decoder:
         if len(present[-1]) > MOST_COLUMNS:
             raise SchemaError(f"row has {len(present[-1])} columns, expected at most {MOST_COLUMNS}")
         family = self._compiled(key, value, source, tuple(present[-1]))
-        if key is not None and ("absent" in origin or not _is_own(key.payload, present[-1])):
-            origin["key"] = java_json.write(key.payload)
+        if key is not None and ("absent" in origin or not _is_own(key, present[-1])):
+            origin["key"] = marks.key_text(key)
         images = Images(self._options.unavailable_value_placeholder)
         if value.schema is None:
             if any(tree.keys() != present[-1].keys() for tree in present):
@@ -262,7 +257,7 @@ class Decoder:
         self, key: ConnectPart | None, value: ConnectPart, source: envelope.SourceBlock, names: tuple[str, ...]
     ) -> Family:
         row = _row_schema(value)
-        keys = None if key is None else tuple(key.payload)
+        keys = None if key is None else key.names
         return self._family(
             source.database, source.table or "", row, () if row else names, keys, shapes.wire_text(key, value)
         )
@@ -288,10 +283,16 @@ class Decoder:
         family = self._compiled(key, value, source, ())
         origin = around.whole_origin() | {"wire": family.wire}
         if key is not None:
-            origin["key"] = java_json.write(key.payload)
+            origin["key"] = marks.key_text(key)
         if around.transaction is not None:
             origin["transaction"] = around.transaction
         return ddl.truncate(source, around.place, origin)
+
+
+def _not_an_event(tree: dict[str, Any]) -> str:
+    members = ", ".join(tree)
+    error = f"value is not an event: it has {members[:80] or 'nothing'}"
+    return error + ('; if it is a row without envelope, set the option "unwrap"' if tree else "")
 
 
 def _family(
@@ -334,9 +335,12 @@ def _trees(op: str, tree: dict[str, Any]) -> tuple[Any, Any]:
     return before, after
 
 
-def _is_own(key: dict[str, Any], image: dict[str, Any]) -> bool:
+def _is_own(key: ConnectPart, image: dict[str, Any]) -> bool:
     """Whether a key follows from its row."""
-    return all(name in image and java_json.write(image[name]) == java_json.write(key[name]) for name in key)
+    if key.names is None:
+        return False
+    tree = key.payload
+    return all(name in image and java_json.write(image[name]) == java_json.write(tree[name]) for name in tree)
 
 
 def _unknown(tree: dict[str, Any]) -> dict[str, str]:

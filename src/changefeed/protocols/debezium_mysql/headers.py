@@ -33,7 +33,7 @@ def read(headers: Headers, source: dict[str, Any]) -> dict[str, Any]:
     others = headers if context is None else headers[:-4]
     members: dict[str, Any] = {}
     if others:
-        members["headers"] = [[name, _shown(value)] for name, value in others]
+        members["headers"] = [[name, None if value is None else base64_text.show(value)] for name, value in others]
     if context is not None:
         members["context"] = context
     return members
@@ -72,7 +72,9 @@ def _headers(context: dict[str, Any], source: dict[str, Any]) -> Headers:
 
 def write(origin: dict[str, Any]) -> Headers:
     """Returns the headers for an origin."""
-    others = tuple((name, _hidden(value)) for name, value in origin.get("headers", ()))
+    others = tuple(
+        (name, None if value is None else base64_text.hide(value)) for name, value in origin.get("headers", ())
+    )
     context = origin.get("context")
     return others if context is None else (*others, *_headers(context, origin))
 
@@ -85,18 +87,3 @@ def of_tombstone(headers: Headers) -> Headers:
         if name == _OP and value
     )
     return (*headers, *again)
-
-
-def _shown(value: bytes | None) -> Any:
-    if value is None:
-        return None
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64_text.write(value)}
-
-
-def _hidden(value: Any) -> bytes | None:
-    if value is None:
-        return None
-    return base64_text.read(value["base64"]) if isinstance(value, dict) else str(value).encode()

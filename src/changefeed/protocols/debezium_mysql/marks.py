@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from changefeed.connect import java_json
-from changefeed.connect.parts import Block, ConnectPart
+from changefeed.connect.parts import RAW, Block, ConnectPart
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import Heartbeat, Instant, TransactionMark
 from changefeed.model.position import Place
 from changefeed.protocols.debezium_mysql import blocks
 from changefeed.protocols.debezium_mysql.envelope import integer, required, text
 from changefeed.protocols.debezium_mysql.values.reading import show
+from changefeed.wire import base64_text
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 TRANSACTION_MEMBERS = ("status", "id", "event_count", "data_collections", "ts_ms")
@@ -59,7 +60,19 @@ def key_origin(key: ConnectPart | None, expected: dict[str, Any]) -> dict[str, A
     """Returns `{"key": …}` for the origin; empty if the key is the expected one."""
     if key is not None and key.payload == expected:
         return {}
-    return {"key": None if key is None else java_json.write(key.payload)}
+    return {"key": None if key is None else key_text(key)}
+
+
+def key_text(key: ConnectPart) -> Any:
+    """Returns the key for an origin: its JSON, or its bytes as {"raw": …}."""
+    return {"raw": base64_text.show(key.payload)} if key.block.raw else java_json.write(key.payload)
+
+
+def key_tree(shown: Any) -> tuple[Any, Block | None]:
+    """Returns the key that `key_text` has written, and its block if it is its bytes."""
+    if isinstance(shown, dict):
+        return base64_text.hide(shown["raw"]), RAW
+    return java_json.read(shown.encode(), "origin"), None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +96,8 @@ def joined(
         if origin["key"] is None:
             of_key = None
         else:
-            shown = java_json.read(origin["key"].encode(), "origin")
+            shown, raw = key_tree(origin["key"])
+            of_key = raw or of_key
     return RecordTrees(shown, of_key, value, _block(schemas.get("value"), block))
 
 

@@ -73,24 +73,13 @@ def is_signal(value: ConnectPart) -> bool:
 
 def read_signal(key: bytes | None, value: bytes, place: Place) -> Heartbeat:
     """Reads a signal; its key may be any text."""
-    signal: dict[str, Any] = {"value": _shown(value)}
+    signal: dict[str, Any] = {"value": base64_text.show(value)}
     if key is not None:
-        signal["key"] = _shown(key)
+        signal["key"] = base64_text.show(key)
     return Heartbeat(place, None, {"signal": signal})
 
 
 def write_signal(event: Heartbeat) -> tuple[bytes | None, bytes]:
     """Returns key and value of a signal."""
     signal = event.origin["signal"]
-    return _hidden(signal["key"]) if "key" in signal else None, _hidden(signal["value"])
-
-
-def _shown(data: bytes) -> Any:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64_text.write(data)}
-
-
-def _hidden(shown: Any) -> bytes:
-    return base64_text.read(shown["base64"]) if isinstance(shown, dict) else str(shown).encode()
+    return base64_text.hide(signal["key"]) if "key" in signal else None, base64_text.hide(signal["value"])

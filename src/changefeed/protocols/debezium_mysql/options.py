@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
+from changefeed.protocols.debezium_mysql import added_members
 
 _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
 _VERSIONS = {
@@ -116,6 +117,26 @@ class Options(base.RegistryOptions, frozen=True):
     unwrap: Annotated[
         bool, Meta(description="values are rows without envelope, as the transform ExtractNewRecordState leaves them")
     ] = False
+    add_fields: Annotated[
+        str | None,
+        Meta(
+            description="with `unwrap`: the members that the transform adds, as it has them: op,source.ts_ms,…; empty for "
+            "none. Without it, they are found by their names and values"
+        ),
+    ] = msgspec.field(default=None, name="add.fields")
+    add_fields_prefix: Annotated[str, Meta(description="with `unwrap`: what the names of added members begin with")] = (
+        msgspec.field(default="__", name="add.fields.prefix")
+    )
+    add_headers_prefix: Annotated[str, Meta(description="with `unwrap`: the same for headers that were added")] = (
+        msgspec.field(default="__", name="add.headers.prefix")
+    )
+    delete_tombstone_handling_mode: Annotated[
+        Literal["drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"] | None,
+        Meta(
+            description="with `unwrap`: what becomes of deletes; only the rewrite modes add `__deleted`. Without it, a member "
+            "of this name is added if it is true or false"
+        ),
+    ] = msgspec.field(default=None, name="delete.tombstone.handling.mode")
     unavailable_value_placeholder: Annotated[str, Meta(description="value that marks a column that was not sent")] = (
         msgspec.field(default="__debezium_unavailable_value", name="unavailable.value.placeholder")
     )
@@ -128,6 +149,10 @@ class Options(base.RegistryOptions, frozen=True):
             ConfigError: the value of an option is not allowed.
         """
         keys_of(self.message_key_columns)
+        if self.add_fields is not None:
+            added_members.named_fields(self.add_fields, self.add_fields_prefix)
+        elif not self.add_fields_prefix:
+            raise ConfigError('add.fields.prefix is empty: name the added members by the option "add.fields"')
         if not self.skipped <= {"c", "u", "d", "t"}:
             raise ConfigError(f"skipped.operations {self.skipped_operations!r} is not a list of c, u, d, t; or none")
 
@@ -135,6 +160,11 @@ class Options(base.RegistryOptions, frozen=True):
     def dispatches(self) -> tuple[str, ...]:
         """The set options that send rows to other topics or partitions than those of the changes."""
         return () if self.topic_prefix is None else ("topic.prefix",)
+
+    @property
+    def added_members(self) -> added_members.Rules:
+        """The settings by which members that the transform has added are found."""
+        return added_members.Rules(self.add_fields_prefix, self.add_fields, self.delete_tombstone_handling_mode)
 
     @property
     def skipped(self) -> set[str]:

@@ -18,12 +18,12 @@ import msgspec
 
 from changefeed.columnar.events import Row
 from changefeed.connect import java_json, parts
-from changefeed.connect.parts import PLAIN, Block
+from changefeed.connect.parts import PLAIN, RAW, Block
 from changefeed.connect.schema import Node
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Instant
 from changefeed.model.table import TableShape
-from changefeed.protocols.debezium_mysql import envelope, unwrapped
+from changefeed.protocols.debezium_mysql import envelope, marks, unwrapped
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.shapes import MARK
 from changefeed.protocols.debezium_mysql.values import schemaless
@@ -44,6 +44,7 @@ class _Side(msgspec.Struct):
     source: list[str] | None = None
     unwrapped: bool = False
     tombstone: bool = False
+    raw: bool = False
 
 
 class _Wire(msgspec.Struct):
@@ -154,7 +155,7 @@ class RowWriter:
 
     def sent_key(self, origin: dict[str, Any]) -> Any:
         """Returns the tree of the key in an origin; None if the origin has none."""
-        return java_json.read(origin["key"].encode(), "origin") if "key" in origin else None
+        return marks.key_tree(origin["key"])[0] if "key" in origin else None
 
 
 def is_ours(wire: str) -> bool:
@@ -194,13 +195,13 @@ def _layout(shape: TableShape, side: _Side, block: Block) -> tuple[dict[str, Nod
     if side.tombstone:
         return node.by_name, (), ()
     if side.unwrapped:
-        return unwrapped.columns(node).by_name, node.names, ()
+        return unwrapped.columns(node, tuple(column.name for column in shape.columns)).by_name, node.names, ()
     return node.row.by_name, node.names, node.by_name["source"].names
 
 
 def _block(side: _Side | None) -> Block:
     if side is None or not bytes(side.schema):
-        return PLAIN
+        return RAW if side is not None and side.raw else PLAIN
     if side.avro is None:
         return Block(bytes(side.schema).decode())
     return Block(msgspec.json.decode(side.schema, type=str), True, side.avro)

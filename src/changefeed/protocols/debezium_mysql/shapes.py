@@ -14,6 +14,7 @@ The wire text of a shape:
     {"protocol":"debezium-mysql","key":{"fields":["id"]},"value":{"envelope":[…],"source":[…]}}    without
     {"protocol":"debezium-mysql","key":{"avro":7,"schema":"…"},"value":{"avro":8,"schema":"…"}}    Avro
     {"protocol":"debezium-mysql","key":null,"value":…}                                             no key
+    {"protocol":"debezium-mysql","key":{"raw":true},"value":…}                                     a key of another converter
     {"protocol":"debezium-mysql","key":…,"value":{"unwrapped":true,…}}                             no envelope
 """
 
@@ -124,7 +125,9 @@ def wire_text(key: ConnectPart | None, value: ConnectPart) -> str:
 
 def key_text(key: ConnectPart | None) -> str:
     """Returns the part of a wire text for a key."""
-    return "null" if key is None else block_text(key.block) or canonical({"fields": list(key.payload)})
+    if key is None:
+        return "null"
+    return '{"raw":true}' if key.block.raw else block_text(key.block) or canonical({"fields": list(key.payload)})
 
 
 def block_text(block: Block) -> str:

@@ -10,7 +10,9 @@
 Rule 1. A number does not show its fraction digits: ms is datetime(3) and time(3), µs and ns are datetime(6) and time(6).
         Fewer digits in a definition remove only zeros.
 Rule 2. Text shows its digits: a streamed TIMESTAMP has those of its column, a snapshot leaves out trailing zeros.
-Rule 3. A value that the calendar or the type does not have is `Irregular`, verbatim as sent.
+Rule 3. Text with an offset (Debezium's TimezoneConverter) is that moment: 07:08:09+05:30 is 01:38:09Z. A time of day is the time
+        at that moment in UTC, a date is the day as it is written.
+Rule 4. A value that the calendar or the type does not have is `Irregular`, verbatim as sent.
 """
 
 from __future__ import annotations
@@ -34,10 +36,14 @@ COUNTS = {  # the name of a field's schema -> days, or µs, that so many of its 
 }
 UNITS_US = {"ms": 1_000, "us": 1}
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
-FIRST_US, LAST_US = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
+_DAY_US = 86_400_000_000
+FIRST_US, LAST_US = FIRST_DAY * _DAY_US, (LAST_DAY + 1) * _DAY_US - 1
 _LONGEST_US = 838 * 3_600_000_000 + 59 * 60_000_000 + 59_999_999
-_ISO = re.compile(r"[+-]?\d{4,9}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d(?::\d\d)?)", re.ASCII)
-_ISO_DATE = re.compile(r"[+-]?\d{4,9}-\d\d-\d\d(?:Z|[+-]\d\d:\d\d)?", re.ASCII)
+_OFFSET = r"(?P<offset>Z|[+-]\d\d:\d\d(?::\d\d)?)"
+_CLOCK = r"(?P<clock>\d\d:\d\d)(?P<second>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?"
+_ISO = re.compile(rf"(?P<date>[+-]?\d{{4,9}}-\d\d-\d\d)T{_CLOCK}{_OFFSET}", re.ASCII)
+_ISO_DATE = re.compile(rf"(?P<date>[+-]?\d{{4,9}}-\d\d-\d\d){_OFFSET}", re.ASCII)
+_ISO_TIME = re.compile(rf"{_CLOCK}{_OFFSET}", re.ASCII)
 
 
 def read_days(number: int) -> int | Irregular:
@@ -108,16 +114,38 @@ def time_us(text: str) -> int:
 
 
 def read_moment(text: str) -> Moment | Irregular:
-    """Reads a date and time in ISO format that ends with Z."""
-    if _ISO.fullmatch(text) is None:
+    """Reads a date and time in ISO format with an offset from UTC."""
+    match = _ISO.fullmatch(text)
+    if match is None:
         raise SchemaError(f"{text!r:.60} is not a date and time")
-    if text[-1] != "Z" or not 20 <= len(text) <= 27 or text[0] in "+-":
-        return Irregular(text.encode())
     try:
-        us, digits = values.read_datetime(text)
+        us, digits = values.read_datetime(f"{match['date']} {_clock(match)}")
+        us -= _offset_us(match)
     except (values.IrregularError, SchemaError):
         return Irregular(text.encode())
-    return Moment(us, digits)
+    return Moment(us, digits) if FIRST_US <= us <= LAST_US else Irregular(text.encode())
+
+
+def _clock(match: re.Match[str]) -> str:
+    """Returns `HH:MM:SS[.f]`; digits behind microseconds are left out if they are zeros."""
+    fraction = match["fraction"] or ""
+    fraction = fraction[:6] + fraction[6:].rstrip("0")
+    return match["clock"] + (match["second"] or ":00") + (f".{fraction}" if fraction else "")
+
+
+def _offset_us(match: re.Match[str]) -> int:
+    """Returns the offset from UTC.
+
+    Raises:
+        SchemaError: no zone has such an offset.
+    """
+    if match["offset"] == "Z":
+        return 0
+    hour, minute, second = map(int, (match["offset"][1:] + ":00").split(":")[:3])
+    if hour > 18 or minute > 59 or second > 59:
+        raise SchemaError(f"{match[0]!r:.60} has no valid offset")
+    us = ((hour * 60 + minute) * 60 + second) * 1_000_000
+    return us if match["offset"][0] == "+" else -us
 
 
 def write_moment(us: int, digits: int, *, strip: bool = False) -> str:
@@ -130,17 +158,31 @@ def write_moment(us: int, digits: int, *, strip: bool = False) -> str:
 
 def read_iso_date(text: str) -> int | Irregular:
     """Reads a DATE in ISO format."""
-    if _ISO_DATE.fullmatch(text) is None:
+    match = _ISO_DATE.fullmatch(text)
+    if match is None:
         raise SchemaError(f"{text!r:.60} is not a date")
     try:
-        return values.read_date(text.removesuffix("Z")) if text.endswith("Z") else Irregular(text.encode())
+        return values.read_date(match["date"])
     except (values.IrregularError, SchemaError):
         return Irregular(text.encode())
 
 
 def read_iso_time(text: str) -> str:
-    """Reads a TIME in ISO format."""
-    return values.read_time(text.removesuffix("Z"))
+    """Reads a TIME in ISO format.
+
+    Raises:
+        SchemaError: the text is not a time.
+    """
+    match = _ISO_TIME.fullmatch(text)
+    if match is None or match["offset"] == "Z":
+        return values.read_time(text.removesuffix("Z"))
+    clock = _clock(match)
+    us = time_us(values.read_time(clock))
+    if us >= _DAY_US:
+        raise SchemaError(f"{text!r:.60} is not a time of day")
+    us = (us - _offset_us(match)) % _DAY_US
+    fraction = clock.partition(".")[2]
+    return values.write_datetime(us, len(fraction))[11:]
 
 
 def as_number(value: Any) -> bool:
