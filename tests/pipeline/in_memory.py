@@ -21,6 +21,7 @@ from changefeed.pipeline.store.memory import Memory, MemoryStore
 from changefeed.protocols.base import Capabilities
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink
+from changefeed.stages.changes import Redefinition
 
 
 class RecordingStore(MemoryStore):
@@ -85,13 +86,14 @@ def memory_flow(
     capabilities: Capabilities,
     definition: Definition | None = None,
     rules: Rules | None = None,
+    redefinition: Redefinition | None = None,
 ) -> Flow:
-    """A run's flow on the storage; its ledger is not claimed yet."""
+    """A run's flow on the storage; its ledger is not claimed yet. `redefinition`: see `RowOptions`."""
     definition = definition or memory_definition()
-    rules = rules or rules_of(definition, capabilities)
+    rules = rules or rules_of(definition, capabilities, redefinition)
     behaviour = definition.pipeline
     ledger, sink = RecordingStore(storage), MemorySink(storage.tables)
-    options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts")
+    options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", redefinition)
     executor = Executor(definition, ledger, storage.pending, sink, options)
     frontier = strategy(behaviour.consistency, capabilities, rules)
     letters = MemoryLetters(behaviour.dead_letters)

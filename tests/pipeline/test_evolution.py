@@ -11,7 +11,8 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl.apply import Altered
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
-from changefeed.pipeline.planning.evolution import altered, inferred, irregular_defaults, passable, rewritten, widened
+from changefeed.pipeline.planning import evolution
+from changefeed.pipeline.planning.evolution import altered, irregular_defaults, rewritten, widened
 from changefeed.sinks.base import Expression, IrregularUpdate, Rewrite
 from changefeed.sinks.sql import SparkTypes, rewrite_sql
 
@@ -39,6 +40,12 @@ def change(table: Table, action: str, *, known: bool = True, lenient: bool = Fal
     statement = ddl.parse(f"ALTER TABLE app.t {action}", None)[0]
     assert isinstance(statement, AlterTable)
     return altered(table, statement, declared=known, lenient=lenient)
+
+
+def inferred(table: Table | None, shapes: list[TableShape], *, declared: bool) -> Table:
+    """The table for rows, if DDL declares all of its columns and its key, or none of them."""
+    undeclared = [c.name for c in table.columns] if table is not None and not declared else []
+    return evolution.inferred(table, shapes, undeclared, key_known=declared)
 
 
 def after(table: Table, action: str, irregular: str = "null") -> dict[str, str] | None:
@@ -182,17 +189,6 @@ def test_values_that_only_the_upstream_has_are_an_error(action: str, message: st
     assert str(error.value) == message
 
 
-def test_passable_parts_leave_types_as_they_were_and_new_columns_null() -> None:
-    table = declared("id INT PRIMARY KEY, a INT, t DATETIME(3)")
-    altered_to = passable(
-        change(table, "MODIFY t DATETIME, ADD x DATETIME DEFAULT NOW(), MODIFY a BIGINT"), SparkTypes()
-    )
-    assert types(altered_to.table) == {"id": "int", "a": "bigint", "t": "datetime(3)", "x": "datetime"}
-    assert in_sql(altered_to.table, rewritten(table, altered_to, SparkTypes())) == {
-        "id": "`id`", "a": "CAST(`a` AS bigint)", "t": "`t`", "x": "CAST(NULL AS timestamp_ntz)"
-    }  # fmt: skip
-
-
 # Irregular defaults.
 
 
@@ -228,13 +224,13 @@ def test_irregular_texts_follow_their_columns() -> None:
 # Tables that are only inferred, and lenient ones.
 
 
-def test_ddl_on_columns_that_no_row_has_named_is_skipped_in_an_inferred_table() -> None:
+def test_in_an_inferred_table_ddl_on_unknown_columns_only_declares_them() -> None:
     table = inferred(None, [shape("*id int", "a int")], declared=False)
     altered_to = change(
         table, "DROP gone, MODIFY gone2 INT, RENAME COLUMN g TO h, ADD b INT AFTER gone, ADD A BIGINT, "
         "ADD UNIQUE KEY (nowhere), ALTER COLUMN gone SET DEFAULT 3, DROP COLUMN a", known=False,
     )  # fmt: skip
-    assert types(altered_to.table) == {"id": "int", "b": "int"}
+    assert types(altered_to.table) == {"id": "int", "gone2": "int", "b": "int"}
     with pytest.raises(SchemaError, match=r"^table app.t has no column gone$"):
         change(table, "DROP gone")
 

@@ -233,8 +233,8 @@ def test_rows_and_notes_after_a_schema_change(
             "schema.change.behavior is `exception`, and there is a schema change at log:0:1: ALTER TABLE t ADD c INT",
         ),
         (
-            {"behavior": "try_evolve", "irregular": "fail"}, [CREATE, "ALTER TABLE t ADD d DATE NOT NULL"],
-            "'ALTER TABLE t ADD d DATE NOT NULL' at log:0:1: column d: existing rows get the default '0000-00-00', which date "
+            {"behavior": "try_evolve", "irregular": "fail"}, [CREATE, ROW, "ALTER TABLE t ADD d DATE NOT NULL"],
+            "'ALTER TABLE t ADD d DATE NOT NULL' at log:0:2: column d: existing rows get the default '0000-00-00', which date "
             "cannot hold downstream, and `irregular: fail` is set",
         ),
         (

@@ -120,7 +120,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
     options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
     executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
-    rules = rules_of(definition, opened.capabilities)
+    rules = rules_of(definition, opened.capabilities, opened.redefinition)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
     expiry = partial(wait_for_expiry, definition, spark)
     return Flow(definition, rules, frontier, ledger, pending, letters, executor, expiry)

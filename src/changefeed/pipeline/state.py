@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from changefeed.model.definition import Table
+from changefeed.model.types import ColumnType
 
 Positions = dict[str, dict[int, int]]
 NOTHING = -1  # below every commit_ts
@@ -33,9 +34,15 @@ class TableState:
     Attributes:
         table: its columns and keys upstream, as of the barrier.
         path: path below the sink's path.
-        declared: whether the columns come from DDL; otherwise they are inferred from rows and may widen.
+        declared: whether DDL or the producer defines the table: which columns and which key it has. Otherwise both are
+            inferred from rows.
         written: the last write; None if there is no table yet. Its version belongs to the barrier's cut.
         adopted: whether the table has rows from before the pipeline, which the source does not have.
+        empty: whether it has no rows: none have been written since it was created or emptied.
+        sent: columns that rows do not have in the column's own type -> the type that DDL declares for their values; None if
+            none does: then the type of each row counts, and the column's type widens.
+        gaps: columns that are NULL in existing rows although the upstream may have values there.
+        keyless: whether DDL has removed the key of a table that is inferred from rows.
     """
 
     table: Table
@@ -43,11 +50,20 @@ class TableState:
     declared: bool
     written: WrittenVersion | None = None
     adopted: bool = False
+    empty: bool = False
+    sent: dict[str, ColumnType | None] = field(default_factory=dict)
+    gaps: tuple[str, ...] = ()
+    keyless: bool = False
 
     @property
     def version(self) -> int | None:
         """The version in the barrier's cut; None if there is no table yet."""
         return self.written.version if self.written else None
+
+    @property
+    def undeclared(self) -> frozenset[str]:
+        """The names of the columns whose types are inferred from rows."""
+        return frozenset(name for name, declared in self.sent.items() if declared is None)
 
 
 @dataclass(frozen=True, slots=True)

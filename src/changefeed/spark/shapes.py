@@ -36,7 +36,7 @@ from changefeed.model.table import Column, TableShape
 from changefeed.protocols.base import Redefine
 from changefeed.spark.variant import VARIANT, variants
 from changefeed.stages.changes import irregular_texts, text_maps
-from changefeed.stages.image import BEFORE, Image, named, place
+from changefeed.stages.image import BEFORE, DeclaredTypes, Image, named, place
 
 POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("index", pa.int32())])
 LETTER = pa.struct(
@@ -195,7 +195,7 @@ class OneTable:
 
     def _image(self, rows: pa.RecordBatch, shape: TableShape, side: str) -> Image:
         carried = shape.before_columns if side == "before" else shape.after_columns
-        return Image.of(rows, side, carried, self.redefine)
+        return Image.of(rows, side, carried, DeclaredTypes(self.redefine))
 
     def _refuse(self, image: Image) -> None:
         row = min(image.irregular)

@@ -17,7 +17,7 @@ handled one by one in Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from changefeed.model.batch import TableBatch
 from changefeed.model.definition import Table
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
-from changefeed.stages.image import BEFORE, Image, named, place
+from changefeed.stages.image import BEFORE, NO_EXCEPTIONS, DeclaredTypes, Image, SentTypes, named, place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,6 +89,7 @@ def changes(
     inserts: bool = False,
     tally: Tally | None = None,
     reads: int | None = None,
+    sent: SentTypes = NO_EXCEPTIONS,
 ) -> DataFrame:
     """Returns the typed changes of `table` in the window.
 
@@ -102,8 +103,9 @@ def changes(
         tally: counts the rows in the window.
         reads: for a table without a key: the only commit_ts at which snapshot rows are accepted. Snapshot rows at another
             commit_ts are in the table already, so they are refused, or skipped with `inserts`; None accepts all.
+        sent: see `stages.image.SentTypes`.
     """
-    work = worker(table, window, irregular, redefinition, inserts=inserts, reads=reads, tally=tally)
+    work = worker(table, window, irregular, redefinition, inserts=inserts, reads=reads, sent=sent, tally=tally)
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
@@ -128,6 +130,7 @@ def worker(
     inserts: bool = False,
     tally: Tally | None = None,
     reads: int | None = None,
+    sent: SentTypes = NO_EXCEPTIONS,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns the function for `mapInArrow`, which runs in Spark's Python workers. The arguments are those of `changes`.
 
@@ -135,7 +138,7 @@ def worker(
         UnsupportedError: a row cannot be applied: its table has no key, or its key is incomplete.
         SchemaError: a value is invalid for its column, or the column cannot represent it and `irregular` is `fail`.
     """
-    reading = ChunkReader(table, window, irregular, redefinition, inserts=inserts, reads=reads)
+    reading = ChunkReader(table, window, irregular, redefinition, inserts=inserts, reads=reads, sent=sent)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = replace(reading)  # a worker may run for several tasks
@@ -160,6 +163,7 @@ class ChunkReader:
     redefinition: Redefinition | None = None
     inserts: bool = False
     reads: int | None = None
+    sent: SentTypes = field(default_factory=dict)
     read: int = 0
 
     def batches(self, payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
@@ -169,10 +173,14 @@ class ChunkReader:
             UnsupportedError: a row cannot be applied: its table has no key, or its key is incomplete.
             SchemaError: a value is invalid for its column, or the column cannot represent it and `irregular` is `fail`.
         """
-        redefine = self.redefinition.redefine() if self.redefinition else None
+        types = self.types()
         for rows in self.rows(payloads):
             if len(rows):
-                yield from typed(rows, self.table, self.irregular, redefine)
+                yield from typed(rows, self.table, self.irregular, types)
+
+    def types(self) -> DeclaredTypes:
+        """How the values of rows become those of the table's types."""
+        return DeclaredTypes(self.redefinition.redefine() if self.redefinition else None, self.sent)
 
     def rows(self, payloads: Iterable[bytes]) -> Iterator[TableBatch]:
         """Yields the rows of each chunk that are to be typed.
@@ -212,7 +220,7 @@ def inside(table: TableBatch, window: Window) -> TableBatch:
     return TableBatch(table.shape, table.rows.filter(mask))
 
 
-def typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine | None) -> Iterator[pa.RecordBatch]:
+def typed(batch: TableBatch, table: Table, irregular: str, types: DeclaredTypes) -> Iterator[pa.RecordBatch]:
     """Yields typed changes of rows of one shape; if `batch` has the column `OWNER`, they have it as their last one.
 
     Raises:
@@ -225,10 +233,10 @@ def typed(batch: TableBatch, table: Table, irregular: str, redefine: Redefine | 
     if not table.keys:
         _check_only_inserts(rows, table)
     if gone.num_rows:
-        yield _key_rows(Image.of(gone, "before", shape.before_columns, redefine), table)
+        yield _key_rows(Image.of(gone, "before", shape.before_columns, types), table)
     if kept.num_rows:
-        yield from _old_keys(batch, kept, table, redefine)
-        yield _written_rows(Image.of(kept, "after", shape.after_columns, redefine), table, irregular)
+        yield from _old_keys(batch, kept, table, types)
+        yield _written_rows(Image.of(kept, "after", shape.after_columns, types), table, irregular)
 
 
 def _is_change(rows: pa.RecordBatch) -> pa.Array:
@@ -264,22 +272,22 @@ def _without_rereads(rows: pa.RecordBatch, table: Table, reads: int, inserts: bo
 
 
 def _old_keys(
-    batch: TableBatch, rows: pa.RecordBatch, table: Table, redefine: Redefine | None
+    batch: TableBatch, rows: pa.RecordBatch, table: Table, types: DeclaredTypes
 ) -> Iterator[pa.RecordBatch]:
     """Yields a delete for each old key of an update that changes the key."""
-    before = Image.of(rows, "before", batch.shape.before_columns, redefine)
-    after = Image.of(rows, "after", batch.shape.after_columns, redefine)
+    before = Image.of(rows, "before", batch.shape.before_columns, types)
+    after = Image.of(rows, "after", batch.shape.after_columns, types)
     moved = pa.repeat(pa.scalar(False), rows.num_rows)
     for name in (n.lower() for n in table.keys):
-        if name in before.arrays and name in after.arrays:
+        if name in before.arrays and name in after.arrays and not pa.types.is_null(after.arrays[name].type):
             differs = pc.not_equal(before.arrays[name], after.arrays[name])  # NULL where there is no before image
             moved = pc.or_(moved, pc.fill_null(differs, False))
     moved = pc.and_(moved, pc.equal(rows.column("op"), "update"))
     if pc.any(moved).as_py():
         left = rows.filter(moved)
         _check_whole_rows(left, batch, table)
-        old = Image.of(left, "after", batch.shape.after_columns, redefine)
-        older = Image.of(left, "before", batch.shape.before_columns, redefine)
+        old = Image.of(left, "after", batch.shape.after_columns, types)
+        older = Image.of(left, "before", batch.shape.before_columns, types)
         old.arrays |= older.arrays  # a partial before image leaves out what did not change
         old.columns |= older.columns
         yield _key_rows(old, table)

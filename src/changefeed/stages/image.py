@@ -2,22 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import SchemaError, UnsupportedError
-from changefeed.frames.convert import convert
+from changefeed.frames.convert import ConvertedColumn, convert, defined
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.model.position import Place
 from changefeed.model.table import Column
+from changefeed.model.types import ColumnType
 from changefeed.protocols.base import Redefine
 
 BEFORE = "before."  # prefix of the names of irregular columns of a before image
+# Column -> the declared type of its values, where it is not the column's own; None if no type is declared for them.
+SentTypes: TypeAlias = Mapping[str, ColumnType | None]
+NO_EXCEPTIONS: SentTypes = {}
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTypes:
+    """The types that are declared for values of rows.
+
+    Attributes:
+        redefine: converts values to declared types; None if they have them already.
+        sent: the columns whose values are not declared to be of the column's type.
+    """
+
+    redefine: Redefine | None = None
+    sent: SentTypes = field(default_factory=dict)
+
+    def convert(self, array: pa.Array, source: ColumnType, column: Column) -> ConvertedColumn:
+        """Returns values of type `source` as values of the column.
+
+        Raises:
+            SchemaError: a value is invalid for the column.
+        """
+        if column.name not in self.sent:
+            return convert(array, source, column.type, self.redefine)
+        declared = self.sent[column.name]
+        if declared is None:
+            return convert(array, source, column.type)
+        values, irregular = defined(array, source, declared, self.redefine)
+        converted = convert(values, declared, column.type)
+        return ConvertedColumn(converted.array, irregular | converted.irregular)
 
 
 @dataclass(slots=True)
@@ -27,23 +59,23 @@ class Image:
     Attributes:
         rows: the rows as decoded.
         arrays, columns: the columns of the image, by lower-case name.
-        redefine: converts values to declared types; None if they have them already.
+        types: the declared types of the values.
         irregular: row number -> column -> text that the column's type cannot represent.
     """
 
     rows: pa.RecordBatch
     arrays: dict[str, pa.Array]
     columns: dict[str, Column]
-    redefine: Redefine | None = None
+    types: DeclaredTypes
     irregular: dict[int, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: pa.RecordBatch, name: str, columns: Iterable[Column], redefine: Redefine | None) -> Image:
+    def of(cls, rows: pa.RecordBatch, name: str, columns: Iterable[Column], types: DeclaredTypes) -> Image:
         """The image `before` or `after` of the rows."""
         column = rows.column(name)
         names = [f.name.lower() for f in column.type]
         arrays = dict(zip(names, column.flatten(), strict=True))
-        return cls(rows, arrays, {c.name.lower(): c for c in columns}, redefine)
+        return cls(rows, arrays, {c.name.lower(): c for c in columns}, types)
 
     def column(self, column: Column, table: Table) -> pa.Array:
         """Returns a column of the table in the sink's type; all NULL if the image does not carry it.
@@ -55,7 +87,7 @@ class Image:
         if name not in self.columns:
             return pa.nulls(self.rows.num_rows, sink_type(column.type).arrow)
         try:
-            converted = convert(self.arrays[name], self.columns[name].type, column.type, self.redefine)
+            converted = self.types.convert(self.arrays[name], self.columns[name].type, column)
         except SchemaError as error:
             raise SchemaError(f"{named(table, column.name)}: {error} (from {place(self.rows, 0)})") from error
         for row, text in converted.irregular.items():

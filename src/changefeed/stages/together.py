@@ -65,15 +65,15 @@ def _likeness(reader: ChunkReader, rows: TableBatch) -> Hashable:
     """Returns what tables must have in common to be typed together: all but their names, and what chooses their rows."""
     table, shape = reader.table, rows.shape
     sent = (shape.columns, shape.before, shape.after, rows.rows.schema.field("commit_time").type.unit)
-    return table.columns, table.keys, reader.irregular, id(reader.redefinition), sent
+    exceptions = tuple(sorted(reader.sent.items(), key=lambda item: item[0]))
+    return table.columns, table.keys, reader.irregular, id(reader.redefinition), exceptions, sent
 
 
 def _typed_alone(readers: Sequence[ChunkReader], chunks: Sequence[_Chunk]) -> list[_Part]:
     parts = list[_Part]()
     for chunk in chunks:
         reader = readers[chunk.reader]
-        redefine = reader.redefinition.redefine() if reader.redefinition else None
-        changes = typed(chunk.rows, reader.table, reader.irregular, redefine)
+        changes = typed(chunk.rows, reader.table, reader.irregular, reader.types())
         parts += [(chunk.number, chunk.reader, batch) for batch in changes]
     return parts
 
@@ -83,9 +83,8 @@ def _typed_at_once(readers: Sequence[ChunkReader], chunks: Sequence[_Chunk]) -> 
     owners = np.repeat(np.arange(len(chunks), dtype=np.int32), [len(chunk.rows) for chunk in chunks])
     rows = pa.concat_batches([chunk.rows.rows for chunk in chunks]).append_column(OWNER, pa.array(owners))
     reader = readers[chunks[0].reader]
-    redefine = reader.redefinition.redefine() if reader.redefinition else None
     try:
-        batches = list(typed(TableBatch(chunks[0].rows.shape, rows), reader.table, reader.irregular, redefine))
+        batches = list(typed(TableBatch(chunks[0].rows.shape, rows), reader.table, reader.irregular, reader.types()))
     except (SchemaError, UnsupportedError):
         return _typed_alone(readers, chunks)
     parts = list[_Part]()

@@ -171,6 +171,13 @@ def _barrier(consistency: str, can: Capabilities) -> str:
     return _BY_KEY + _BY_KEY_WAITS[can.broadcast] if consistency == "key" else _BARRIERS[can.cuts]
 
 
+def _types_from(state: TableState) -> str:
+    names = [c.name for c in state.table.columns if c.name in state.undeclared]
+    if not names:
+        return "DDL"
+    return "rows" if len(names) == len(state.table.columns) else f"DDL; rows for {', '.join(names)}"
+
+
 def _table(definition: Definition, target: TableSink, name: str, state: TableState) -> ExplainedTable:
     columns = []
     for column in state.table.columns:
@@ -187,6 +194,6 @@ def _table(definition: Definition, target: TableSink, name: str, state: TableSta
         keys=state.table.keys,
         apply=f"{apply}, {mode}" if mode not in ("", "copy-on-write") else apply,
         write_mode=mode or None,
-        types_from="DDL" if state.declared else "rows",
+        types_from=_types_from(state),
         columns=tuple(columns),
     )

@@ -68,7 +68,7 @@ def rehearse(definition: Definition, opened: Source, sample: Iterable[pa.RecordB
         ProtocolError: a record cannot be decoded, and the policy is to stop.
         UnsupportedError, SchemaError: a schema change, a table or a row cannot be applied.
     """
-    rules = rules_of(definition, opened.capabilities)
+    rules = rules_of(definition, opened.capabilities, opened.redefinition)
     behaviour, pending, notes = definition.pipeline, _Sample(), list[str]()
     ledger = MemoryStore(Memory(), behaviour.name)
     options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)

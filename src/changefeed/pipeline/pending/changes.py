@@ -87,7 +87,7 @@ class SparkChanges:
         chosen, options = self.selection, self.options
         reading = ChunkReader(
             self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
+            options.redefinition if chosen.declared else None, options.inserts, chosen.reads, chosen.sent,
         )  # fmt: skip
         last_reading = not self.table.keys and chosen.reads != NO_READS
         path = self.store.path
@@ -111,7 +111,7 @@ class SparkChanges:
         typed = changes(
             chunks, self.table, Window(chosen.after, chosen.through), options.irregular,
             options.redefinition if chosen.declared else None,
-            inserts=options.inserts, reads=chosen.reads, tally=self.tally,
+            inserts=options.inserts, reads=chosen.reads, sent=chosen.sent, tally=self.tally,
         )  # fmt: skip
         if self.table.keys:
             return latest(typed, self.table, partial=chosen.partial, final_states=chosen.final_states)

@@ -130,7 +130,7 @@ class MemoryChanges:
         chosen, options = self.selection, self.options
         reading = ChunkReader(
             self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.redefinition if chosen.declared else None, options.inserts, chosen.reads,
+            options.redefinition if chosen.declared else None, options.inserts, chosen.reads, chosen.sent,
         )  # fmt: skip
         yield from reading.batches(self.payloads)
         self.read = reading.read

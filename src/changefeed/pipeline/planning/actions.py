@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from changefeed.model.names import full_name
+from changefeed.model.types import ColumnType
 from changefeed.pipeline.state import FolderSum, Sendings, State
 from changefeed.sinks.base import (
     AddColumns,
@@ -27,7 +28,8 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
         source: database and table, as named in the rows.
         folders: folders of the pending store; empty for all folders of the step.
         partial: some row images lack columns.
-        declared: the table's types come from DDL.
+        declared: DDL declares types of the table's columns.
+        sent: exceptions: as in `TableState`.
         reads: the commit_ts that rows of a snapshot may have, see `stages.changes`; for a table without a key.
         final_states: a commit_ts is a transaction of TiDB, see `stages.latest`.
     """
@@ -38,6 +40,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     folders: tuple[str, ...] = ()
     partial: bool = False
     declared: bool = False
+    sent: dict[str, ColumnType | None] = {}
     reads: int | None = None
     final_states: bool = False
 
@@ -91,16 +94,19 @@ def read_plan(text: str) -> Plan:
 def fused(actions: list[Action]) -> list[Action]:
     """The same writes, with each `Create` and the rows that follow it combined into one `Load`.
 
-    No write touches the path between the two, so the rows can be written with the `Create`: they are in the pending store.
+    Only if no write touches the path between the two and both have the same definition: then the rows, which are in the
+    pending store, can be written with the `Create`.
     """
     out: list[Action] = []
     last: dict[str, int] = {}  # path -> the newest write of `out` that reads or writes it
     for action in actions:
         before = last.get(action.path)
-        if action.changes is not None and before is not None and isinstance(created := out[before].write, Create):
-            load = Load(path=created.path, number=created.number, table=created.table)
-            out[before] = Action(write=load, changes=action.changes)
-            continue
+        if action.changes is not None and before is not None:
+            created = out[before].write
+            if isinstance(created, Create) and created.table == action.write.table:
+                load = Load(path=created.path, number=created.number, table=created.table)
+                out[before] = Action(write=load, changes=action.changes)
+                continue
         last |= dict.fromkeys(touched(action), len(out))
         out.append(action)
     return out

@@ -5,9 +5,9 @@ Column names are compared case-insensitively; the spelling of the table is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from changefeed.errors import SchemaError
 from changefeed.frames.types import widen
@@ -15,7 +15,6 @@ from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl.apply import Altered, Projection, alter
-from changefeed.mysql.ddl.defaults import NULL
 from changefeed.mysql.ddl.statements import (
     AddColumn,
     AddKey,
@@ -32,23 +31,34 @@ from changefeed.sinks.base import Constant, ConvertedFrom, Expression, Irregular
 _BARE = frozenset({"decimal", "bit", "enum", "set"})
 
 
+# The new values of all columns, and the changes of irregular texts.
+Rewriting: TypeAlias = tuple[tuple[Expression, ...], IrregularUpdate | None]
+
+
 # Columns from rows.
 
 
-def inferred(table: Table | None, shapes: Iterable[TableShape], *, declared: bool) -> Table:
-    """The table for rows of these shapes.
+def inferred(
+    table: Table | None, shapes: Iterable[TableShape], undeclared: Container[str] = (), *, key_known: bool = False
+) -> Table:
+    """The table for rows of these shapes: columns that it lacks are added.
 
-    A declared table keeps the types of its DDL; an inferred one widens. Missing columns are added to either.
+    Args:
+        table: the table so far; None if there is none.
+        shapes: of the rows.
+        undeclared: names of its columns that widen; the other ones have the types of their DDL.
+        key_known: DDL defines which key it has, if any; otherwise it may take that of the rows.
     """
     columns: dict[str, Column] = {c.name.lower(): c for c in table.columns} if table else {}
+    declared = {name for name, c in columns.items() if c.name not in undeclared}
     keys = table.keys if table else ()
     database, name = (table.database, table.name) if table else ("", "")
     for shape in shapes:
         database, name = database or shape.database, name or shape.table
-        keys = keys or shape.keys
+        keys = keys or (() if key_known else shape.keys)
         for column in shape.columns:
             known = columns.setdefault(column.name.lower(), column)
-            if not declared:
+            if column.name.lower() not in declared:
                 columns[column.name.lower()] = replace(known, type=_both(known.type, column.type))
     keys = tuple(columns[key.lower()].name for key in keys)
     columns_with_keys = tuple(replace(c, key=c.name in keys) for c in columns.values())
@@ -125,9 +135,12 @@ def _known(table: Table, part: ColumnChange) -> ColumnChange | None:
     match part:
         case AddColumn(column=column) if has(column.name):
             return None
-        case DropColumn(name=name) | RenameColumn(name=name) | SetDefault(name=name) | ModifyColumn(name=name) if (
-            not has(name)
-        ):
+        case ModifyColumn(name=name, column=column) if not has(name):  # it exists upstream, with unknown values
+            if part.if_exists or has(column.name):
+                return None
+            after = part.after if part.after is not None and has(part.after) else None
+            return AddColumn(replace(column, nullable=True, default=None), part.first, after, part.generated)
+        case DropColumn(name=name) | RenameColumn(name=name) | SetDefault(name=name) if not has(name):
             return None
         case AddKey(key=key) if not all(has(name) for name in key.columns):
             return None
@@ -147,19 +160,18 @@ def _again(table: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) ->
 
 
 def rewritten(
-    old: Table, change: Altered, types: TypeMap, irregular: str = "null"
-) -> tuple[tuple[Expression, ...], IrregularUpdate | None] | None:
+    old: Table, change: Altered, types: TypeMap, irregular: str = "null", widening: Collection[str] = ()
+) -> Rewriting | None:
     """The values of the new columns, and the changes of irregular texts, if existing rows change; otherwise None.
 
     None also if only columns are added that are NULL in every row: then no row has to be rewritten. Irregular texts exist
-    only with
-    `irregular: keep`.
+    only with `irregular: keep`. The columns named in `widening` get a type for all values, old and new.
 
     Raises:
         SchemaError: the new values cannot be derived from the statement, or are irregular and `irregular`
             is `fail`.
     """
-    expressions = tuple(_expression(p, types, irregular) for p in change.rows)
+    expressions = tuple(_expression(p, types, irregular, p.column.name in widening) for p in change.rows)
     sources = {p.source.name for p in change.rows if p.source is not None}
     dropped = {c.name for c in old.columns} - sources
     stays = all(_stays(p, e, types) for p, e in zip(change.rows, expressions, strict=True))
@@ -176,7 +188,9 @@ def _stays(p: Projection, expression: Expression, types: TypeMap) -> bool:
     """Whether the column is unchanged, or new and NULL in every row."""
     if p.source is None:
         return isinstance(expression, Null)
-    return p.source.name == p.column.name and types.conversion(p.source.type, p.column.type) == "none"
+    widening = isinstance(expression, ConvertedFrom) and expression.widening
+    unchanged = types.conversion(p.source.type, p.column.type, widening=widening) == "none"
+    return p.source.name == p.column.name and unchanged
 
 
 def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
@@ -184,21 +198,7 @@ def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
     return [(p.column.name, p.default.irregular) for p in change.rows if p.default.irregular is not None]
 
 
-def passable(change: Altered, types: TypeMap) -> Altered:
-    """The same change as far as it can be applied: NULL for values only the upstream has, types unchanged."""
-    rows = tuple(_passable(p, types) for p in change.rows)
-    return Altered(replace(change.table, columns=tuple(p.column for p in rows)), rows)
-
-
-def _passable(p: Projection, types: TypeMap) -> Projection:
-    if p.source is None:
-        return replace(p, default=NULL) if p.unknown else p
-    if types.conversion(p.source.type, p.column.type) is None:
-        return replace(p, column=replace(p.column, type=p.source.type))
-    return p
-
-
-def _expression(p: Projection, types: TypeMap, irregular: str) -> Expression:
+def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool) -> Expression:
     new = p.column
     if p.unknown:
         raise SchemaError(p.unknown)
@@ -209,12 +209,14 @@ def _expression(p: Projection, types: TypeMap, irregular: str) -> Expression:
                 "downstream, and `irregular: fail` is set"
             )
         return Null() if p.default.value is None else _constant(p.default.value)
-    if types.conversion(p.source.type, new.type) is None:
-        raise SchemaError(
-            f"column {new.name}: its values after the change of {p.source.type} to {new.type} cannot be derived from those "
-            "before it"
-        )
-    return ConvertedFrom(column=p.source.name, type=p.source.type)
+    if types.conversion(p.source.type, new.type, widening=widening) is None:
+        raise SchemaError(underivable(p.source, new))
+    return ConvertedFrom(column=p.source.name, type=p.source.type, widening=widening)
+
+
+def underivable(old: Column, new: Column) -> str:
+    """A sentence: the values of a column with the type of `new` do not follow from those with the type of `old`."""
+    return f"column {new.name}: its values after the change of {old.type} to {new.type} cannot be derived from those before it"
 
 
 def _constant(value: Any) -> Constant:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from changefeed.pipeline.config.definition import Definition
 from changefeed.protocols.base import Capabilities
+from changefeed.stages.changes import Redefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +24,29 @@ class Rules:
             `ignore`      it is noted, and tables follow their rows
             `exception`   it stops the pipeline
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
+        adopts: whether the sink may have rows of a table, by `database.table`, that another program has written.
         restored_ddl: TiDB wrote the DDL, see `mysql.ddl.parse`; rows of a transaction are final states, see `stages.latest`.
+        typed_rows: values of rows have the types that the upstream declares; otherwise the record may lack them.
     """
 
     keyless: str = "append"
     behavior: str = "evolve"
     irregular: str = "null"
     restored_ddl: bool = False
+    typed_rows: bool = True
     excluded: Callable[[str], bool] = lambda name: False
+    adopts: Callable[[str], bool] = lambda name: False
 
 
-def rules_of(definition: Definition, capabilities: Capabilities) -> Rules:
-    """The rules of a definition, for a source with these capabilities."""
+def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
+    """The rules of a definition, for a source with these capabilities and this conversion of its values."""
     behaviour = definition.pipeline
     return Rules(
         behaviour.keyless,
         behaviour.schema_change_behavior,
         definition.sink.irregular,
         capabilities.restored_ddl,
+        redefinition is None or redefinition.redefine() is None,
         behaviour.excludes,
+        definition.sink.adopts,
     )

@@ -15,15 +15,16 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
-from changefeed.model.names import full_name
-from changefeed.model.table import TableShape
+from changefeed.model.names import full_name, names_of
+from changefeed.model.types import ColumnType
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
-from changefeed.pipeline.planning.evolution import altered, irregular_defaults, passable, rewritten
+from changefeed.pipeline.planning.definitions import Columns, Unread, changed, created, extended, following, unread_kind
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
-from changefeed.pipeline.planning.writes import Writes
+from changefeed.pipeline.planning.writes import NEW_SNAPSHOT, Writes
 from changefeed.pipeline.state import Hold
 from changefeed.protocols.origin import LAST, snapshot_mark
 
@@ -56,15 +57,18 @@ class SchemaChanges:
         for statement, event in parsed:
             self._statement(statement, event, ts)
 
-    def _parsed(self, event: SchemaChange) -> list[sql.Statement]:
+    def _parsed(self, event: SchemaChange) -> list[sql.Statement | Unread]:
         if event.commit_ts is None:
             self._without_place(event)
             return []
         try:
-            return ddl.statements_of(event, restored=self.rules.restored_ddl)
+            return list(ddl.statements_of(event, restored=self.rules.restored_ddl))
         except (SchemaError, UnsupportedError) as error:
+            if event.columns is not None and event.table and (kind := unread_kind(event.ddl or "")):
+                return [Unread(*_named(event), str(error), kind)]
             if self._turn(full_name(*_named(event)), event.commit_ts):
                 self._refuse(event, str(error), error)
+                self.writes.follow_rows(full_name(*_named(event)))
             return []
 
     def _without_place(self, event: SchemaChange) -> None:
@@ -92,7 +96,7 @@ class SchemaChanges:
                     writes.flush(*names, ts)
                     writes.held[full_name(*names)] = Hold(ts - 1)
 
-    def _statement(self, statement: sql.Statement, event: SchemaChange, ts: int) -> None:
+    def _statement(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> None:
         match statement:
             case sql.CreateTable():
                 self._create(statement, event, ts)
@@ -106,6 +110,10 @@ class SchemaChanges:
                 self._rename(statement, event, ts)
             case sql.AlterTable(database=database, table=table):
                 self._alter(statement, *self._spelled(database, table, event), event, ts)
+            case Unread(database=database, table=table, kind="create_table"):
+                self._create(sql.CreateTable(database, table), event, ts)
+            case Unread(database=database, table=table):
+                self._alter(statement, database, table, event, ts)
             case sql.Unapplied():
                 concerned = statement.tables or ((event.database or "", event.table or ""),)
                 if any(self._turn(full_name(*self._spelled(*names, event)), ts) for names in concerned):
@@ -113,7 +121,7 @@ class SchemaChanges:
             case sql.Passed() if within(ts, self.writes.after, None):
                 self.notes.append(f"{SKIPPED}: {event.ddl}")
 
-    def _without_rows(self, parsed: list[tuple[sql.Statement, SchemaChange]], ts: int) -> None:
+    def _without_rows(self, parsed: list[tuple[sql.Statement | Unread, SchemaChange]], ts: int) -> None:
         """Plans the DDL of a snapshot without rows: see Rule 4."""
         for statement, event in parsed:
             if snapshot_mark(event) is None or not isinstance(statement, sql.CreateTable):
@@ -127,9 +135,7 @@ class SchemaChanges:
                 self.notes.append(
                     f"{name} keeps its rows: the snapshot that defines it at {event.place} has none at all"
                 )
-                self.writes.extend(
-                    name, [TableShape(table.table.database, table.table.name, statement.definition.columns)]
-                )
+                self._extend(name, self._stated(event, names_of(name)) or statement.definition.columns)
 
     def _turn(self, name: str, ts: int) -> bool:
         """Whether a schema change of a table is applied now: not if the table is held, excluded, or had it before."""
@@ -157,7 +163,8 @@ class SchemaChanges:
         there = name in writes.tables
         if not self._turn(name, ts) or (there and (statement.if_not_exists or self._forbidden(event))):
             return
-        definition, declared = statement.definition, behavior != "ignore"
+        definition, stated = statement.definition, self._stated(event, (database, table))
+        declared, sent = True, dict[str, ColumnType | None]()
         if statement.like is not None:
             model = self._spelled(*statement.like, event)
             like = None
@@ -165,16 +172,18 @@ class SchemaChanges:
                 writes.flush(*model, ts)
                 like = writes.tables.get(full_name(*model))
             if like is not None:
-                definition, declared = like.table, like.declared
+                definition, declared, sent = like.table, like.declared, like.sent
         definition = replace(definition, database=database, name=table)
         if there and behavior == "lenient":
             writes.flush(database, table, ts)
             self.notes.append(f"not applied, `lenient` keeps the rows that are there: {event.ddl}")
-            writes.extend(name, [TableShape(database, table, definition.columns)])
+            self._extend(name, stated or definition.columns)
             return
         writes.flushed[name] = ts  # earlier rows belong to a dropped table of this name
-        if definition.columns:
-            writes.create(definition, declared=declared, at=ts)
+        if stated is not None or (definition.columns and not sent):
+            self._define(definition, stated, event, ts)
+        elif definition.columns:
+            writes.create(definition, declared=declared, sent=sent, at=ts)
         else:  # as for an unknown table, its columns are inferred from its rows
             writes.tables.pop(name, None)
 
@@ -221,35 +230,65 @@ class SchemaChanges:
             return
         self.writes.move(full_name(*old), *new)
 
-    def _alter(self, statement: sql.AlterTable, database: str, table: str, event: SchemaChange, ts: int) -> None:
+    def _alter(
+        self, statement: sql.AlterTable | Unread, database: str, table: str, event: SchemaChange, ts: int
+    ) -> None:
         name = full_name(database, table)
-        if not self._turn(name, ts) or self._forbidden(event):
+        if not self._turn(name, ts):
+            return
+        if self._forbidden(event):
+            self.writes.flush(database, table, ts)
+            if name in self.writes.tables:  # from here on, what is modified follows its rows
+                self.writes.tables[name] = following(self.writes.tables[name], statement)
             return
         self.writes.flush(database, table, ts)
-        current = self.writes.tables.get(name)
+        current, stated = self.writes.tables.get(name), self._stated(event, (database, table))
         if current is None:
-            return  # unknown table: its columns will be inferred from its rows
-        lenient, irregular = self.rules.behavior == "lenient", self.rules.irregular
-        declared, types = current.declared, self.writes.sink.types
+            if stated is not None:
+                self._define(Table(database, table, ()), stated, event, ts)
+            return  # otherwise its columns will be inferred from its rows
         try:
-            change = altered(current.table, statement, declared=declared, lenient=lenient)
-        except SchemaError as error:
-            self._refuse(event, str(error), error)
-            self.writes.change(name, current.table, None, declared=False)
-            return
+            outcome = changed(
+                current, statement, stated, self.writes.sink.types,
+                lenient=self.rules.behavior == "lenient", irregular=self.rules.irregular,
+                carries_virtual=not self.rules.restored_ddl,
+            )  # fmt: skip
+        except SchemaError as error:  # an irregular default, and the policy is to stop
+            self._stop(event, str(error), error)
+        if outcome.lost_key is not None:
+            why = f"column {outcome.lost_key} is in the row key, and the rows that are there have no value in it"
+            self._stop(event, f"{why}, so that they cannot be found again. {NEW_SNAPSHOT}", None)
+        for refusal in outcome.refusals:
+            self._refuse(event, refusal, None)
+        self.notes += [f"{name}: {note}" for note in outcome.notes]
+        self.writes.change(name, outcome.state, outcome.rewriting)
+        if outcome.partial:
+            self.writes.follow_rows(name)
+
+    def _define(self, own: Table, stated: Columns | None, event: SchemaChange, ts: int) -> None:
+        """Plans a new table, by its statement and by the producer's definition."""
+        table, notes = created(own, stated, carries_virtual=not self.rules.restored_ddl)
+        self.notes += [f"{table.full_name}: {note} ({event.place})" for note in notes]
+        self.writes.create(table, declared=True, at=ts)
+
+    def _extend(self, name: str, columns: Columns) -> None:
+        """Plans what a table needs to have these columns and all of its own."""
+        outcome = extended(
+            self.writes.tables[name], columns, self.writes.sink.types, carries_virtual=not self.rules.restored_ddl
+        )
+        self.notes += [f"{name}: {note}" for note in outcome.notes]
+        self.writes.change(name, outcome.state, outcome.rewriting)
+
+    def _stated(self, event: SchemaChange, names: _Name) -> Columns | None:
+        """The columns by the producer after a schema change, if they are those of this table and of no later statement."""
+        if event.columns is None or not _same(_named(event), names):
+            return None
         try:
-            rewrite = rewritten(current.table, change, types, irregular)
-        except SchemaError as error:
-            self._refuse(event, str(error), error)
-            change, declared = passable(change, types), False
-            try:
-                rewrite = rewritten(current.table, change, types, irregular)
-            except SchemaError:  # irregular, and the policy is to stop
-                self._stop(event, str(error), error)
-        if irregular == "null":
-            texts = irregular_defaults(change)
-            self.notes += [f"{name}: NULL for {text!r} in the rows of the new column {c}" for c, text in texts]
-        self.writes.change(name, change.table, rewrite, declared=declared)
+            statements = ddl.statements_of(event, restored=self.rules.restored_ddl)
+        except (SchemaError, UnsupportedError):
+            return event.columns
+        defining = [s for s in statements if isinstance(s, (sql.AlterTable, sql.CreateTable))]
+        return event.columns if len(defining) == 1 else None
 
     def _forbidden(self, event: SchemaChange) -> bool:
         """Whether the rules forbid changes of existing tables."""

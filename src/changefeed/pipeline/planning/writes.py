@@ -18,9 +18,10 @@ from changefeed.frames.payloads import read_shape
 from changefeed.model.definition import Table
 from changefeed.model.names import full_name, names_of
 from changefeed.model.table import TableShape
+from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
-from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection
-from changefeed.pipeline.planning.evolution import columns_added, inferred, widened
+from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection, touched
+from changefeed.pipeline.planning.evolution import Rewriting, columns_added, inferred, widened
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
@@ -29,8 +30,6 @@ from changefeed.sinks.base import (
     Append,
     Copy,
     Create,
-    Expression,
-    IrregularUpdate,
     Rewrite,
     TableSink,
     Upsert,
@@ -40,6 +39,11 @@ from changefeed.stages.changes import NO_READS, Window
 if TYPE_CHECKING:
     from changefeed.pipeline.frontier.by_key import TableFrontier
 
+# The last sentence of errors about rows that no later change can find.
+NEW_SNAPSHOT = (
+    "Only a new snapshot of the table has the values: name it in pipeline.exclude and run again; after the snapshot, remove "
+    "it from there"
+)
 # chunks and a window that they span -> the shapes, as text, of those that have a row in it
 ShapesInside = Callable[[list[ChunkInfo], Window], Collection[str]]
 
@@ -56,6 +60,7 @@ class Writes:
         flushed: table -> commit_ts up to which its rows are in the planned writes, or no longer matter.
         unknown: tables that were not known before their last rows came.
         made: `database.table` -> commit_ts of the schema change that created or emptied it in this step; None if its rows did.
+        creations: path -> index of the `Create` in `actions` after which no write has touched the path.
     """
 
     tables: dict[str, TableState]
@@ -73,6 +78,7 @@ class Writes:
     unknown: set[str] = field(default_factory=set)
     made: dict[str, int | None] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
+    creations: dict[str, int] = field(default_factory=dict)
 
     def is_held(self, name: str) -> bool:
         """Whether the table is held and stays held."""
@@ -146,9 +152,11 @@ class Writes:
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
         changes = Selection(
             source=(database, table), after=after, through=upto, folders=folders, partial=partial and bool(current.table.keys),
-            declared=current.declared, reads=self._reads(name), final_states=self.rules.restored_ddl,
+            declared=len(current.undeclared) < len(columns), sent=current.sent, reads=self._reads(name),
+            final_states=self.rules.restored_ddl,
         )  # fmt: skip
         kind = Upsert if current.table.keys else Append
+        self.tables[name] = replace(current, empty=False)
         self.add(kind(path=current.path, number=0, table=current.table), changes)
 
     def _shapes_inside(self, name: str, rows: list[ChunkInfo], window: Window) -> list[TableShape]:
@@ -161,10 +169,8 @@ class Writes:
         current = self.tables.get(name)
         if not spanning:
             return certain
-        if current is not None:
-            table, declared = current.table, current.declared
-            if inferred(table, _shapes(rows), declared=declared) == inferred(table, certain, declared=declared):
-                return certain
+        if current is not None and _inferred(current, _shapes(rows)) == _inferred(current, certain):
+            return certain
         inside = self.shapes_inside(spanning, window)
         return _shapes(c for c in rows if not _spans(c, window) or c.shape in inside)
 
@@ -173,45 +179,80 @@ class Writes:
         if not shapes:
             return
         current = self.tables.get(name)
-        extended = inferred(current.table if current else None, shapes, declared=bool(current and current.declared))
         if current is None:
-            self.create(extended, declared=False)
+            table = inferred(None, shapes)
+            self.create(table, declared=False, sent=dict.fromkeys(c.name for c in table.columns))
             return
-        if extended == current.table:
+        table = _inferred(current, shapes)
+        if table == current.table:
             return
+        known = {c.name for c in current.table.columns}
+        new = [c.name for c in table.columns if c.name not in known]
+        gaps = current.gaps if current.empty else (*current.gaps, *new)
+        if lost := next((key for key in table.keys if key in gaps), None):
+            raise UnsupportedError(
+                f"{name}: column {lost} is in the key of its rows, and the rows that are there have no value in it, so that they "
+                f"cannot be found again. {NEW_SNAPSHOT}"
+            )
         try:
-            expressions = widened(current.table, extended, self.sink.types)
+            expressions = None if current.empty else widened(current.table, table, self.sink.types)
         except SchemaError as error:
             raise UnsupportedError(
                 f"{name}: {error}. The records read so far lack its DDL: start from a snapshot, or from a log that has it"
             ) from error
-        self.change(name, extended, None if expressions is None else (expressions, None))
+        after = replace(current, table=table, sent=current.sent | dict.fromkeys(new), gaps=gaps)
+        self.change(name, after, None if expressions is None else (expressions, None))
 
-    def change(
-        self,
-        name: str,
-        table: Table,
-        rewrite: tuple[tuple[Expression, ...], IrregularUpdate | None] | None,
-        *,
-        declared: bool | None = None,
-    ) -> None:
-        """Changes a table's columns; `rewrite` has the new values of existing rows, None if they stay as they are."""
-        current = self.tables[name]
+    def change(self, name: str, after: TableState, rewriting: Rewriting | None) -> None:
+        """Changes a table; `rewriting` has the new values of existing rows, None if they stay as they are.
+
+        A table without rows is created again with the new definition.
+        """
+        current, table = self.tables[name], after.table
         self._check(table)
-        self.tables[name] = replace(current, table=table, declared=current.declared if declared is None else declared)
-        if rewrite is not None:
-            expressions, texts = rewrite
+        self.tables[name] = after
+        if current.empty:
+            if table != current.table:
+                self._create(current.path, table)
+        elif rewriting is not None:
+            expressions, texts = rewriting
             self.add(Rewrite(path=current.path, number=0, table=table, expressions=expressions, texts=texts))
         elif columns_added(current.table, table):
             self.add(AddColumns(path=current.path, number=0, table=table))
 
-    def create(self, table: Table, *, declared: bool, at: int | None = None) -> None:
-        """Plans a new, empty table in place of an existing one of its name; `at` is the commit_ts of its DDL."""
+    def follow_rows(self, name: str) -> None:
+        """Lets the columns of a table, whose DDL could not be applied, have the types of its rows, if those are declared."""
+        current = self.tables.get(name)
+        if current is not None and self.rules.typed_rows:
+            self.tables[name] = replace(current, sent=dict.fromkeys(c.name for c in current.table.columns))
+
+    def create(
+        self,
+        table: Table,
+        *,
+        declared: bool,
+        sent: dict[str, ColumnType | None] | None = None,
+        at: int | None = None,
+    ) -> None:
+        """Plans a new, empty table in place of an existing one of its name; `at` is the commit_ts of its DDL.
+
+        `declared` and `sent` are those of `TableState`.
+        """
         path = table_path(table.database, table.name)
         self._check(table)
-        self.tables[table.full_name] = TableState(table, path, declared)
+        empty = not self.rules.adopts(table.full_name)  # an adopted table keeps its rows
+        self.tables[table.full_name] = TableState(table, path, declared, empty=empty, sent=sent or {})
         self.made[table.full_name] = at
         self.add(Create(path=path, number=0, table=table))
+
+    def _create(self, path: str, table: Table) -> None:
+        """Plans an empty table at a path; one that is planned there already gets this definition."""
+        index = self.creations.get(path)
+        if index is None:
+            self.add(Create(path=path, number=0, table=table))
+            return
+        write = msgspec.structs.replace(self.actions[index].write, table=table)
+        self.actions[index] = Action(write=write)
 
     def _check(self, table: Table) -> None:
         why = self.sink.refusal(table)
@@ -222,6 +263,7 @@ class Writes:
         """Plans the removal of all rows at commit_ts `at`."""
         current = self.tables[name]
         self.made[name] = at
+        self.tables[name] = replace(current, empty=True, gaps=())
         self.add(Create(path=current.path, number=0, table=current.table))
 
     def move(self, name: str, database: str, table: str) -> None:
@@ -232,7 +274,7 @@ class Writes:
             return
         moved = replace(old.table, database=database, name=table)
         path = table_path(database, table)
-        self.tables[new] = TableState(moved, path, old.declared, adopted=old.adopted)
+        self.tables[new] = replace(old, table=moved, path=path, written=None)
         self.made.pop(new, None)
         if name in self.made:
             self.made[new] = self.made.pop(name)
@@ -241,8 +283,16 @@ class Writes:
     def add(self, write: PlannedWrite, changes: Selection | None = None) -> None:
         """Adds one write to the plan."""
         self.numbers[write.path] += 1
-        numbered = msgspec.structs.replace(write, number=self.numbers[write.path])
-        self.actions.append(Action(write=numbered, changes=changes))
+        action = Action(write=msgspec.structs.replace(write, number=self.numbers[write.path]), changes=changes)
+        for path in touched(action):
+            self.creations.pop(path, None)
+        if isinstance(write, Create):
+            self.creations[write.path] = len(self.actions)
+        self.actions.append(action)
+
+
+def _inferred(current: TableState, shapes: Iterable[TableShape]) -> Table:
+    return inferred(current.table, shapes, current.undeclared, key_known=current.declared or current.keyless)
 
 
 def _shapes(rows: Iterable[ChunkInfo]) -> list[TableShape]:

@@ -21,6 +21,7 @@ import msgspec
 
 from changefeed import __version__
 from changefeed.model.definition import Table
+from changefeed.model.types import ColumnType
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import FORMAT, Cut, cut_of, damaged, too_new
@@ -196,6 +197,10 @@ class _PackedTable(msgspec.Struct, frozen=True, array_like=True):
     declared: bool
     written: _Written | None
     adopted: bool = False
+    empty: bool = False
+    sent: dict[str, ColumnType | None] | None = None
+    gaps: tuple[str, ...] = ()
+    keyless: bool = False
 
 
 class PackedState(msgspec.Struct, frozen=True):
@@ -213,7 +218,9 @@ class _PackedPlan(msgspec.Struct, frozen=True):
 def pack_state(state: State, place: Callable[[Table], int]) -> PackedState:
     """Converts a state to the form that an entry stores."""
     tables = {
-        name: _PackedTable(place(t.table), t.path, t.declared, _packed(t.written), t.adopted)
+        name: _PackedTable(
+            place(t.table), t.path, t.declared, _packed(t.written), t.adopted, t.empty, t.sent, t.gaps, t.keyless
+        )
         for name, t in state.tables.items()
     }
     return PackedState(dataclasses.replace(state, tables={}), tables)
@@ -237,12 +244,16 @@ def unpack_state(packed: PackedState, tables: list[Table]) -> State:
     Raises:
         IndexError: the state refers to a definition that the file lacks.
     """
-    unpacked = [
-        TableState(tables[t.definition], t.path, t.declared, _unpacked(t.written), t.adopted)
-        for t in packed.tables.values()
-    ]
+    unpacked = [_table_state(t, tables[t.definition]) for t in packed.tables.values()]
     # an earlier version wrote names with dots another way, see `model.names`
     return dataclasses.replace(packed.state, tables={table.table.full_name: table for table in unpacked})
+
+
+def _table_state(t: _PackedTable, table: Table) -> TableState:
+    sent = t.sent
+    if sent is None:  # an earlier version did not distinguish the columns of a table
+        sent = {} if t.declared else dict.fromkeys(column.name for column in table.columns)
+    return TableState(table, t.path, t.declared, _unpacked(t.written), t.adopted, t.empty, sent, t.gaps, t.keyless)
 
 
 def _unpacked(written: _Written | None) -> WrittenVersion | None:
