@@ -134,6 +134,7 @@ class State:
         reached: server UUID or GTID domain -> last transaction number at or below the barrier. Only without resolved events.
         ends: topic -> partition -> offset of the last end of a transaction below the barrier.
         snapshots: positions of the last snapshots below the barrier. Only without resolved events.
+        changes: hashes of the schema changes at the position of the barrier. Only without resolved events.
         time: latest commit time below the barrier, in milliseconds since 1970. Only without resolved events.
         resolved: topic -> partition -> highest resolved commit_ts.
         marks: topic -> partition -> last resolved commit_ts that the producer sent; it goes back when the producer restarts.
@@ -161,6 +162,7 @@ class State:
     reached: dict[str, int] = field(default_factory=dict)
     ends: Positions = field(default_factory=dict)
     snapshots: tuple[int, ...] = ()
+    changes: tuple[str, ...] = ()
     time: int | None = None
     resolved: Positions = field(default_factory=dict)
     marks: Positions = field(default_factory=dict)

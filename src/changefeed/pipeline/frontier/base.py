@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import State
 from changefeed.stages.changes import Window
@@ -39,6 +40,11 @@ class Frontier(Protocol):
     @property
     def again(self) -> bool:
         """Whether rows at `after` itself belong to the step, see `transactions.reads_at`."""
+        ...
+
+    @property
+    def late_changes(self) -> Sequence[SchemaChange]:
+        """Schema changes at `after` itself that belong to the step, see `transactions.late_changes`."""
         ...
 
     @property

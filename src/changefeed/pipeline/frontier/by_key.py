@@ -120,6 +120,7 @@ class Tables:
     after = None
     through = None
     again = False
+    late_changes = ()
 
     def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
         """See `Frontier`."""

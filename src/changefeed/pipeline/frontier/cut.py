@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from changefeed.model.event import SchemaChange
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Hold, State
@@ -22,6 +23,7 @@ class CutFrontier:
     state: State
     after: int | None
     again: bool = False
+    late_changes: Sequence[SchemaChange] = ()
 
     table_frontier = None
 
@@ -36,7 +38,7 @@ class CutFrontier:
         if self.through is None:
             return False
         released = any(hold.released for hold in self.state.held.values())
-        return self.through != self.after or self.again or released
+        return self.through != self.after or self.again or bool(self.late_changes) or released
 
     def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
         """See `Frontier`."""

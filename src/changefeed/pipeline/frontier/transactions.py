@@ -10,6 +10,9 @@ Rule 3. The sequence has no gap if the transactions' names count up one by one. 
         until the source had nothing more to read (*idle*). It also waits where names come from several sources, because names of
         one do not show what is missing of another; and at every schema change, because those of a blocking snapshot have the
         name of the transaction before it, whose events may still follow.
+        The schema changes of one statement (DROP TABLE a, b) are several, at one position: all partitions must have sent
+        something after it, or the source must be idle. If the producer had sent only some of them by then, the others are
+        applied when they come (`late_changes`), and no transaction follows before.
 Rule 4. Changes that are sent again are at or below the barrier and are skipped. A transaction that is there by its position in
         the binlog, but not by its name or its commit time, comes from another binlog: it has no order with the rest.
 Rule 5. Rows of a snapshot belong to no transaction. All have the position at which it was taken, and its last record is marked.
@@ -27,6 +30,7 @@ Rule 7. An event or an end that could not be decoded is a dead letter, and will 
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -38,12 +42,14 @@ import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
 from changefeed.frames.transactions import SIGNAL, TRANSACTIONS
+from changefeed.model.event import SchemaChange
 from changefeed.mysql import gtid
 from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import NOTHING, State
 from changefeed.protocols.origin import LAST
 from changefeed.stages.changes import Window
@@ -94,7 +100,11 @@ class Transactions:
             ended = dict.fromkeys(known, newest) if newest is not None else {}
         passed = passed_by_all(state, known, ended)
         reached = barrier(state, chunks, until, idle=idle, passed=passed)
-        return CutFrontier(reached, state.barrier, reads_at(fresh, state.barrier))
+        late = late_changes(state, chunks)
+        applied = late if reached.barrier == state.barrier else changes_at(chunks, reached.barrier)
+        known_changes = state.changes if reached.barrier == state.barrier else ()
+        reached = replace(reached, changes=(*known_changes, *map(_hash, applied)))
+        return CutFrontier(reached, state.barrier, reads_at(fresh, state.barrier), late)
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""
@@ -158,13 +168,15 @@ def barrier(
     at, mark, reached, passed_ends = state.barrier, state.mark, dict(state.reached), list[tuple[str, int, int]]()
     snapshots, time = state.snapshots, state.time
     dead = sum(chunk.rows for chunk in chunks if chunk.kind == "dead") if idle else 0
+    # more of the schema changes at the barrier may follow
+    pending_changes = bool(state.changes) and (passed is None or at is None or passed <= at)
     for item in _items(known, ends_after(chunks, state.ends), state.barrier):
         name = item.name
         if _is_repeated(item, state, idle=idle):
             passed_ends += [item.end] if item.end else []
             continue
         lost = 0 < item.lacks <= (state.counts.dead if _is_behind(item, passed) else dead)
-        in_order = not item.is_change and _follows(name, reached)
+        in_order = not item.is_change and not pending_changes and _follows(name, reached)
         follows = not item.signal and (lost or in_order or _is_below(item, passed))
         if not (item.whole or lost) or not (idle or follows) or _is_beyond(item, target):
             break
@@ -189,6 +201,18 @@ def barrier(
             )
     ends = highest(state.ends, passed_ends)
     return replace(state, barrier=at, mark=mark, reached=reached, ends=ends, snapshots=snapshots, time=time)
+
+
+def changes_at(chunks: Iterable[ChunkInfo], ts: int | None) -> list[SchemaChange]:
+    """The schema changes at a position, each once."""
+    return [] if ts is None else distinct_changes(chunks, ts - 1, ts)
+
+
+def late_changes(state: State, chunks: Iterable[ChunkInfo]) -> list[SchemaChange]:
+    """The schema changes at the position of the barrier that were not applied with the others of their statement."""
+    if not state.changes:
+        return []
+    return [event for event in changes_at(chunks, state.barrier) if _hash(event) not in state.changes]
 
 
 def reads_at(chunks: Iterable[ChunkInfo], barrier: int | None) -> bool:
@@ -354,6 +378,11 @@ def _change(line: dict[str, Any]) -> _Item:
     return _Item(gtid.parse(line["id"] or ""), line["commit_ts"], line["commit_ts"], True, is_change=True)
 
 
+def _hash(event: SchemaChange) -> str:
+    named = repr((event.database, event.table, event.ddl)).encode()
+    return hashlib.md5(named, usedforsecurity=False).hexdigest()
+
+
 def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
     if state.barrier is None:
         return False
@@ -398,8 +427,8 @@ def _is_behind(item: _Item, passed: int | None) -> bool:
 
 
 def _is_below(item: _Item, passed: int | None) -> bool:
-    """Whether all partitions have passed an item; rows of a snapshot have the position of its last row, and follow it."""
-    if item.rows is not None:
+    """Whether all partitions have passed an item; of a snapshot or a schema change, more may follow at its position."""
+    if item.rows is not None or item.is_change:
         return _is_behind(item, passed)
     return item.last is not None and passed is not None and item.last <= passed
 

@@ -78,10 +78,13 @@ def make(
     writes = Writes(
         tables, held, after, upto, by_table(chunks), rules, sink, shapes_inside, table_frontier, frontier.again
     )
-    schema_changes = SchemaChanges(writes)
+    schema_changes, late = SchemaChanges(writes), list(frontier.late_changes)
+    if late:
+        schema_changes.apply(after, late, late=True)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
     events = distinct_changes(chunks, first, upto) if table_frontier is None else table_frontier.changes
+    events = [event for event in events if event not in late]
     for ts, together in groupby(events, key=lambda event: event.commit_ts):
         schema_changes.apply(ts, together)
     writes.flush_all()
@@ -90,6 +93,6 @@ def make(
         writes.tables,
         {name: hold for name, hold in writes.held.items() if not hold.released},
         schema_changes.notes,
-        [e for e in events if within(e.commit_ts, after, None)],
+        [*late, *(e for e in events if within(e.commit_ts, after, None))],
         writes.unknown,
     )

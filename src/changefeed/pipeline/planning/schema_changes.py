@@ -38,15 +38,16 @@ class SchemaChanges:
 
     writes: Writes
     notes: list[str] = field(default_factory=list)
+    _late: bool = False
 
     @property
     def rules(self) -> Rules:
         """The rules of the definition."""
         return self.writes.rules
 
-    def apply(self, ts: int | None, events: Iterable[SchemaChange]) -> None:
-        """Plans the DDL statements of one commit_ts according to the rules."""
-        events = list(events)
+    def apply(self, ts: int | None, events: Iterable[SchemaChange], *, late: bool = False) -> None:
+        """Plans the DDL statements of one commit_ts according to the rules; `late`: it is that of the barrier."""
+        events, self._late = list(events), late
         parsed = [(statement, event) for event in events for statement in self._parsed(event)]
         if ts is None:
             return
@@ -141,7 +142,7 @@ class SchemaChanges:
         """Whether a schema change of a table is applied now: not if the table is held, excluded, or had it before."""
         if self.writes.is_held(name) or self.rules.excluded(name):
             return False
-        return within(ts, self.writes.start(name), None)
+        return within(ts, self.writes.start(name), None) or (self._late and ts == self.writes.after)
 
     def _spelled(self, database: str, table: str, event: SchemaChange) -> _Name:
         """The name of a table in its right spelling, see Rule 3."""
