@@ -15,7 +15,6 @@ from changefeed.protocols.origin import snapshot_mark, with_snapshot_mark
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=4096)
 def write_shape(shape: TableShape) -> str:
     """A shape as JSON text."""
     columns = [[c.name, str(c.type), c.nullable, c.key] for c in shape.columns]
@@ -46,16 +45,27 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
         "commit_ts": event.commit_ts,
         "snapshot": snapshot_mark(event),
+        "columns": None if event.columns is None else [_written(column) for column in event.columns],
     }
 
 
 def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
     """The schema change that `schema_to_dict` wrote."""
+    columns = document.get("columns")
     return SchemaChange(
         document["type"], document["database"], document["table"], document["ddl"], Place(*document["place"]),
-        commit_ts=document["commit_ts"],
+        None if columns is None else tuple(_read(column) for column in columns), document["commit_ts"],
         origin=with_snapshot_mark(document.get("snapshot")),
     )  # fmt: skip
+
+
+def _written(column: Column) -> list[Any]:
+    return [column.name, str(column.type), column.nullable, column.key, column.default]
+
+
+def _read(column: list[Any]) -> Column:
+    name, kind, nullable, key, default = column
+    return Column(name, ColumnType.parse(kind), nullable, key, default)
 
 
 def dead_to_dict(letter: DeadLetter) -> dict[str, Any]:

@@ -336,7 +336,7 @@ class _Merger:
         own = p.column
         merged = _detailed(stated.type, own.type)
         undeclared = own.name in self.sent and self.sent[own.name] is None
-        if not undeclared and merged not in (own.type, self.sent.get(own.name)) and not _same_values(merged, own.type):
+        if self.certain and not undeclared and merged not in (own.type, self.sent.get(own.name)) and not _same_values(merged, own.type):
             self._differences.append(f"{own.name} is {merged}, not {own.type}")
         # a connector may take a column that allows NULL for one that does not; of TIMESTAMP, only the server knows it
         from_own = stated.nullable is None or (own.type.name != "timestamp" and not undeclared)
