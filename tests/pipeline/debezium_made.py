@@ -156,7 +156,7 @@ class Pipeline:
         return {c.name: str(c.type) for c in self.storage.published()[-1].tables[name].table.columns}
 
 
-def applied(log: MadeLog, *, batch: int | None = None, **options: Any) -> Pipeline:
+def applied(log: MadeLog, *, batch: Any = None, **options: Any) -> Pipeline:
     """A new pipeline that has read a log."""
     return Pipeline(options).run(log, batch=batch)
 

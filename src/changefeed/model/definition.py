@@ -1,16 +1,24 @@
 """A table as its DDL defines it: columns, unique keys, and the handle key, which identifies a row.
 
 The handle key is the primary key. Without one, it is the unique key with the fewest columns, all of them NOT NULL; the
-oldest of several. Otherwise there is none. Virtual generated columns never occur in rows: only their names and places are
-kept, so that later DDL may name them.
+oldest of several. Otherwise there is none.
+
+Virtual generated columns are kept apart from the columns that rows carry: TiDB never sends them, Debezium does. `carrying`
+moves one to its place among the others when a row has it.
+
+A table also has what later statements inherit or name: its character set, and the names of its other indexes, which share
+one name space with the unique keys.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from changefeed.model.names import full_name
 from changefeed.model.table import Column
+from changefeed.model.types import ColumnType
 
 PRIMARY = "PRIMARY"
 
@@ -24,6 +32,41 @@ class UniqueKey:
 
 
 @dataclass(frozen=True, slots=True)
+class Index:
+    """An index that does not identify rows: one that is not unique, or is unique only for some rows or for expressions.
+
+    Attributes:
+        columns: the columns of its parts; "" for a part that is an expression.
+        implied: the server made it for a foreign key, and drops it when another index serves.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    implied: bool = False
+
+
+class VirtualColumn(NamedTuple):
+    """A virtual generated column that rows do not carry. A tuple, so that ledgers with only place and name can be read.
+
+    Attributes:
+        place: its place among all columns of the table, from 0.
+        type: type `null` if only place and name are known.
+        expression: as in `Column`.
+    """
+
+    place: int
+    name: str
+    type: ColumnType = ColumnType("null")
+    nullable: bool | None = None
+    expression: str | None = None
+
+    @property
+    def column(self) -> Column:
+        """The column as rows would carry it."""
+        return Column(self.name, self.type, self.nullable, False, expression=self.expression)
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table's definition: columns and keys. A plain dataclass, which msgspec reads and writes as JSON.
 
@@ -32,7 +75,9 @@ class Table:
         columns: the columns that rows carry, in upstream order.
         keys: names of the handle key's columns, in the key's order; empty if there is no handle key.
         uniques: all unique keys, oldest first; empty if unknown.
-        virtual: virtual generated columns as (place among all columns, from 0; name), sorted by place.
+        virtual: virtual generated columns that rows do not carry, sorted by place.
+        indexes: all other indexes, oldest first; empty if unknown.
+        charset: the default character set of its columns, in lower case; None if unknown.
     """
 
     database: str
@@ -40,7 +85,9 @@ class Table:
     columns: tuple[Column, ...]
     keys: tuple[str, ...] = ()
     uniques: tuple[UniqueKey, ...] = ()
-    virtual: tuple[tuple[int, str], ...] = ()
+    virtual: tuple[VirtualColumn, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    charset: str | None = None
 
     @property
     def full_name(self) -> str:
@@ -54,26 +101,41 @@ class Table:
         name: str,
         columns: tuple[Column, ...],
         uniques: tuple[UniqueKey, ...],
-        virtual: tuple[tuple[int, str], ...] = (),
+        virtual: tuple[VirtualColumn, ...] = (),
+        indexes: tuple[Index, ...] = (),
+        charset: str | None = None,
     ) -> Table:
-        """Creates a table from its columns and unique keys: chooses the handle key, and marks its columns.
+        """Creates a table from its columns and indexes: chooses the handle key, and marks its columns.
 
         Args:
             database: name of the database.
             name: name of the table.
             columns: the columns, in their order; those of the primary key become NOT NULL.
             uniques: the primary key and the unique keys.
-            virtual: as the attribute `virtual`.
+            virtual, indexes, charset: as the attributes.
         """
         primary = next((k.columns for k in uniques if k.name == PRIMARY), ())
         columns = tuple(replace(c, nullable=False) if c.name in primary else c for c in columns)
         keys = handle_key(columns, uniques)
         columns = tuple(replace(c, key=c.name in keys) for c in columns)
-        return cls(database, name, columns, keys, uniques, virtual)
+        return cls(database, name, columns, keys, uniques, virtual, indexes, charset)
 
     def column(self, name: str) -> Column | None:
         """Returns the column with this name, ignoring case as MySQL does."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    def carrying(self, names: Collection[str]) -> Table:
+        """The table whose rows carry the virtual columns with these names, too: each is at its upstream place.
+
+        A virtual column of which only place and name are known keeps type `null`: its type is that of the rows.
+        """
+        carried = {name.lower() for name in names}
+        order = list(self.columns)
+        for virtual in self.virtual:
+            order.insert(virtual.place, virtual.column)
+        hidden = {v.name for v in self.virtual if v.name.lower() not in carried}
+        columns = tuple(c for c in order if c.name not in hidden)
+        return replace(self, columns=columns, virtual=tuple(v for v in self.virtual if v.name in hidden))
 
 
 def handle_key(columns: tuple[Column, ...], uniques: tuple[UniqueKey, ...]) -> tuple[str, ...]:

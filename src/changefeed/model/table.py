@@ -23,6 +23,8 @@ class Column:
         nullable: whether it allows NULL; None if unknown.
         key: whether it belongs to the handle key; None if unknown.
         default: the SQL text of its default; None without a default, and always in rows: only schema changes have it.
+        expression: the SQL text from which a generated column is computed; None for another column, and always in rows.
+        zerofill: the number of characters to which numbers are padded with zeros as text; 0 without ZEROFILL, and in rows.
     """
 
     name: str
@@ -30,6 +32,8 @@ class Column:
     nullable: bool | None = None
     key: bool | None = None
     default: str | None = None
+    expression: str | None = None
+    zerofill: int = 0
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
 from changefeed.errors import SchemaError
-from changefeed.model.definition import Table, UniqueKey
+from changefeed.model.definition import Table, UniqueKey, VirtualColumn
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
@@ -52,6 +54,19 @@ PLACES = [
     ("CHANGE b x TEXT, ADD y INT AFTER x, ADD z INT AFTER b", "a<a x<b z< y< d<d"),
     ("RENAME COLUMN a TO b, RENAME COLUMN b TO a", "b<a a<b d<d"),
     ("DROP a, RENAME COLUMN b TO a", "a<b d<d"),
+    # Parts that refer to each other, as MariaDB 10.11 and MySQL 8.0 order them.
+    ("ADD x INT AFTER b, MODIFY b VARCHAR(9) FIRST", "b<b a<a x< d<d"),
+    ("MODIFY a INT AFTER b, MODIFY b VARCHAR(9) AFTER d", "a<a d<d b<b"),
+    ("ADD x INT, ADD y INT FIRST, ADD z INT AFTER x", "y< a<a b<b d<d x< z<"),
+    ("CHANGE a b INT AFTER d, CHANGE b a VARCHAR(9)", "a<b d<d b<a"),
+    ("RENAME COLUMN a TO b, RENAME COLUMN b TO a, MODIFY d DATE AFTER a", "b<a a<b d<d"),
+    ("ADD x INT FIRST, ADD y INT FIRST, MODIFY d DATE FIRST", "d<d y< x< a<a b<b"),
+    # IF [NOT] EXISTS, as MariaDB 10.11 has it.
+    ("DROP a, ADD COLUMN IF NOT EXISTS a INT", "b<b d<d"),
+    ("CHANGE a x INT, ADD COLUMN IF NOT EXISTS a INT", "x<a b<b d<d"),
+    ("ADD COLUMN IF NOT EXISTS x INT, ADD COLUMN IF NOT EXISTS x TEXT", "a<a b<b d<d x<"),
+    ("MODIFY COLUMN IF EXISTS x INT FIRST, CHANGE IF EXISTS y z INT", "a<a b<b d<d"),
+    ("RENAME COLUMN IF EXISTS x TO y, ALTER COLUMN IF EXISTS x SET DEFAULT 1", "a<a b<b d<d"),
 ]
 
 
@@ -61,7 +76,8 @@ def test_columns_and_where_their_values_come_from(text: str, expected: str) -> N
 
 
 def test_virtual_columns_keep_their_places() -> None:
-    assert altered("ADD x INT FIRST, CHANGE c v INT AS (a) VIRTUAL").table.virtual == ((3, "v"),)
+    change = altered("ADD x INT FIRST, CHANGE c v INT AS (a + 1) VIRTUAL NOT NULL")
+    assert change.table.virtual == (VirtualColumn(3, "v", INT, False, "(a + 1)"),)
 
 
 KEYS = [
@@ -113,7 +129,7 @@ REFUSED = [
     ("RENAME COLUMN a TO C", "table db.t already has a column c"),
     ("ADD x INT AFTER y", "table db.t has no column y to put x after"),
     ("DROP a, DROP b, DROP d", "table db.t would have no column left"),
-    ("MODIFY b TEXT AS (a) VIRTUAL", "table db.t column b cannot change between virtual and not"),
+    ("MODIFY c INT", "table db.t column c cannot change between virtual and not"),
     ("ADD PRIMARY KEY (b)", "table db.t already has a key PRIMARY"),
     ("ADD UNIQUE u (x)", "table db.t has no column x for key u"),
 ]
@@ -215,6 +231,108 @@ def test_a_column_that_becomes_stored_generated_is_computed_again() -> None:
     changed = altered("MODIFY b VARCHAR(9) AS (a) STORED").rows[1]
     assert changed.source is None
     assert changed.unknown == "column b: it is computed from other columns, and no row event contains the values"
+
+
+GENERATED = "a INT PRIMARY KEY, b DECIMAL(5,2), s INT AS (a + 1) STORED, u INT AS (s * b) STORED"
+COMPUTED = [
+    ("MODIFY s INT AS ( `A` +1) STORED NOT NULL AFTER u", ""),
+    ("MODIFY a BIGINT", ""),
+    ("MODIFY s BIGINT AS (a + 1) STORED", "s u"),
+    ("MODIFY s INT AS (a + 2) STORED", "s u"),
+    ("MODIFY b DECIMAL(5,1)", "u"),
+    ("MODIFY s INT", ""),
+    ("MODIFY b DECIMAL(5,2) AS (a) STORED", "b u"),
+    ("CHANGE a x INT", ""),
+    ("CHANGE a x INT, MODIFY s INT AS (x + 1) STORED", ""),
+    ("ADD v INT AS (a) STORED", "v"),
+]
+
+
+@pytest.mark.parametrize("text, unknown", COMPUTED)
+def test_generated_columns_keep_their_values_if_all_that_they_are_computed_from_stays(text: str, unknown: str) -> None:
+    change = altered(text, table(GENERATED))
+    assert [p.column.name for p in change.rows if p.unknown] == unknown.split()
+
+
+def test_a_renamed_column_is_renamed_in_expressions() -> None:
+    change = altered("RENAME COLUMN a TO `x y`", table("a INT, v INT AS (a + 1), s INT AS (length('a') + a) STORED"))
+    assert change.table.virtual[0].expression == "(`x y` + 1)"
+    assert change.table.columns[1].expression == "(length('a') + `x y`)"
+
+
+def test_a_virtual_column_that_rows_carry_is_at_its_place() -> None:
+    start = table("a INT PRIMARY KEY, v INT AS (a * 2) VIRTUAL, w TEXT AS (a), z INT").carrying(["V", "none"])
+    assert [(c.name, str(c.type)) for c in start.columns] == [("a", "int"), ("v", "int"), ("z", "int")]
+    assert [(v.place, v.name) for v in start.virtual] == [(2, "w")]
+    assert sources(altered("ADD x INT AFTER v", start)) == ["a<a", "v<v", "x<", "z<z"]
+    same = altered("MODIFY v INT AS (a * 2) VIRTUAL AFTER z", start)
+    assert sources(same) == ["a<a", "z<z", "v<v"]
+    assert same.table.virtual[0].place == 1
+    other = altered("MODIFY v INT AS (a * 3) VIRTUAL", start)
+    assert other.rows[1].unknown == "column v: it is computed from other columns, and no row event contains the values"
+    assert sources(altered("DROP v, DROP w", start)) == ["a<a", "z<z"]
+
+
+def test_ledgers_with_places_and_names_of_virtual_columns_are_read() -> None:
+    text = msgspec.json.encode(table("a INT, v INT AS (a), z INT")).decode()
+    old = json.loads(text) | {"virtual": [[1, "v"]]}
+    del old["indexes"], old["charset"]
+    for column in old["columns"]:
+        del column["expression"], column["zerofill"]
+    read = msgspec.json.decode(json.dumps(old), type=Table)
+    assert read.virtual == (VirtualColumn(1, "v"),)
+    assert sources(altered("ADD x INT AFTER v", read)) == ["a<a", "x<", "z<z"]
+    with_rows = replace(read, columns=(*read.columns, Column("v", INT)))
+    assert sources(altered("ADD x INT AFTER v", with_rows)) == ["a<a", "z<z", "v<v", "x<"]
+
+
+CHARSETS = [
+    (
+        "",
+        "ADD x VARCHAR(5), DEFAULT CHARSET binary, ADD y TEXT CHARSET utf8",
+        "a int, b varchar(9), x varbinary(5), y text",
+    ),
+    ("CHARSET=binary", "ADD x TEXT", "a int, b varbinary(9), x blob"),
+    (
+        "DEFAULT COLLATE binary",
+        "MODIFY b CHAR(3), ADD x UUID, ADD y NCHAR(2)",
+        "a int, b binary(3), x char(36), y char(2)",
+    ),
+    ("CHARACTER SET = binary", "CONVERT TO CHARACTER SET utf8mb4, ADD x TEXT", "a int, b varbinary(9), x text"),
+    ("CHARSET latin1", "CONVERT TO CHARACTER SET binary", "a int, b varbinary(9)"),
+    ("CHARSET binary", "CHANGE b c CHAR(3) CHARSET latin1, CHARSET utf8mb4, ADD x TEXT", "a int, c char(3), x text"),
+]
+
+
+@pytest.mark.parametrize("options, text, columns", CHARSETS)
+def test_columns_take_the_character_set_of_the_table(options: str, text: str, columns: str) -> None:
+    [created] = parse(f"CREATE TABLE t (a INT, b VARCHAR(9)) {options}", "db")
+    assert isinstance(created, CreateTable)
+    change = altered(text, created.definition)
+    assert ", ".join(f"{c.name} {c.type}" for c in change.table.columns) == columns
+
+
+def test_a_character_set_is_kept_for_later_statements() -> None:
+    binary = altered("DEFAULT CHARACTER SET binary").table
+    assert binary.charset == "binary"
+    assert str(altered("ADD x TEXT", binary).table.columns[-1].type) == "blob"
+
+
+ZEROFILL = [
+    ("SMALLINT", 5),
+    ("INT(3)", 3),
+    ("BIGINT", 20),
+    ("DECIMAL(5,2)", 6),
+    ("DECIMAL(5)", 5),
+    ("FLOAT", 12),
+    ("FLOAT(7,2)", 7),
+    ("DOUBLE", 22),
+]
+
+
+@pytest.mark.parametrize("kind, width", ZEROFILL)
+def test_zerofill_pads_to_the_width_of_the_type(kind: str, width: int) -> None:
+    assert [c.zerofill for c in table(f"a {kind} ZEROFILL, b {kind}").columns] == [width, 0]
 
 
 def test_a_definition_travels_as_json() -> None:

@@ -64,7 +64,7 @@ def test_tables_are_as_recorded(history: dict[str, Any]) -> None:
             follow(tables, statement)
         for theirs in recorded["tables"]:
             ours = tables[theirs["database"], theirs["table"]]
-            virtual = {name for _, name in ours.virtual}
+            virtual = {v.name for v in ours.virtual}
             columns = [c for c in theirs["columns"] if c["name"] not in virtual]
             assert [(c.name, str(c.type), c.nullable) for c in ours.columns] == [
                 (c["name"], their_type(c), c["optional"]) for c in columns

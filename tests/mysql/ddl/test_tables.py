@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from changefeed.errors import UnsupportedError
-from changefeed.model.definition import UniqueKey
+from changefeed.model.definition import Index, UniqueKey, VirtualColumn
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl.statements import (
@@ -121,7 +121,7 @@ KEYS = [
     ("a INT UNIQUE, b INT", ()),
     ("a INT NOT NULL, b INT NOT NULL, c INT NOT NULL, UNIQUE (a, b), UNIQUE KEY (c)", ("c",)),
     ("a INT NOT NULL, b INT NOT NULL, UNIQUE (b), UNIQUE (a)", ("b",)),
-    ("a INT NOT NULL UNIQUE, b INT NOT NULL, UNIQUE (b)", ("b",)),
+    ("a INT NOT NULL UNIQUE, b INT NOT NULL, UNIQUE (b)", ("a",)),
     ("a INT NOT NULL, b INT, UNIQUE (a, b)", ()),
     ("a INT NOT NULL, b INT AS (a) VIRTUAL NOT NULL, UNIQUE (b)", ()),
     ("a INT NOT NULL, UNIQUE ((a + 1))", ()),
@@ -157,7 +157,9 @@ def test_a_whole_table_as_tidb_restores_it() -> None:
         ),
         ("id",),
         (UniqueKey("PRIMARY", ("id",)),),
-        ((1, "v"),),
+        (VirtualColumn(1, "v", ColumnType("int"), True, "(`id` + 1)"),),
+        indexes=(Index("i", ("s",)), Index("f", ("e",), implied=True)),
+        charset="utf8mb4",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from changefeed.model.definition import Table, UniqueKey
+from changefeed.model.definition import Index, Table, UniqueKey, VirtualColumn
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, Selection
@@ -29,7 +29,9 @@ _NEVER = datetime.fromtimestamp(0, UTC)
 def table(name: str, version: int = 0) -> Table:
     """A table whose columns depend on the version of its definition."""
     columns = tuple(Column(f"c{n}", ColumnType("bigint"), nullable=n > 0, key=n == 0) for n in range(version % 4 + 1))
-    return Table("shop", name, columns, ("c0",), (UniqueKey("PRIMARY", ("c0",)),), ((1, "v"),))
+    virtual = (VirtualColumn(1, "v", ColumnType("int"), True, "(`c0` + 1)"),)
+    indexes = (Index("i", ("c0", ""), implied=True),)
+    return Table("shop", name, columns, ("c0",), (UniqueKey("PRIMARY", ("c0",)),), virtual, indexes, "utf8mb4")
 
 
 def state(step: int, tables: int = 3) -> State:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from changefeed.model.event import SchemaChange
+from changefeed.mysql.ddl.mentions import mentioned as mentioned
 from changefeed.mysql.ddl.parser import parse as parse
 from changefeed.mysql.ddl.statements import Statement, TruncateTable
 

@@ -1,11 +1,18 @@
 """Applies ALTER TABLE to a table's definition: the new definition, and the effect on existing rows.
 
-Rule 1. All parts of a statement are applied at once: they use the names from before it, so that `CHANGE a b …,
-        CHANGE b a …` swaps two columns. Only AFTER may also use a column's new name.
+Rule 1. DROP, MODIFY, CHANGE, RENAME and ALTER COLUMN use the names from before the statement, so that `CHANGE a b …,
+        CHANGE b a …` swaps two columns. Then ADD and everything with FIRST or AFTER is placed, one part after another, as in
+        MySQL and MariaDB: AFTER uses the new names (an old one where no new one is meant), and a column that is to be moved
+        stays at its old place until then.
 Rule 2. Column names are compared ignoring case; the table's spelling is kept.
-Rule 3. Keys follow: a renamed column is renamed in them, a dropped one removed, and the handle key is chosen again.
+Rule 3. Indexes follow, see `indexes.py`, and the handle key is chosen again.
 Rule 4. Every column of the new table has a projection: the old column that its values come from, or the default that
         existing rows get.
+Rule 5. The server computes the values of a generated column again whenever it writes the table. They are the old ones if the
+        expression, the type, and the values that it is computed from stay; otherwise they are unknown.
+Rule 6. IF EXISTS and IF NOT EXISTS look at the columns from before the statement; IF NOT EXISTS also at those added so far.
+Rule 7. A virtual column is in `Table.virtual` until rows carry it. From then on it is a column like any other, with an
+        expression. No server changes a column between virtual and another kind.
 """
 
 from __future__ import annotations
@@ -14,24 +21,23 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from changefeed.errors import SchemaError
-from changefeed.model.definition import PRIMARY, Table, UniqueKey
+from changefeed.model.definition import Table
 from changefeed.model.table import Column
-from changefeed.model.types import ColumnType
-from changefeed.mysql.ddl.create import spelled
+from changefeed.model.types import INTEGERS, ColumnType
+from changefeed.mysql.ddl import expressions, indexes
+from changefeed.mysql.ddl.create import in_charset, virtual_column
 from changefeed.mysql.ddl.defaults import NULL, Default, existing_rows
-from changefeed.mysql.ddl.keys import named
 from changefeed.mysql.ddl.statements import (
     AddColumn,
-    AddKey,
     AlterTable,
     ColumnChange,
     DropColumn,
-    DropKey,
     ModifyColumn,
     RenameColumn,
-    RenameKey,
+    SetCharset,
     SetDefault,
 )
+from changefeed.mysql.ddl.types import binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +79,39 @@ def alter(table: Table, change: AlterTable) -> Altered:
     Raises:
         SchemaError: the change names a column or key that does not exist, or adds one that does; the message names it.
     """
-    columns = _Columns(table)
+    columns = _Columns(table, change.changes)
+    for part in change.changes:
+        columns.drop(part)
     for part in change.changes:
         columns.redefine(part)
     for part in change.changes:
         columns.place(part)
     order = columns.finished()
-    kept = [s for s in order if not s.virtual]
-    virtual = tuple((i, s.column.name) for i, s in enumerate(order) if s.virtual)
-    keys = _keys(table, change.changes, order)
-    new = Table.define(table.database, table.name, tuple(s.column for s in kept), tuple(keys), virtual)
-    return Altered(new, tuple(_projection(c, s) for c, s in zip(new.columns, kept, strict=True)))
+    carried = [s for s in order if not s.hidden]
+    virtual = tuple(virtual_column(i, s.column) for i, s in enumerate(order) if s.hidden)
+    names = {s.old.name.lower(): s.column.name for s in order if s.old}
+    uniques, others = indexes.split(indexes.altered(table, change.changes, names, [s.column.name for s in order]))
+    new = Table.define(
+        table.database, table.name, tuple(s.column for s in carried), uniques, virtual, others, columns.charset
+    )
+    computed = _computed_again(order)
+    rows = (_projection(c, s, computed) for c, s in zip(new.columns, carried, strict=True))
+    return Altered(new, tuple(rows))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Slot:
-    """A column while the table is altered: its old and its new definition. Rows do not contain `virtual` columns."""
+    """A column while the table is altered: its old and its new definition. Rows do not contain `hidden` columns."""
 
     column: Column
     old: Column | None = None
-    virtual: bool = False
-    stored: bool = False
+    hidden: bool = False
     counted: bool = False
+    redefined: bool = False
 
 
-def _projection(column: Column, slot: _Slot) -> Projection:
-    if slot.stored:
+def _projection(column: Column, slot: _Slot, computed: list[_Slot]) -> Projection:
+    if slot in computed:
         return Projection(column, None, _unknown(column, "it is computed from other columns"))
     if slot.counted:
         return Projection(column, None, _unknown(column, "the upstream numbered the existing rows"))
@@ -109,65 +122,117 @@ def _unknown(column: Column, why: str) -> Default:
     return Default(unknown=f"column {column.name}: {why}, and no row event contains the values")
 
 
-class _Columns:
-    """The columns of a table while it is altered: call `redefine` for all parts, then `place` for all parts."""
+def _computed_again(order: list[_Slot]) -> list[_Slot]:
+    """The generated columns whose values may have changed: see Rule 5."""
+    changed = {s.column.name.lower() for s in order if s.old and not _keeps_values(s.old.type, s.column.type)}
+    computed: list[_Slot] = []
+    generated = [s for s in order if s.column.expression is not None]
+    while True:
+        more = [s for s in generated if s not in computed and not _stays(s, changed)]
+        if not more:
+            return computed
+        computed += more
+        changed |= {s.column.name.lower() for s in more}
 
-    def __init__(self, table: Table) -> None:
+
+def _stays(slot: _Slot, changed: set[str]) -> bool:
+    old, new = slot.old, slot.column
+    if old is None or old.expression is None or new.expression is None or old.type != new.type:
+        return False
+    return expressions.same(old.expression, new.expression) and not expressions.names_in(new.expression) & changed
+
+
+def _keeps_values(old: ColumnType, new: ColumnType) -> bool:
+    """Whether a conversion leaves every value as it is, so that what is computed from it stays, too."""
+    if old.name in INTEGERS and new.name in INTEGERS and old.unsigned == new.unsigned:
+        return INTEGERS[old.name] <= INTEGERS[new.name]
+    if old.name == new.name == "varchar":
+        return (old.length or 0) <= (new.length or 0)
+    return old == new
+
+
+class _Columns:
+    """The columns of a table while it is altered: call `drop` for all parts, then `redefine`, then `place`.
+
+    Attributes:
+        charset: the table's character set after the statement, which its columns take wherever it stands.
+    """
+
+    def __init__(self, table: Table, changes: tuple[ColumnChange, ...]) -> None:
         self._table = f"{table.database}.{table.name}"
         self._order = [_Slot(c, c) for c in table.columns]
-        for at, name in table.virtual:
-            hidden = Column(name, ColumnType("null"))
-            self._order.insert(at, _Slot(hidden, hidden, virtual=True))
+        for virtual in table.virtual:
+            if table.column(virtual.name) is None:  # ledgers of earlier versions have a carried one in both
+                self._order.insert(virtual.place, _Slot(virtual.column, virtual.column, hidden=True))
         self._old = {s.column.name.lower(): s for s in self._order}
-        self._moving: dict[int, _Slot] = {}
+        self._added: set[str] = set()
+        self.charset = table.charset
+        for part in changes:
+            if isinstance(part, SetCharset):
+                self.charset = None if part.charset == "default" else part.charset
+        self._converts = any(isinstance(part, SetCharset) and part.converts for part in changes)
+
+    def drop(self, part: ColumnChange) -> None:
+        """Drops a column."""
+        if isinstance(part, DropColumn) and (self._has(part.name) or not part.if_exists):
+            self._order.remove(self._find(part.name))
 
     def redefine(self, part: ColumnChange) -> None:
-        """Drops, modifies or renames an existing column."""
+        """Modifies or renames an existing column."""
         match part:
-            case DropColumn(name, if_exists):
-                if self._has(name) or not if_exists:
-                    self._order.remove(self._find(name))
-            case ModifyColumn(name, _, first, after, _, if_exists):
-                if self._has(name) or not if_exists:
-                    slot = self._find(name)
-                    self._modify(slot, part)
-                    if first or after is not None:
-                        self._order.remove(slot)
-                        self._moving[id(part)] = slot
-            case RenameColumn(name, to):
+            case ModifyColumn(name, if_exists=if_exists) if self._has(name) or not if_exists:
+                self._modify(self._find(name), part)
+            case RenameColumn(name, to, if_exists) if self._has(name) or not if_exists:
                 slot = self._find(name)
                 slot.column = replace(slot.column, name=to)
-            case SetDefault(name, default):
+            case SetDefault(name, default, if_exists) if self._has(name) or not if_exists:
                 slot = self._find(name)
                 slot.column = replace(slot.column, default=default)
 
     def place(self, part: ColumnChange) -> None:
-        """Adds or moves a column, relative to the redefined columns."""
-        if isinstance(part, AddColumn):
-            if not part.if_not_exists or self._at(part.column.name) is None:
-                generated = part.generated
-                slot = _Slot(part.column, None, generated == "virtual", generated == "stored", part.counted)
+        """Adds or moves a column, relative to the columns at this point."""
+        match part:
+            case AddColumn(column=column):
+                name = column.name.lower()
+                if part.if_not_exists and (name in self._old or name in self._added):
+                    return
+                self._added.add(name)
+                column = in_charset(column, part.charset, self.charset)
+                self._insert(_Slot(column, None, part.generated == "virtual", part.counted), part)
+            case ModifyColumn(name) if (part.first or part.after is not None) and self._has(name):
+                slot = self._find(name)
+                self._order.remove(slot)
                 self._insert(slot, part)
-        elif isinstance(part, ModifyColumn) and id(part) in self._moving:
-            self._insert(self._moving[id(part)], part)
 
     def finished(self) -> list[_Slot]:
-        """The columns in their new order, including virtual ones."""
+        """The columns in their new order, including those that rows do not carry."""
         seen: set[str] = set()
         for slot in self._order:
             name = slot.column.name
             if name.lower() in seen:
                 self._fail(f"already has a column {name}")
             seen.add(name.lower())
-        if not any(not s.virtual for s in self._order):
+            if self._converts and self.charset == "binary" and slot.old is not None and not slot.redefined:
+                slot.column = replace(slot.column, type=binary(slot.column.type))
+        if all(s.hidden for s in self._order):
             self._fail("would have no column left")
+        self._rename_in_expressions()
         return self._order
 
+    def _rename_in_expressions(self) -> None:
+        names = {s.old.name.lower(): s.column.name for s in self._order if s.old and s.old.name != s.column.name}
+        for slot in self._order if names else ():
+            if slot.old is not None and slot.old.expression is not None:
+                renamed = expressions.renamed(slot.old.expression, names)
+                slot.old = replace(slot.old, expression=renamed)
+                if not slot.redefined:
+                    slot.column = replace(slot.column, expression=renamed)
+
     def _modify(self, slot: _Slot, part: ModifyColumn) -> None:
-        if slot.virtual != (part.generated == "virtual"):
+        if slot.hidden and part.generated != "virtual":
             self._fail(f"column {part.name} cannot change between virtual and not")
-        slot.column = part.column
-        slot.stored = part.generated == "stored"
+        slot.column = in_charset(part.column, part.charset, self.charset)
+        slot.redefined = True
 
     def _insert(self, slot: _Slot, part: AddColumn | ModifyColumn) -> None:
         if part.first:
@@ -176,9 +241,8 @@ class _Columns:
             self._order.append(slot)
         else:
             at = self._at(part.after)
-            before = self._old.get(part.after.lower())
-            if at is None and before in self._order:
-                at = self._order.index(before)
+            if at is None and self._has(part.after):
+                at = self._order.index(self._find(part.after))
             if at is None:
                 self._fail(f"has no column {part.after} to put {slot.column.name} after")
             self._order.insert(at + 1, slot)
@@ -198,29 +262,3 @@ class _Columns:
 
     def _fail(self, what: str) -> NoReturn:
         raise SchemaError(f"table {self._table} {what}")
-
-
-def _keys(table: Table, changes: tuple[ColumnChange, ...], order: list[_Slot]) -> list[UniqueKey]:
-    """The unique keys after the change. A table inferred from rows has only its handle key, taken for the primary key."""
-    where = f"table {table.database}.{table.name}"
-    names = {s.old.name.lower(): s.column.name for s in order if s.old}
-    dropped = {c.name.lower() for c in changes if isinstance(c, DropKey)}
-    renamed = {c.name.lower(): c.to for c in changes if isinstance(c, RenameKey)}
-    keys: list[UniqueKey] = []
-    for key in table.uniques or ((UniqueKey(PRIMARY, table.keys),) if table.keys else ()):
-        left = tuple(names[n.lower()] for n in key.columns if n.lower() in names)
-        if key.name.lower() not in dropped and left:
-            keys.append(UniqueKey(renamed.get(key.name.lower(), key.name), left))
-    columns = [s.column for s in order]
-    known = {c.name for c in columns}
-    for change in (c for c in changes if isinstance(c, AddKey)):
-        there = any(k.name.lower() == change.key.name.lower() for k in keys)
-        if there and not change.if_not_exists:
-            raise SchemaError(f"{where} already has a key {change.key.name}")
-        if not there:
-            added = spelled([change.key], columns)
-            missing = [n for n in added[0].columns if n not in known]
-            if missing:
-                raise SchemaError(f"{where} has no column {missing[0]} for key {change.key.name or missing[0]}")
-            keys = named(keys, added)
-    return keys

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from changefeed.model.definition import PRIMARY, UniqueKey
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
+from changefeed.mysql.ddl.tables import column_name
 from changefeed.mysql.ddl.tokens import Tokens
-from changefeed.mysql.ddl.types import binary, column_type
+from changefeed.mysql.ddl.types import HAVE_CHARSET, binary, column_type, zero_padding
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,36 +45,48 @@ class _Draft:
     """A definition while its attributes are parsed."""
 
     unsigned: bool = False
+    zerofill: bool = False
     charset: str | None = None
     nullable: bool = True
     default: str | None = None
     generated: str | None = None
+    expression: str | None = None
     counted: bool = False
     keys: dict[str, None] = field(default_factory=dict)  # in order, each once
 
 
 def definition(tokens: Tokens) -> ColumnDefinition:
     """Takes a column definition."""
-    name = tokens.name()
-    serial = tokens.peek().upper == "SERIAL"
+    name = column_name(tokens)
+    word, start = tokens.peek().upper, tokens.peek().start
     t = column_type(tokens)
-    draft = _Draft()
-    if serial:
+    written = tokens.text[start : tokens.passed]
+    draft = _Draft(charset="utf8mb4" if word in HAVE_CHARSET else None)
+    if word == "SERIAL":
         _serial(tokens, draft)
-    while (read := _ATTRIBUTES.get(tokens.peek().upper)) is not None:
+    while (read := _attribute(tokens)) is not None:
         tokens.take()
         read(tokens, draft)
-    column = _column(name, t, draft)
+    column = _column(name, t, written, draft)
     return ColumnDefinition(column, draft.generated, draft.counted, tuple(draft.keys), draft.charset)
 
 
-def _column(name: str, t: ColumnType, draft: _Draft) -> Column:
+def _attribute(tokens: Tokens) -> Callable[[Tokens, _Draft], None] | None:
+    """The function for the next attribute, None if no attribute comes next."""
+    read = _ATTRIBUTES.get(tokens.peek().upper)
+    if read is None and tokens.peek().kind in ("word", "name") and tokens.peek(1).upper == "=":
+        return _value  # MariaDB: of a storage engine
+    return read
+
+
+def _column(name: str, t: ColumnType, written: str, draft: _Draft) -> Column:
     if draft.charset == "binary":
         t = binary(t)
     if draft.unsigned:
         t = replace(t, unsigned=True, length=None if t.name == "tinyint" else t.length)
-    nullable = draft.nullable and PRIMARY not in draft.keys
-    return Column(name, t, nullable=nullable, key=False, default=draft.default)
+    nullable = draft.nullable is not False and PRIMARY not in draft.keys
+    padding = zero_padding(t, written) if draft.zerofill else 0
+    return Column(name, t, nullable, False, draft.default, draft.expression, padding)
 
 
 def default(tokens: Tokens) -> str | None:
@@ -96,9 +109,9 @@ def default(tokens: Tokens) -> str | None:
             tokens.name()
         if tokens.peek().upper == "(":
             tokens.skip_group()
-    if first.upper == "NEXT":  # … VALUE FOR `sequence`
+    if first.upper == "NEXT":  # … VALUE FOR `db`.`sequence`
         tokens.expect("VALUE", "FOR")
-        tokens.name()
+        column_name(tokens)
     while tokens.peek().kind == "text":  # 'a' 'b' is one literal
         tokens.take()
     return tokens.text[start : tokens.passed]
@@ -154,6 +167,10 @@ def _unsigned(tokens: Tokens, draft: _Draft) -> None:
     draft.unsigned = True
 
 
+def _zerofill(tokens: Tokens, draft: _Draft) -> None:
+    draft.unsigned = draft.zerofill = True
+
+
 def _character(tokens: Tokens, draft: _Draft) -> None:
     tokens.expect("SET")
     _charset(tokens, draft)
@@ -166,8 +183,12 @@ def _charset(tokens: Tokens, draft: _Draft) -> None:
 
 def _collate(tokens: Tokens, draft: _Draft) -> None:
     tokens.accept("=")
-    if tokens.take().value.lower() == "binary":
-        draft.charset = "binary"
+    charset = tokens.take().value.lower().partition("_")[0]
+    draft.charset = charset if charset == "binary" else draft.charset or charset
+
+
+def _latin(tokens: Tokens, draft: _Draft) -> None:
+    draft.charset = "latin1"  # or ucs2: any but `binary`
 
 
 def _byte(tokens: Tokens, draft: _Draft) -> None:
@@ -181,11 +202,13 @@ def _generated(tokens: Tokens, draft: _Draft) -> None:
 
 def _as(tokens: Tokens, draft: _Draft) -> None:
     draft.generated = "virtual"
+    start = tokens.peek().start
     if tokens.accept("ROW"):  # MariaDB's system versioning
         tokens.take()
         draft.generated = "stored"
     else:
         tokens.skip_group()
+    draft.expression = tokens.text[start : tokens.passed]
 
 
 def _virtual(tokens: Tokens, draft: _Draft) -> None:
@@ -239,8 +262,11 @@ def _optional_value(tokens: Tokens, draft: _Draft) -> None:
         tokens.take()
 
 
-def _versioning(tokens: Tokens, draft: _Draft) -> None:
-    tokens.expect("SYSTEM", "VERSIONING")
+def _with(tokens: Tokens, draft: _Draft) -> None:
+    if tokens.accept("COMPRESSION_DICTIONARY"):  # Percona
+        tokens.name()
+    else:
+        tokens.expect("SYSTEM", "VERSIONING")
 
 
 def _nothing(tokens: Tokens, draft: _Draft) -> None:
@@ -258,7 +284,7 @@ _ATTRIBUTES: dict[str, Callable[[Tokens, _Draft], None]] = {
     "PRIMARY": _primary,
     "KEY": _key,
     "UNSIGNED": _unsigned,
-    "ZEROFILL": _unsigned,
+    "ZEROFILL": _zerofill,
     "SIGNED": _nothing,
     "CHARACTER": _character,
     "CHAR": _character,
@@ -266,8 +292,8 @@ _ATTRIBUTES: dict[str, Callable[[Tokens, _Draft], None]] = {
     "COLLATE": _collate,
     "BYTE": _byte,
     "BINARY": _nothing,
-    "ASCII": _nothing,
-    "UNICODE": _nothing,
+    "ASCII": _latin,
+    "UNICODE": _latin,
     "GENERATED": _generated,
     "AS": _as,
     "VIRTUAL": _virtual,
@@ -292,6 +318,6 @@ _ATTRIBUTES: dict[str, Callable[[Tokens, _Draft], None]] = {
     "NONCLUSTERED": _nothing,
     "GLOBAL": _nothing,
     "LOCAL": _nothing,
-    "WITH": _versioning,
-    "WITHOUT": _versioning,
+    "WITH": _with,
+    "WITHOUT": _with,
 }

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from changefeed.model.definition import Table, UniqueKey
+from changefeed.model.definition import Table, VirtualColumn
 from changefeed.model.table import Column
 from changefeed.mysql.ddl.columns import ColumnDefinition, definition
-from changefeed.mysql.ddl.keys import is_key, key, named
-from changefeed.mysql.ddl.statements import CreateTable, DropTable, Statement
-from changefeed.mysql.ddl.tables import table_name
+from changefeed.mysql.ddl.indexes import created, split
+from changefeed.mysql.ddl.keys import is_key, key, period
+from changefeed.mysql.ddl.statements import AddIndex, AddKey, CreateTable, DropTable, Statement
+from changefeed.mysql.ddl.tables import charset_option, table_name
 from changefeed.mysql.ddl.tokens import Tokens
 from changefeed.mysql.ddl.types import binary
 
@@ -24,10 +25,16 @@ _QUERY = frozenset({"SELECT", "AS", "VALUES", "TABLE"})
 
 @dataclass(slots=True)
 class Items:
-    """The columns and keys between the parentheses."""
+    """The columns and keys between the parentheses.
+
+    Attributes:
+        keys: those of the table, and those that columns declare, in the order of the text.
+        periods: lower-case name of each period -> its columns.
+    """
 
     columns: list[ColumnDefinition] = field(default_factory=list)
-    keys: list[UniqueKey] = field(default_factory=list)
+    keys: list[AddKey | AddIndex] = field(default_factory=list)
+    periods: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 def create_table(tokens: Tokens, database: str | None, *, replaces: bool) -> list[Statement]:
@@ -47,24 +54,39 @@ def create_table(tokens: Tokens, database: str | None, *, replaces: bool) -> lis
     if tokens.peek().upper != "(":
         tokens.fail("expected ( and columns: a table made from a query has no row events")
     listed = items(tokens)
-    return [*dropped, _created(name, listed, _options(tokens), if_not_exists)]
+    return [*dropped, _created(name, listed, _options(tokens), if_not_exists, restored=tokens.restored)]
 
 
 def items(tokens: Tokens) -> Items:
     """Takes the columns and keys in parentheses."""
     listed = Items()
     tokens.expect("(")
+    own = [] if tokens.restored else listed.keys  # TiDB numbers the keys that columns declare after those of the table
+    count = 0
     while True:
         if is_key(tokens):
-            declared = key(tokens)
-            listed.keys += [] if declared is None else [declared]
+            _item(tokens, listed)
         else:
-            listed.columns.append(definition(tokens))
-        tokens.check_count(len(listed.columns) + len(listed.keys))
+            declared = definition(tokens)
+            listed.columns.append(declared)
+            own += [AddKey(unique) for unique in declared.uniques]
+        count += 1
+        tokens.check_count(count)
         if not tokens.accept(","):
             break
     tokens.expect(")")
+    listed.keys += own if own is not listed.keys else []
     return listed
+
+
+def _item(tokens: Tokens, listed: Items) -> None:
+    named = period(tokens)
+    if named is not None:
+        listed.periods[named[0].lower()] = named[1]
+        return
+    declared = key(tokens)
+    if declared is not None:
+        listed.keys.append(declared)
 
 
 def _options(tokens: Tokens) -> str | None:
@@ -76,12 +98,8 @@ def _options(tokens: Tokens) -> str | None:
             tokens.expect("START", "TRANSACTION")  # MySQL 8 logs CREATE TABLE … SELECT so; its row events follow
         elif word in _QUERY:
             tokens.fail("a table made from a query has no row events")
-        elif tokens.accept("CHARSET") or tokens.accept("CHARACTER", "SET") or tokens.accept("CHAR", "SET"):
-            tokens.accept("=")
-            charset = tokens.take().value.lower()
-        elif tokens.accept("COLLATE"):
-            tokens.accept("=")
-            charset = "binary" if tokens.take().value.lower() == "binary" else charset
+        elif (declared := charset_option(tokens)) is not None:
+            charset = None if declared == "default" else declared
         elif word == "(":
             tokens.skip_group()
         else:
@@ -90,22 +108,42 @@ def _options(tokens: Tokens) -> str | None:
     return charset
 
 
-def _created(name: tuple[str, str], listed: Items, charset: str | None, if_not_exists: bool) -> CreateTable:
-    """Builds the statement; keys declared by columns come after those of the table, as TiDB numbers them."""
-    declared = listed.keys + [key for d in listed.columns for key in d.uniques]
-    uniques = spelled(named([], declared), [d.column for d in listed.columns])
-    virtual = tuple((i, d.column.name) for i, d in enumerate(listed.columns) if d.generated == "virtual")
-    columns = tuple(_in_charset(d, charset) for d in listed.columns if d.generated != "virtual")
-    table = Table.define(*name, columns, tuple(uniques), virtual)
-    return CreateTable(*name, table.columns, table.keys, table.uniques, virtual, if_not_exists=if_not_exists)
+def _created(
+    name: tuple[str, str], listed: Items, charset: str | None, if_not_exists: bool, *, restored: bool
+) -> CreateTable:
+    columns = [_in_period(in_charset(d.column, d.charset, charset), listed) for d in listed.columns]
+    names = [c.name for c in columns]
+    uniques, indexes = split(created(listed.keys, names, listed.periods, named_first=restored))
+    virtual = tuple(
+        virtual_column(place, column)
+        for place, (column, d) in enumerate(zip(columns, listed.columns, strict=True))
+        if d.generated == "virtual"
+    )
+    carried = tuple(c for c, d in zip(columns, listed.columns, strict=True) if d.generated != "virtual")
+    table = Table.define(*name, carried, uniques, virtual, indexes, charset)
+    return CreateTable(
+        *name,
+        table.columns,
+        table.keys,
+        uniques,
+        virtual,
+        if_not_exists=if_not_exists,
+        indexes=indexes,
+        charset=charset,
+    )
 
 
-def _in_charset(d: ColumnDefinition, charset: str | None) -> Column:
+def virtual_column(place: int, column: Column) -> VirtualColumn:
+    """The column as a virtual one that rows do not carry, at this place among all columns."""
+    return VirtualColumn(place, column.name, column.type, column.nullable, column.expression)
+
+
+def in_charset(column: Column, declared: str | None, charset: str | None) -> Column:
     """The column with the table's character set, if it declares none itself; only `binary` changes the type."""
-    return replace(d.column, type=binary(d.column.type)) if charset == "binary" and d.charset is None else d.column
+    return replace(column, type=binary(column.type)) if charset == "binary" and declared is None else column
 
 
-def spelled(keys: list[UniqueKey], columns: list[Column]) -> list[UniqueKey]:
-    """Returns the keys with the spelling of the columns: in DDL they may be written in any case."""
-    names = {c.name.lower(): c.name for c in columns}
-    return [replace(k, columns=tuple(names.get(n.lower(), n) for n in k.columns)) for k in keys]
+def _in_period(column: Column, listed: Items) -> Column:
+    """The column, NOT NULL if a period begins or ends with it."""
+    bounds = {name.lower() for pair in listed.periods.values() for name in pair}
+    return replace(column, nullable=False) if column.name.lower() in bounds else column

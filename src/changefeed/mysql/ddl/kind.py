@@ -18,7 +18,9 @@ _WORDS: dict[type, str] = {
     sql.ModifyColumn: "modify_column",
     sql.RenameColumn: "rename_column",
     sql.SetDefault: "set_default_value",
+    sql.SetCharset: "modify_table_charset",
     sql.AddKey: "add_index",
+    sql.AddIndex: "add_index",
     sql.DropKey: "drop_index",
     sql.RenameKey: "rename_index",
 }

@@ -88,10 +88,10 @@ def unquoted(raw: str) -> str:
 
 
 class Tokens:
-    """The tokens of one statement.
+    """The tokens of a text with one or more statements.
 
     Attributes:
-        text: the statement.
+        text: the statements; NUL characters at the end are removed.
         restored: TiDB generated the text, not a user.
         passed: the end of the last token taken.
     """
@@ -99,7 +99,7 @@ class Tokens:
     def __init__(self, text: str, *, restored: bool = False) -> None:
         if len(text) > MAX_LENGTH:
             raise UnsupportedError(f"the DDL statement has {len(text)} characters, the limit is {MAX_LENGTH}")
-        self.text = text
+        self.text = text.rstrip("\0") if text.endswith("\0") else text
         self.restored = restored
         self.passed = 0
         self._at = 0
@@ -197,10 +197,22 @@ class Tokens:
                 self.fail("unexpected")
 
     def ended(self) -> bool:
-        """Whether the statement ends here; it may end with a semicolon."""
-        if self.peek().upper == ";" and self.peek(1).kind == "end":
-            return True
-        return self.peek().kind == "end"
+        """Whether the statement ends here, with a semicolon or with the text."""
+        return self.peek().upper == ";" or self.peek().kind == "end"
+
+    def skip_statement(self) -> bool:
+        """Takes all up to the statement's end; returns whether it can be read. Otherwise the whole text is taken."""
+        try:
+            while not self.ended():
+                self.take()
+        except UnsupportedError:
+            self.skip_text()
+            return False
+        return True
+
+    def skip_text(self) -> None:
+        """Takes all up to the end of the text, unread."""
+        self._at, self._open, self._ahead = len(self.text), 0, []
 
     def finish(self) -> None:
         """Checks that the statement ends here."""

@@ -13,7 +13,10 @@ LONG, LONG VARCHAR              mediumtext          LONG VARBINARY: mediumblob
 VARCHAR(5) CHARACTER SET binary varbinary(5)        likewise for every text type
 BLOB(100)                       tinyblob            the smallest type for that many bytes
 ENUM('a ', _utf8mb4'it''s')     enum('a','it''s')   trailing spaces of members are removed
-UUID, INET6, INET4              char(36), varchar(39), varchar(15): MariaDB's types, sent as text
+UUID, INET6, INET4, XMLTYPE     char(36), varchar(39), varchar(15), longtext: MariaDB's types, sent as text
+VARCHAR2(5), RAW(5), CLOB       varchar(5), varbinary(5), longtext: MariaDB's sql_mode=ORACLE
+NUMBER, NUMBER(5,2)             double, decimal(5,2)
+mariadb_schema.DATE             date                oracle_schema.DATE, maxdb_schema.TIMESTAMP: datetime
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from changefeed.errors import UnsupportedError
-from changefeed.model.types import GEOMETRIES, TEXTS, ColumnType
+from changefeed.model.types import GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.mysql.ddl.tokens import Tokens
 
 _INTEGERS = {
@@ -48,6 +51,7 @@ _PLAIN = {
     "TINYBLOB": "tinyblob",
     "MEDIUMBLOB": "mediumblob",
     "LONGBLOB": "longblob",
+    "XMLTYPE": "longtext",
     "GEOMCOLLECTION": "geometrycollection",
     **{name.upper(): name for name in GEOMETRIES},
 }
@@ -60,6 +64,11 @@ _BINARY_KIND = {
     "longtext": "longblob",
 }
 _VARYING = ("VARYING", "VARCHAR", "VARCHARACTER")
+_WIDTHS = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20, "float": 12, "double": 22}
+_SCHEMAS = frozenset({"MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA"})  # whose sql_mode a type's name belongs to
+_OTHER_NAMES = {("ORACLE_SCHEMA", "DATE"): "DATETIME", ("MAXDB_SCHEMA", "TIMESTAMP"): "DATETIME"}
+# Text types that do not take the table's character set.
+HAVE_CHARSET = frozenset({"UUID", "INET6", "INET4", "XMLTYPE", "NCHAR", "NVARCHAR", "NATIONAL"})
 
 
 def column_type(tokens: Tokens) -> ColumnType:
@@ -68,7 +77,9 @@ def column_type(tokens: Tokens) -> ColumnType:
     Raises:
         UnsupportedError: the type is unknown.
     """
-    word = tokens.peek().upper
+    schema = tokens.take().upper if tokens.peek().upper in _SCHEMAS and tokens.peek(1).upper == "." else ""
+    tokens.accept(".")
+    word = _OTHER_NAMES.get((schema, tokens.peek().upper), tokens.peek().upper)
     if word in _INTEGERS:
         tokens.take()
         return _integer(tokens, _INTEGERS[word])
@@ -85,6 +96,20 @@ def column_type(tokens: Tokens) -> ColumnType:
 def binary(t: ColumnType) -> ColumnType:
     """The binary type for a text type in character set `binary`; any other type unchanged."""
     return replace(t, name=_BINARY_KIND[t.name]) if t.name in TEXTS else t
+
+
+def zero_padding(t: ColumnType, written: str) -> int:
+    """The number of characters to which ZEROFILL pads a value of the type.
+
+    Args:
+        t: the type.
+        written: its text in the statement, with a display width perhaps.
+    """
+    if t.name == "decimal":
+        return (t.length or 0) + bool(t.scale)
+    inside = written.partition("(")[2].partition(")")[0].split(",")
+    width = inside[0].strip() if t.name in INTEGERS or len(inside) > 1 else ""
+    return int(width) if width.isdigit() and int(width) else _WIDTHS.get(t.name, 0)
 
 
 def _numbers(tokens: Tokens) -> list[int]:
@@ -129,6 +154,10 @@ def _double(tokens: Tokens) -> ColumnType:
     tokens.accept("PRECISION")
     numbers = _numbers(tokens)
     return ColumnType("double", length=numbers[0], scale=numbers[1]) if len(numbers) > 1 else ColumnType("double")
+
+
+def _number_type(tokens: Tokens) -> ColumnType:
+    return _decimal(tokens) if tokens.peek().upper == "(" else ColumnType("double")
 
 
 def _year(tokens: Tokens) -> ColumnType:
@@ -237,6 +266,10 @@ _TYPES: dict[str, Callable[[Tokens], ColumnType]] = {
     "NVARCHAR": _sized("varchar", None),
     "BINARY": _sized("binary", 1),
     "VARBINARY": _sized("varbinary", None),
+    "VARCHAR2": _sized("varchar", None),
+    "RAW": _sized("varbinary", None),
+    "CLOB": _sized("longtext", None),
+    "NUMBER": _number_type,
     "LONG": _long,
     "TEXT": _large("tinytext", "text", "mediumtext", "longtext", width=4),
     "BLOB": _large("tinyblob", "blob", "mediumblob", "longblob", width=1),

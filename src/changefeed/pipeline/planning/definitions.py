@@ -277,7 +277,7 @@ class _Merger:
     _columns: list[Projection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        virtual = {name.lower() for _, name in self.own.table.virtual}
+        virtual = {v.name.lower() for v in self.own.table.virtual}
         stated = [s for s in self.stated if self.carries_virtual or s.name.lower() not in virtual]
         mine = {p.column.name.lower(): p for p in self.own.rows}
         names = {s.name.lower() for s in stated}
@@ -320,9 +320,9 @@ class _Merger:
             if all(c.lower() in now for c in key.columns)
         )
         columns = tuple(p.column for p in self._columns)
-        virtual = tuple(v for v in own.virtual if v[1].lower() not in now)
+        virtual = tuple(v for v in own.virtual if v.name.lower() not in now)
         if own.uniques or not own.keys:
-            return Table.define(own.database, own.name, columns, uniques, virtual)
+            return Table.define(own.database, own.name, columns, uniques, virtual, own.indexes, own.charset)
         keys = tuple(now[k.lower()] for k in own.keys if k.lower() in now)
         columns = tuple(replace(c, key=c.name in keys) for c in columns)
         return replace(own, columns=columns, keys=keys, virtual=virtual)

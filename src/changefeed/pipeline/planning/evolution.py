@@ -130,7 +130,7 @@ def altered(table: Table, change: AlterTable, *, declared: bool, lenient: bool) 
 
 def _known(table: Table, part: ColumnChange) -> ColumnChange | None:
     def has(name: str) -> bool:
-        return table.column(name) is not None or any(name.lower() == v.lower() for _, v in table.virtual)
+        return table.column(name) is not None or any(name.lower() == v.name.lower() for v in table.virtual)
 
     match part:
         case AddColumn(column=column) if has(column.name):
@@ -156,7 +156,7 @@ def _again(table: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) ->
     name = part.column.name
     if any(isinstance(p, (DropColumn, RenameColumn, ModifyColumn)) and p.name.lower() == name.lower() for p in parts):
         return part
-    return ModifyColumn(name, part.column, part.first, part.after, part.generated)
+    return ModifyColumn(name, part.column, part.first, part.after, part.generated, charset=part.charset)
 
 
 def rewritten(

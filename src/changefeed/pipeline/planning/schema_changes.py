@@ -21,6 +21,7 @@ from changefeed.model.names import full_name, names_of
 from changefeed.model.types import ColumnType
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
+from changefeed.mysql.ddl.apply import alter
 from changefeed.pipeline.planning.definitions import Columns, Unread, changed, created, extended, following, unread_kind
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
@@ -237,6 +238,9 @@ class SchemaChanges:
         name = full_name(database, table)
         if not self._turn(name, ts):
             return
+        if isinstance(statement, sql.AlterTable) and statement.is_internal:
+            self._note_internal(statement, name, event)
+            return
         if self._forbidden(event):
             self.writes.flush(database, table, ts)
             if name in self.writes.tables:  # from here on, what is modified follows its rows
@@ -290,6 +294,17 @@ class SchemaChanges:
             return event.columns
         defining = [s for s in statements if isinstance(s, (sql.AlterTable, sql.CreateTable))]
         return event.columns if len(defining) == 1 else None
+
+    def _note_internal(self, statement: sql.AlterTable, name: str, event: SchemaChange) -> None:
+        """Keeps what later statements name or inherit; the table in the sink and its rows stay."""
+        self.notes.append(f"{SKIPPED}: {event.ddl}")
+        current = self.writes.tables.get(name)
+        if current is None:
+            return
+        try:
+            self.writes.tables[name] = replace(current, table=alter(current.table, statement).table)
+        except SchemaError as error:
+            self._refuse(event, str(error), error)
 
     def _forbidden(self, event: SchemaChange) -> bool:
         """Whether the rules forbid changes of existing tables."""

@@ -20,7 +20,9 @@ _CHANGES: dict[type, str] = {
     ddl.ModifyColumn: "modify_column",
     ddl.RenameColumn: "modify_column",
     ddl.SetDefault: "set_default_value",
+    ddl.SetCharset: "modify_table_charset",
     ddl.AddKey: "add_index",
+    ddl.AddIndex: "add_index",
     ddl.DropKey: "drop_index",
     ddl.RenameKey: "rename_index",
 }
