@@ -49,11 +49,17 @@ class MadeLog:
         self._add("srv", {"databaseName": database}, value)
         return self
 
-    def row(self, after: Row | None, before: Row | None = None, table: str = "t", key: Sequence[str] = ("id",)) -> MadeLog:
+    def row(
+        self, after: Row | None, before: Row | None = None, table: str = "t", key: Sequence[str] = ("id",)
+    ) -> MadeLog:
         """A row that is inserted, updated or deleted; `key` has the columns of the record's key."""
         source = self._source("shop", table)
         name = source["gtid"]
-        self._add("srv.transaction", {"id": name}, {"status": "BEGIN", "id": name, "event_count": None, "data_collections": None, "ts_ms": 1})
+        self._add(
+            "srv.transaction",
+            {"id": name},
+            {"status": "BEGIN", "id": name, "event_count": None, "data_collections": None, "ts_ms": 1},
+        )
         image = after if after is not None else before
         assert image is not None
         value = {
@@ -63,7 +69,11 @@ class MadeLog:
         }  # fmt: skip
         self._add(f"srv.shop.{table}", {c: image[c] for c in key} if key else None, value)
         collections = [{"data_collection": f"shop.{table}", "event_count": 1}]
-        self._add("srv.transaction", {"id": name}, {"status": "END", "id": name, "event_count": 1, "data_collections": collections, "ts_ms": 1})
+        self._add(
+            "srv.transaction",
+            {"id": name},
+            {"status": "END", "id": name, "event_count": 1, "data_collections": collections, "ts_ms": 1},
+        )
         return self
 
     def rows(self, *rows: Row, table: str = "t", key: Sequence[str] = ("id",)) -> MadeLog:
@@ -156,9 +166,9 @@ class Pipeline:
         return {c.name: str(c.type) for c in self.storage.published()[-1].tables[name].table.columns}
 
 
-def applied(log: MadeLog, *, batch: Any = None, **options: Any) -> Pipeline:
+def applied(log: MadeLog, *, batch: int | None = None, behavior: str = "evolve", **options: Any) -> Pipeline:
     """A new pipeline that has read a log."""
-    return Pipeline(options).run(log, batch=batch)
+    return Pipeline({"schema.change.behavior": behavior, **options}).run(log, batch=batch)
 
 
 def _chunks(records: Iterable[Record]) -> list[pa.RecordBatch]:

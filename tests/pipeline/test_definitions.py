@@ -1,4 +1,4 @@
-"""Which definition a table has: by the producer, by its statements, and by its rows; with Debezium's JSON without schemas."""
+"""Definitions of tables by the producer, by statements and by rows, with Debezium's JSON without schemas."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def test_rows_have_the_definition_that_their_table_has_then(
 @STEPS
 def test_an_emptied_table_gets_rows_under_its_later_definition(batch: int | None, consistency: str) -> None:
     log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a'))").rows({"id": 1, "e": "a"})
-    log.ddl("TRUNCATE t").ddl("ALTER TABLE t MODIFY e ENUM('a','b'), DROP PRIMARY KEY, ADD n INT AUTO_INCREMENT PRIMARY KEY")
+    log.ddl("TRUNCATE t").ddl(
+        "ALTER TABLE t MODIFY e ENUM('a','b'), DROP PRIMARY KEY, ADD n INT AUTO_INCREMENT PRIMARY KEY"
+    )
     log.rows({"id": 1, "e": "b", "n": 1}, {"id": 1, "e": "a", "n": 2}, key=["n"])
     pipe = applied(log, batch=batch, consistency=consistency)
     assert pipe.rows() == [{"id": 1, "e": "a", "n": 2}, {"id": 1, "e": "b", "n": 1}]
@@ -104,7 +106,13 @@ def test_rows_between_statements_have_the_earlier_definition(batch: int | None, 
 @pytest.mark.parametrize(
     "alter, column, old, new, read",
     [
-        ("ADD made DATETIME DEFAULT CURRENT_TIMESTAMP", "made", None, 1764000001000, dt.datetime(2025, 11, 24, 16, 0, 1)),
+        (
+            "ADD made DATETIME DEFAULT CURRENT_TIMESTAMP",
+            "made",
+            None,
+            1764000001000,
+            dt.datetime(2025, 11, 24, 16, 0, 1),
+        ),
         ("ADD made DATE NOT NULL DEFAULT (CURDATE()), ADD INDEX (due)", "made", None, 20002, dt.date(2024, 10, 6)),
         ("ADD made DECIMAL(8,1) DEFAULT (RAND())", "made", None, "BNM=", Decimal("123.5")),
         ("ADD made BINARY(2) DEFAULT (UUID_SHORT())", "made", None, "AQI=", b"\1\2"),
@@ -113,9 +121,15 @@ def test_rows_between_statements_have_the_earlier_definition(batch: int | None, 
 def test_a_refused_column_is_null_in_old_rows_and_all_others_keep_their_types(
     alter: str, column: str, old: Any, new: Any, read: Any, batch: int | None, behavior: str, consistency: str
 ) -> None:
-    log = MadeLog().ddl(f"CREATE TABLE t ({BILLS})").rows(FIRST).ddl(f"ALTER TABLE t {alter}").rows(SECOND | {column: new})
+    log = (
+        MadeLog()
+        .ddl(f"CREATE TABLE t ({BILLS})")
+        .rows(FIRST)
+        .ddl(f"ALTER TABLE t {alter}")
+        .rows(SECOND | {column: new})
+    )
     assert "Set schema.change.behavior to `try_evolve` to go on without it" in refusal(log)
-    pipe = applied(log, batch=batch, consistency=consistency, **{"schema.change.behavior": behavior})
+    pipe = applied(log, batch=batch, consistency=consistency, behavior=behavior)
     assert pipe.rows() == [READ_FIRST | {column: old}, READ_SECOND | {column: read}]
 
 
@@ -133,7 +147,7 @@ def test_a_column_whose_values_cannot_be_converted_keeps_them_and_new_ones_have_
 ) -> None:
     log = MadeLog().ddl(f"CREATE TABLE t ({BILLS}, n INT)").rows(FIRST | {"n": 5})
     log.ddl(f"ALTER TABLE t {alter}").rows(SECOND | {"n": new})
-    pipe = applied(log, **{"schema.change.behavior": behavior})
+    pipe = applied(log, behavior=behavior)
     assert pipe.types()["n"] == kind
     assert pipe.rows() == [READ_FIRST | {"n": old}, READ_SECOND | {"n": read}]
     log.ddl("ALTER TABLE t ADD z INT NOT NULL DEFAULT 3")
@@ -144,7 +158,7 @@ def test_a_column_whose_values_cannot_be_converted_keeps_them_and_new_ones_have_
 def test_a_column_of_which_no_type_holds_old_and_new_values_is_null_in_old_rows(behavior: str) -> None:
     log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, g POINT, d DATE)").rows({"id": 1, "g": None, "d": 20000})
     log.ddl("ALTER TABLE t MODIFY g DATE").rows({"id": 2, "g": 20001, "d": 20001})
-    pipe = applied(log, **{"schema.change.behavior": behavior})
+    pipe = applied(log, behavior=behavior)
     assert pipe.rows() == [
         {"id": 1, "g": None, "d": dt.date(2024, 10, 4)},
         {"id": 2, "g": dt.date(2024, 10, 5), "d": dt.date(2024, 10, 5)},
@@ -157,7 +171,7 @@ def test_the_parts_of_a_statement_that_apply_are_applied(behavior: str) -> None:
     log = MadeLog().ddl(f"CREATE TABLE t ({BILLS})").rows(FIRST)
     log.ddl("ALTER TABLE t DROP nowhere, ADD made DATE, MODIFY hidden TIME").rows(SECOND | {"made": 20002, "hidden": 0})
     assert "has no column nowhere" in refusal(log)
-    pipe = applied(log, **{"schema.change.behavior": behavior})
+    pipe = applied(log, behavior=behavior)
     assert pipe.rows() == [
         READ_FIRST | {"made": None, "hidden": None},
         READ_SECOND | {"made": dt.date(2024, 10, 6), "hidden": "00:00:00"},
@@ -168,12 +182,12 @@ def test_the_parts_of_a_statement_that_apply_are_applied(behavior: str) -> None:
 def test_a_statement_that_cannot_be_read_leaves_the_types(behavior: str) -> None:
     log = MadeLog().ddl(f"CREATE TABLE t ({BILLS})").rows(FIRST).ddl("ALTER TABLE t FROBNICATE due").rows(SECOND)
     assert "`try_evolve`" in refusal(log)
-    assert applied(log, **{"schema.change.behavior": behavior}).rows() == [READ_FIRST, READ_SECOND]
+    assert applied(log, behavior=behavior).rows() == [READ_FIRST, READ_SECOND]
 
 
 def test_ignored_statements_leave_the_types_of_create_table() -> None:
     log = MadeLog().ddl(f"CREATE TABLE t ({BILLS})").rows(FIRST).ddl("ALTER TABLE t ADD x INT").rows(SECOND | {"x": 1})
-    pipe = applied(log, **{"schema.change.behavior": "ignore"})
+    pipe = applied(log, behavior="ignore")
     assert pipe.rows() == [READ_FIRST | {"x": None}, READ_SECOND | {"x": 1}]
 
 
@@ -189,7 +203,9 @@ def test_a_column_without_ddl_has_the_type_of_its_first_value() -> None:
 
 @BOTH
 @STEPS
-def test_columns_that_alter_declares_have_their_types_in_a_table_without_create(batch: int | None, consistency: str) -> None:
+def test_columns_that_alter_declares_have_their_types_in_a_table_without_create(
+    batch: int | None, consistency: str
+) -> None:
     log = MadeLog().rows({"id": 1, "t": "a"}).ddl("ALTER TABLE t ADD due DATE, ADD amount DECIMAL(10,2), ADD raw BLOB")
     log.rows({"id": 2, "t": "b", "due": 20001, "amount": "BNM=", "raw": "AwQF"})
     assert applied(log, batch=batch, consistency=consistency).rows() == [
@@ -258,7 +274,7 @@ def test_columns_that_are_gone_after_an_unreadable_statement_are_dropped() -> No
     log = MadeLog().ddl(f"CREATE TABLE t ({BILLS}, x INT)").rows(FIRST | {"x": 1})
     log.ddl("ALTER TABLE t FROBNICATE 1", after=BILLS).rows(SECOND)
     assert applied(log).rows() == [READ_FIRST, READ_SECOND]
-    lenient = applied(log, **{"schema.change.behavior": "lenient"})
+    lenient = applied(log, behavior="lenient")
     assert lenient.rows() == [READ_FIRST | {"x": 1}, READ_SECOND | {"x": None}]
 
 
@@ -273,7 +289,9 @@ def test_columns_that_are_gone_after_an_unreadable_statement_are_dropped() -> No
         ("FROBNICATE PARTITION p", "x INT", "cannot be read"),
     ],
 )
-def test_an_unreadable_statement_with_more_than_one_explanation_is_refused(statement: str, after: str, why: str) -> None:
+def test_an_unreadable_statement_with_more_than_one_explanation_is_refused(
+    statement: str, after: str, why: str
+) -> None:
     log = MadeLog().ddl(f"CREATE TABLE t ({BILLS}, x INT)").rows(FIRST | {"x": 1})
     log.ddl(f"ALTER TABLE t {statement}", after=f"{BILLS}, {after}")
     message = refusal(log)
@@ -281,7 +299,7 @@ def test_an_unreadable_statement_with_more_than_one_explanation_is_refused(state
     assert message.endswith("Set schema.change.behavior to `try_evolve` to go on without it")
     log.rows(SECOND | ({"y": 2} if " y " in f", {after}" else {}) | ({} if after == "y INT" else {"x": 7}))
     for behavior in ("try_evolve", "lenient"):
-        pipe = applied(log, **{"schema.change.behavior": behavior})
+        pipe = applied(log, behavior=behavior)
         assert [{name: row[name] for name in READ_FIRST} for row in pipe.rows()] == [READ_FIRST, READ_SECOND]
         assert pipe.rows()[0]["x"] in (1, "1")
 
@@ -292,7 +310,9 @@ def test_an_unreadable_statement_with_more_than_one_explanation_is_refused(state
 def test_the_producers_type_counts_and_the_difference_is_noted() -> None:
     """The character set of the table, which the statement does not repeat, makes texts binary."""
     log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY)", after="id INT PRIMARY KEY").rows({"id": 1})
-    log.ddl("ALTER TABLE t ADD lang VARCHAR(9)", after="id INT PRIMARY KEY, lang VARBINARY(9)").rows({"id": 2, "lang": "ZW4="})
+    log.ddl("ALTER TABLE t ADD lang VARCHAR(9)", after="id INT PRIMARY KEY, lang VARBINARY(9)").rows(
+        {"id": 2, "lang": "ZW4="}
+    )
     pipe = applied(log)
     assert pipe.rows() == [{"id": 1, "lang": None}, {"id": 2, "lang": b"en"}]
     assert pipe.notes == ["shop.t: the producer's definition differs: lang is varbinary(9), not varchar(9)"]
@@ -320,7 +340,10 @@ def test_a_timestamp_that_the_server_makes_not_null_has_unknown_values() -> None
 def test_rows_keep_the_columns_that_the_connector_has_not_changed() -> None:
     """The connector sends the statement, but has not read it: its rows and its definition have the old columns."""
     log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)").rows({"id": 1, "a": 1, "b": 1})
-    log.ddl("/*!40000 ALTER TABLE t CHANGE a x INT, DROP b, ADD c INT DEFAULT 3 */", after="id INT PRIMARY KEY, a INT, b INT")
+    log.ddl(
+        "/*!40000 ALTER TABLE t CHANGE a x INT, DROP b, ADD c INT DEFAULT 3 */",
+        after="id INT PRIMARY KEY, a INT, b INT",
+    )
     pipe = applied(log.rows({"id": 2, "a": 2, "b": 2}))
     assert pipe.rows() == [{"id": 1, "a": 1, "b": 1, "c": 3}, {"id": 2, "a": 2, "b": 2, "c": None}]
     assert pipe.notes == ["shop.t: the producer's definition differs: it still has a; it still has b; it lacks c"]
@@ -328,7 +351,9 @@ def test_rows_keep_the_columns_that_the_connector_has_not_changed() -> None:
 
 def test_renamed_columns_keep_their_values_and_their_place() -> None:
     log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)").rows({"id": 1, "a": 1, "b": 2})
-    log.ddl("ALTER TABLE t CHANGE a b INT, CHANGE b a INT, ADD c INT FIRST", after="c INT, id INT PRIMARY KEY, b INT, a INT")
+    log.ddl(
+        "ALTER TABLE t CHANGE a b INT, CHANGE b a INT, ADD c INT FIRST", after="c INT, id INT PRIMARY KEY, b INT, a INT"
+    )
     pipe = applied(log)
     assert pipe.rows() == [{"c": None, "id": 1, "b": 1, "a": 2}]
     assert list(pipe.types()) == ["c", "id", "b", "a"]
@@ -363,7 +388,11 @@ def test_a_unique_index_that_allows_null_is_not_the_key(batch: int | None, consi
 
 
 def test_without_ddl_the_key_of_the_records_is_the_key() -> None:
-    log = MadeLog().rows({"code": "a", "n": 1}, key=["code"]).row({"code": "a", "n": 2}, {"code": "a", "n": 1}, key=["code"])
+    log = (
+        MadeLog()
+        .rows({"code": "a", "n": 1}, key=["code"])
+        .row({"code": "a", "n": 2}, {"code": "a", "n": 1}, key=["code"])
+    )
     assert applied(log).rows() == [{"code": "a", "n": 2}]
 
 
@@ -389,10 +418,10 @@ def test_a_key_without_values_in_existing_rows_is_always_refused(
     log = MadeLog().ddl(f"CREATE TABLE t ({items})").rows({"who": "a", "n": 1}, {"who": "b", "n": 2}, key=[])
     for alter in alters:
         log.ddl(f"ALTER TABLE t {alter}")
-    if column is None and behavior != "evolve":  # the texts of before stay, so that the rows can be told apart
-        assert len(applied(log, **{"schema.change.behavior": behavior}).rows()) == 2
+    if column is None and behavior != "evolve":  # the old texts stay, and still identify the rows
+        assert len(applied(log, behavior=behavior).rows()) == 2
         return
-    message = refusal(log, **{"schema.change.behavior": behavior})
+    message = refusal(log, behavior=behavior)
     if column is not None:
         assert message.endswith(
             f"column {column} is in the row key, and the rows that are there have no value in it, so that they cannot be found "
@@ -404,9 +433,9 @@ def test_a_key_without_values_in_existing_rows_is_always_refused(
 def test_a_key_over_a_gap_is_refused() -> None:
     log = MadeLog().ddl("CREATE TABLE t (n INT)").rows({"n": 1}, key=[])
     log.ddl("ALTER TABLE t ADD id CHAR(36) NOT NULL DEFAULT (UUID())").ddl("ALTER TABLE t RENAME COLUMN id TO x")
-    assert applied(log, **{"schema.change.behavior": "try_evolve"}).rows() == [{"n": 1, "x": None}]
+    assert applied(log, behavior="try_evolve").rows() == [{"n": 1, "x": None}]
     log.ddl("ALTER TABLE t ADD PRIMARY KEY (x)")
-    assert "column x is in the row key" in refusal(log, **{"schema.change.behavior": "try_evolve"})
+    assert "column x is in the row key" in refusal(log, behavior="try_evolve")
 
 
 def test_a_new_snapshot_is_a_way_out_for_a_table_whose_key_has_no_values() -> None:

@@ -179,7 +179,7 @@ class ChunkReader:
                 yield from typed(rows, self.table, self.irregular, types)
 
     def types(self) -> DeclaredTypes:
-        """How the values of rows become those of the table's types."""
+        """The types that are declared for the values of rows."""
         return DeclaredTypes(self.redefinition.redefine() if self.redefinition else None, self.sent)
 
     def rows(self, payloads: Iterable[bytes]) -> Iterator[TableBatch]:
@@ -271,9 +271,7 @@ def _without_rereads(rows: pa.RecordBatch, table: Table, reads: int, inserts: bo
     return rows.filter(pc.invert(again))
 
 
-def _old_keys(
-    batch: TableBatch, rows: pa.RecordBatch, table: Table, types: DeclaredTypes
-) -> Iterator[pa.RecordBatch]:
+def _old_keys(batch: TableBatch, rows: pa.RecordBatch, table: Table, types: DeclaredTypes) -> Iterator[pa.RecordBatch]:
     """Yields a delete for each old key of an update that changes the key."""
     before = Image.of(rows, "before", batch.shape.before_columns, types)
     after = Image.of(rows, "after", batch.shape.after_columns, types)

@@ -109,7 +109,7 @@ class Behaviour(Section):
         default="evolve",
         alias="schema.change.behavior",
         description="How schema changes are applied. `evolve`: to the sink's tables; one that cannot be applied stops the run. "
-        "`try_evolve`: the same, but such a change is only noted, and the table follows its rows. `lenient`: as "
+        "`try_evolve`: the same, but such a change is noted, and applied as far as possible. `lenient`: as "
         "`try_evolve`, and drops and truncations are only noted, so that no data is lost. `ignore`: all are only noted. "
         "`exception`: every schema change stops the run.",
     )

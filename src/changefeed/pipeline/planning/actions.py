@@ -94,17 +94,20 @@ def read_plan(text: str) -> Plan:
 def fused(actions: list[Action]) -> list[Action]:
     """The same writes, with each `Create` and the rows that follow it combined into one `Load`.
 
-    Only if no write touches the path between the two and both have the same definition: then the rows, which are in the
-    pending store, can be written with the `Create`.
+    Only if no write touches the path between the two and both have the same columns and key: then the rows, which are in
+    the pending store, can be written with the `Create`.
     """
     out: list[Action] = []
     last: dict[str, int] = {}  # path -> the newest write of `out` that reads or writes it
     for action in actions:
         before = last.get(action.path)
         if action.changes is not None and before is not None:
-            created = out[before].write
-            if isinstance(created, Create) and created.table == action.write.table:
-                load = Load(path=created.path, number=created.number, table=created.table)
+            created, table = out[before].write, action.write.table
+            if isinstance(created, Create) and (created.table.columns, created.table.keys) == (
+                table.columns,
+                table.keys,
+            ):
+                load = Load(path=created.path, number=created.number, table=table)
                 out[before] = Action(write=load, changes=action.changes)
                 continue
         last |= dict.fromkeys(touched(action), len(out))

@@ -1,4 +1,4 @@
-"""Which definition a table has after a schema change: the producer's, the statement's, and what its rows are.
+"""Merges the definitions of a table after a schema change: the producer's, the statement's, and that of its rows.
 
 Debezium's and TiCDC's schema changes carry the table after the statement, as the server has it. Three definitions meet:
 
@@ -175,16 +175,16 @@ def changed(
         elif why is not None:
             refusals, notes = [], [f"settled by the producer's definition ({why})", *notes]
     partial = why is not None and stated is None
-    settled = _Settled(current, change, types, stated is not None, refusals, touched, gaps, notes)
-    state = settled.state()
+    applicable = _Applicable(current, change, types, stated is not None, refusals, touched, gaps, notes)
+    state = applicable.state()
     if current.empty:
-        return Outcome(state, None, tuple(settled.refusals), None, tuple(notes), partial)
+        return Outcome(state, None, tuple(applicable.refusals), None, tuple(notes), partial)
     lost = next((key for key in state.table.keys if key in state.gaps), None)
-    rewriting = rewritten(current.table, settled.change, types, irregular, settled.widening)
+    rewriting = rewritten(current.table, applicable.change, types, irregular, applicable.widening)
     if irregular == "null":
-        texts = irregular_defaults(settled.change)
+        texts = irregular_defaults(applicable.change)
         notes += [f"NULL for {text!r} in the rows of the new column {c}" for c, text in texts]
-    return Outcome(state, rewriting, tuple(settled.refusals), lost, tuple(notes), partial)
+    return Outcome(state, rewriting, tuple(applicable.refusals), lost, tuple(notes), partial)
 
 
 def _by_statement(current: TableState, statement: AlterTable | Unread, *, lenient: bool) -> tuple[Altered, str | None]:
@@ -245,9 +245,13 @@ def extended(current: TableState, columns: Columns, types: TypeMap, *, carries_v
     gaps = merger.gaps | {p.column.name for p in merger.altered().rows if p.source is None}
     rows = tuple(replace(p, default=NULL) for p in merger.altered().rows)
     notes = merger.notes()
-    settled = _Settled(current, Altered(merger.table(), rows), types, True, [], frozenset(), gaps, notes, keeps=True)
-    state = settled.state()
-    rewriting = None if current.empty else rewritten(current.table, settled.change, types, "null", settled.widening)
+    applicable = _Applicable(
+        current, Altered(merger.table(), rows), types, True, [], frozenset(), gaps, notes, keeps=True
+    )
+    state = applicable.state()
+    rewriting = (
+        None if current.empty else rewritten(current.table, applicable.change, types, "null", applicable.widening)
+    )
     return Outcome(state, rewriting, notes=tuple(notes))
 
 
@@ -336,9 +340,14 @@ class _Merger:
         own = p.column
         merged = _detailed(stated.type, own.type)
         undeclared = own.name in self.sent and self.sent[own.name] is None
-        if self.certain and not undeclared and merged not in (own.type, self.sent.get(own.name)) and not _same_values(merged, own.type):
+        if (
+            self.certain
+            and not undeclared
+            and merged not in (own.type, self.sent.get(own.name))
+            and not _same_values(merged, own.type)
+        ):
             self._differences.append(f"{own.name} is {merged}, not {own.type}")
-        # a connector may take a column that allows NULL for one that does not; of TIMESTAMP, only the server knows it
+        # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
         from_own = stated.nullable is None or (own.type.name != "timestamp" and not undeclared)
         nullable = own.nullable if from_own else stated.nullable
         column = replace(own, type=merged, nullable=nullable)
@@ -398,7 +407,7 @@ def _same_values(a: ColumnType, b: ColumnType) -> bool:
 
 
 @dataclass(slots=True)
-class _Settled:
+class _Applicable:
     """A change as far as the sink can apply it: see Rule 4.
 
     Attributes:

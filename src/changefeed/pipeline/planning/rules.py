@@ -19,7 +19,7 @@ class Rules:
         excluded: whether a table, by `database.table`, is skipped with its schema changes (`include`, `exclude`).
         behavior: how a schema change is applied, as in Flink CDC; new tables are created in every case:
             `evolve`      it is applied; one that cannot be stops the pipeline
-            `try_evolve`  it is applied; one that cannot be is noted, and the table follows its rows from there
+            `try_evolve`  it is applied; one that cannot be is noted, and applied as far as possible
             `lenient`     as `try_evolve`, and nothing is lost: drops and truncations are noted, columns dropped stay
             `ignore`      it is noted, and tables follow their rows
             `exception`   it stops the pipeline
