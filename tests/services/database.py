@@ -74,12 +74,16 @@ class Database:
             self._process = None
         shutil.rmtree(self._data, ignore_errors=True)
 
+    def client(self, *options: str) -> list[str]:
+        """The command of a client of this server, as the user `root`."""
+        return [
+            "mariadb", "--no-defaults", "-uroot", f"--socket={self._data}/s", "--default-character-set=utf8mb4",
+            "--batch", *options,
+        ]  # fmt: skip
+
     def execute(self, sql: str, database: str = "") -> str:
         """The client's output for these statements."""
-        command = [
-            "mariadb", "--no-defaults", "-uroot", f"--socket={self._data}/s", "--default-character-set=utf8mb4",
-            "--batch", "--xml", *([database] if database else []),
-        ]  # fmt: skip
+        command = self.client("--xml", *([database] if database else []))
         ran = subprocess.run(command, input=sql.encode(), capture_output=True, timeout=120)
         if ran.returncode != 0:
             raise RuntimeError(f"{ran.stderr.decode()} at {sql[:500]}")

@@ -122,16 +122,30 @@ class Debezium:
 
     def wait(self, holds: Callable[[list[Event]], bool], what: str) -> list[Event]:
         """Waits until `holds` is true of the events sent so far; returns them."""
-        deadline = time.monotonic() + 120
+        events: list[Event] = []
+
+        def is_there() -> bool:
+            events[:] = self.events()
+            return holds(events)
+
+        self.wait_for(is_there, what)
+        return events
+
+    def wait_for(self, is_there: Callable[[], bool], what: str, seconds: float = 120) -> None:
+        """Waits until `is_there` returns True, as long as the engine lives."""
+        deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            events = self.events()
-            if holds(events):
-                return events
-            if self._process is not None and self._process.poll() is not None:
+            if is_there():
+                return
+            if self.has_ended():
                 break
             time.sleep(0.1)
         log = tail((self.folder / "engine.log").read_text(errors="replace"), 40)
         raise AssertionError(f"the engine did not come to {what}:\n{log}")
+
+    def has_ended(self) -> bool:
+        """Whether the engine has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     def follow(self, database: str) -> list[Event]:
         """Waits until all that is committed now has been sent: up to a marker row that this inserts into `zz_marker`."""

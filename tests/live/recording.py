@@ -1,0 +1,308 @@
+"""A round: many histories on one server under one engine, recorded and taken apart by their databases.
+
+An engine takes seconds to start, and a history a second to execute. So one engine follows all histories of a round, one
+history after the other, in phases; between two phases it is stopped or killed and started again, as the round's mode says.
+
+    mode          the engine
+    streamed      starts in front of the first statement (`no_data`: a snapshot of nothing)
+    never         the same without a snapshot, from the beginning of the binlog
+    initial       starts after the first phase, and takes a snapshot of its tables and rows
+    no_data       the same without rows; the first phase has none
+    when_needed   as `initial`; between two phases its offsets and the binlogs are gone, so that it takes another snapshot
+    recovery      as `streamed`; between two phases it loses its schema history
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.live.columns import Dialect
+from tests.live.history import History, Statement
+from tests.live.schema import MARKER
+from tests.live.session import Session
+from tests.live.writing import PHASES, Drawing, Repeating
+from tests.services.database import Database
+from tests.services.debezium import PREFIX, Debezium, Event
+
+MODES = {"streamed": 8, "never": 2, "initial": 5, "no_data": 1, "when_needed": 1, "recovery": 1}
+_OWNER = re.compile(r"\b(h\d+)[abc]\b")
+_MARK_SECONDS = 1  # between two marks
+_FOLLOW_SECONDS = 900
+_REASON = re.compile(r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException): (.*)", re.MULTILINE)
+_PLACE = re.compile(r"Last offset stored = \{.*?file=([^,]+), pos=(\d+)")
+_AFTER_FIRST_PHASE = ("initial", "no_data", "when_needed")
+_SETTINGS = {
+    "skipped.operations": "none",
+    # a statement that the engine cannot parse spoils its own history only
+    "schema.history.internal.skip.unparseable.ddl": "true",
+    "event.processing.failure.handling.mode": "warn",
+    "inconsistent.schema.handling.mode": "warn",
+    "snapshot.locking.mode": "none",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A history to record: drawn from its number, or these statements, whose databases begin with `prefix`."""
+
+    number: int
+    statements: Sequence[Statement] | None = None
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        """Prefix of the names of its databases."""
+        return f"h{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """How the engine of a round works.
+
+    Attributes:
+        restarts: for each pause between two phases: `none`, `stop` or `kill`.
+        transactions: whether the engine sends the beginnings and ends of transactions.
+        lazy: whether it stores its offsets rarely, so that a killed engine sends much again.
+    """
+
+    mode: str
+    restarts: tuple[str, ...]
+    transactions: bool
+    lazy: bool
+
+    def __str__(self) -> str:
+        words = [self.mode, *self.restarts, "transactions" if self.transactions else "no transactions"]
+        return ", ".join([*words, *(["lazy offsets"] if self.lazy else [])])
+
+
+def draw_modes(random: Random, mode: str | None = None) -> Modes:
+    """The modes of a round."""
+    restarts = tuple(random.choice(["none", "none", "stop", "kill", "kill"]) for _ in range(PHASES - 1))
+    mode = mode or random.choices(list(MODES), list(MODES.values()))[0]
+    return Modes(mode, restarts, random.random() < 0.8, random.random() < 0.5)
+
+
+class Round:
+    """A round; see the head of this file."""
+
+    def __init__(
+        self, database: Database, modes: Modes, folder: Path, *, lower_case: bool = False,
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
+        self.database, self.modes, self.folder, self.progress = database, modes, folder, progress
+        self.dialect = Dialect(database.connector == "mariadb", lower_case)
+        self.lower_case = lower_case
+        self._engine: Debezium | None = None
+        self._marks = 0
+        self.dead: dict[str, str] = {}  # histories that the engine has died of -> its reason
+        self._events = _Events(folder / "events.jsonl")
+
+    def record(self, jobs: Sequence[Job]) -> list[History]:
+        """Executes and records the histories."""
+        self.folder.mkdir(parents=True)
+        with Session(self.database) as session:
+            session.execute("RESET MASTER")
+            session.execute("DROP DATABASE IF EXISTS zz")
+            writers = [self._writer(session, job) for job in jobs]
+            try:
+                self._write(session, writers)
+                for writer in writers:
+                    writer.end()
+            finally:
+                self._stop()
+                for writer in writers:
+                    writer.drop()
+        histories = [writer.history for writer in writers]
+        split(self._events.all, histories)
+        for history in histories:
+            history.died = self.dead.get(history.name)
+        return histories
+
+    def _writer(self, session: Session, job: Job) -> Drawing | Repeating:
+        history = History(job.name, self.database.connector, str(self.modes), self.lower_case)
+        if job.statements is not None:
+            return Repeating(session, history, job.statements, job.prefix)
+        rows_before = self.modes.mode != "no_data"
+        return Drawing(session, history, job.number, self.dialect, rows_before=rows_before)
+
+    def _write(self, session: Session, writers: Sequence[Drawing | Repeating]) -> None:
+        if self.modes.mode not in _AFTER_FIRST_PHASE:
+            self._start()
+            self._follow(session)
+        for phase in range(PHASES):
+            for number, writer in enumerate(writers):
+                self.progress(f"phase {phase + 1} of {PHASES}, history {number + 1} of {len(writers)}")
+                writer.write(phase)
+                writer.mark(phase)
+            if self._engine is None:
+                self.progress("the engine takes a snapshot")
+                self._start()
+                for writer in writers:
+                    writer.mark(phase + PHASES)
+            self.progress("the engine catches up")
+            self._follow(session)
+            if phase < PHASES - 1:
+                self._restart(session, self.modes.restarts[phase])
+
+    def _restart(self, session: Session, how: str) -> None:
+        """Ends the engine and starts it again."""
+        mode = self.modes.mode
+        if how == "none" and mode not in ("when_needed", "recovery"):
+            return
+        assert self._engine is not None
+        if how == "kill" and mode != "recovery":
+            self._engine.kill()
+        self._stop()
+        self._events.end_line()
+        if mode == "when_needed" and how != "none":
+            session.execute("RESET MASTER")
+            session.execute("DROP DATABASE zz")  # MySQL: the set of transactions is not empty
+        if mode == "recovery":
+            (self.folder / "history").unlink()
+        self._start()
+
+    def _follow(self, session: Session) -> None:
+        """Waits until the engine follows the binlog and has sent everything: a row that is written again and again arrives."""
+        assert self._engine is not None
+        session.execute("CREATE DATABASE IF NOT EXISTS zz")
+        session.execute(f"CREATE TABLE IF NOT EXISTS zz.{MARKER} (name VARCHAR(40) PRIMARY KEY)")
+        begin, last = self._marks, 0.0
+        deadline = time.monotonic() + _FOLLOW_SECONDS
+
+        while time.monotonic() < deadline:
+            if time.monotonic() - last > _MARK_SECONDS:
+                self._marks += 1
+                session.execute(f"INSERT INTO zz.{MARKER} VALUES ('{self._marks}')")
+                last = time.monotonic()
+            marks = [event["key"] for event in self._events.new() if event["topic"] == f"{PREFIX}.zz.{MARKER}"]
+            if any(int(json.loads(key)["name"]) > begin for key in marks):
+                return
+            if self._engine.has_ended():
+                self._go_on_without(session)
+            time.sleep(0.1)
+        raise RuntimeError(f"the engine has not followed for {_FOLLOW_SECONDS} s: {self.folder}/engine.log")
+
+    def _go_on_without(self, session: Session) -> None:
+        """The engine has died of a row or a statement: starts it again without the history that these belong to."""
+        log = (self.folder / "engine.log").read_text(errors="replace")
+        dead, reasons = _died_at(session, log), _REASON.findall(log)
+        reason = reasons[-1] if reasons else ""
+        if dead is None or dead in self.dead:
+            raise RuntimeError(f"the engine has died, and it is not known of what: {self.folder}/engine.log: {reason}")
+        self.dead[dead] = reason
+        self.progress(f"the engine has died of {dead}: {reason}")
+        self._stop()
+        self._events.end_line()
+        self._start()
+
+    def _start(self) -> None:
+        first = not self._events.all
+        mode = {"streamed": "no_data", "when_needed": "when_needed"}.get(self.modes.mode, self.modes.mode)
+        if self.modes.mode == "recovery":
+            mode = "no_data" if first else "recovery"
+        left_out = "".join(f"(?!{name}[abc])" for name in self.dead)
+        settings = _SETTINGS | {
+            "database.include.list": f"{left_out}h[0-9]+[abc],zz",
+            "snapshot.mode": mode,
+            "provide.transaction.metadata": str(self.modes.transactions).lower(),
+            "offset.flush.interval.ms": "3600000" if self.modes.lazy else "0",
+        }
+        self._engine = Debezium(self.database, self.folder, settings)
+        self._engine.__enter__()
+
+    def _stop(self) -> None:
+        if self._engine is not None:
+            self._engine.__exit__(None, None, None)
+            self._engine = None
+
+
+class _Events:
+    """The engine's file of events, of which each part is read once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.all = path, list[Event]()
+        self._read, self._rest = 0, b""
+
+    def new(self) -> list[Event]:
+        """The events that were not read yet."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        self._read += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        events = [json.loads(line) for line in lines]
+        self.all += events
+        return events
+
+    def end_line(self) -> None:
+        """A killed engine may have left half a line, behind which the next one begins: the half is taken away."""
+        self.new()
+        if self._rest:
+            with self.path.open("r+b") as file:
+                file.truncate(self._read - len(self._rest))
+            self._read -= len(self._rest)
+            self._rest = b""
+
+
+def _died_at(session: Session, log: str) -> str | None:
+    """The history whose rows or statement the binlog has at the place of the engine's last error."""
+    places = _PLACE.findall(log)
+    if not places:
+        return None
+    file, position = places[-1]
+    for event in session.query(f"SHOW BINLOG EVENTS IN '{file}' FROM {position} LIMIT 20"):
+        if (owner := _OWNER.search(event[5])) is not None:
+            return owner[1]
+    return None
+
+
+def split(events: Sequence[Event], histories: Sequence[History]) -> None:
+    """Gives each history the events of its databases; what names none belongs with the event before it."""
+    by_name = {history.name: history for history in histories}
+    transactions: dict[str, str] = {}
+    owners: list[str | None] = []
+    for event in events:
+        payload = payload_of(event)
+        owner = _owner(event, payload)
+        identity = (payload.get("transaction") or {}).get("id") or (payload.get("id") if "status" in payload else None)
+        if identity is not None and owner is not None:
+            transactions[str(identity)] = owner
+        owners.append(owner)
+    last: str | None = None
+    for event, owner in zip(events, owners, strict=True):
+        payload = payload_of(event)
+        if owner is None and "status" in payload:
+            owner = transactions.get(str(payload.get("id")))
+        last = owner or last
+        if last in by_name:
+            by_name[last].events.append(event)
+
+
+def payload_of(event: Event) -> dict[str, object]:
+    """The value of a record without its schema; empty for a tombstone."""
+    if event["value"] is None:
+        return {}
+    value = json.loads(event["value"])
+    payload: dict[str, object] = value.get("payload", value) if "schema" in value else value
+    return payload
+
+
+def _owner(event: Event, payload: dict[str, object]) -> str | None:
+    parts = event["topic"].split(".")
+    found = _OWNER.search(parts[1]) if len(parts) > 2 else None
+    if found is None and "ddl" in payload:
+        found = _OWNER.search(str(payload.get("databaseName") or "")) or _OWNER.search(str(payload.get("ddl")))
+    if found is None and payload.get("data_collections"):
+        found = _OWNER.search(json.dumps(payload["data_collections"]))
+    return found[1] if found else None
+
+
+__all__ = ["MARKER", "Job", "Modes", "Round", "draw_modes", "payload_of", "split"]
