@@ -44,6 +44,7 @@ _SETTINGS = {
     "event.processing.failure.handling.mode": "warn",
     "inconsistent.schema.handling.mode": "warn",
     "snapshot.locking.mode": "none",
+    "enable.time.adjuster": "false",  # else the year 1 becomes 2001
 }
 
 
@@ -156,7 +157,7 @@ class Round:
         if how == "none" and mode not in ("when_needed", "recovery"):
             return
         assert self._engine is not None
-        if how == "kill" and mode != "recovery":
+        if how == "kill" and mode != "recovery" and (self.folder / "offsets").exists():
             self._engine.kill()
         self._stop()
         self._events.end_line()
@@ -211,7 +212,7 @@ class Round:
             "database.include.list": f"{left_out}h[0-9]+[abc],zz",
             "snapshot.mode": mode,
             "provide.transaction.metadata": str(self.modes.transactions).lower(),
-            "offset.flush.interval.ms": "3600000" if self.modes.lazy else "0",
+            "offset.flush.interval.ms": "2000" if self.modes.lazy else "0",
         }
         self._engine = Debezium(self.database, self.folder, settings)
         self._engine.__enter__()

@@ -1,0 +1,177 @@
+"""Judges a history: its events through the product's own flow in memory, in several ways, and the tables against the server's.
+
+    at once     `consistency: transaction`, all records in one batch
+    in parts    the same, in batches by chance, over several partitions
+    by key      `consistency: key`, in batches by chance
+    bare        at once, the JSON without schemas
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import traceback
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import ChangefeedError, ResourceError, SinkError
+from changefeed.model.batch import record_batch
+from changefeed.pipeline.executor import Executor
+from changefeed.pipeline.flow import Batch, Flow
+from changefeed.pipeline.frontier import strategy
+from changefeed.pipeline.pending.changes import RowOptions
+from changefeed.pipeline.planning.rules import rules_of
+from changefeed.protocols import protocol
+from changefeed.stages.changes import Redefinition
+from changefeed.stages.decode import RecordReader
+from tests.live.comparing import Difference, differences
+from tests.live.history import History
+from tests.live.schema import MARKER
+from tests.pipeline.faithful import Compute, FaithfulSink
+from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
+from tests.services.debezium import PREFIX, Event
+
+Record = dict[str, Any]
+Partition = tuple[str, int]
+WAYS = ("at once", "in parts", "by key", "bare")
+_PROTOCOL = "debezium-mysql"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a way has come to.
+
+    Attributes:
+        verdict: `RIGHT`, `DRIFT` (the rows are right, a type is not), `STOP`, `WRONG` or `CRASH`.
+        text: the reason, or the differences.
+        notes: notes of the run.
+    """
+
+    verdict: str
+    text: str = ""
+    notes: tuple[str, ...] = ()
+    different: tuple[Difference, ...] = ()
+
+
+def judge(history: History, way: str, compute: Compute, seed: int = 0) -> Outcome:
+    """Runs the history's events in one way, and compares the tables."""
+    chance = random.Random(f"{history.name} {way} {seed}")
+    notes: list[str] = []
+    storage, letters = Storage(), MemoryLetters("stop")
+    try:
+        _run(history, way, storage, letters, compute, chance, notes.append)
+    except (SinkError, ResourceError):
+        return Outcome("CRASH", traceback.format_exc(), tuple(notes))
+    except ChangefeedError as error:
+        reasons = [str(letter["payload"])[:600] for letter in letters.letters[:2]]
+        return Outcome("STOP", " ".join([str(error), *reasons]), tuple(notes))
+    except Exception:  # a defect, whatever it is
+        return Outcome("CRASH", traceback.format_exc(), tuple(notes))
+    return _compared(history, storage, notes)
+
+
+def _compared(history: History, storage: Storage, notes: list[str]) -> Outcome:
+    state = storage.published()[-1]
+    actual = {
+        f"{t.table.database}.{t.table.name}": (t.table, storage.tables.rows(t.path) if t.path in storage.tables.tables else [])
+        for t in state.tables.values()
+        if t.table.name != MARKER
+    }
+    different = differences(actual, history.tables, history.server)
+    if state.counts.pending:
+        return Outcome("WRONG", f"{state.counts.pending} changes are still pending; {'; '.join(map(str, different))}", tuple(notes))
+    if not different:
+        return Outcome("RIGHT", "", tuple(notes))
+    verdict = "DRIFT" if all(d.what == "types" for d in different) else "WRONG"
+    return Outcome(verdict, "; ".join(map(str, different))[:3000], tuple(notes), tuple(different))
+
+
+def _run(
+    history: History, way: str, storage: Storage, letters: MemoryLetters, compute: Compute, chance: random.Random,
+    note: Callable[[str], None],
+) -> None:  # fmt: skip
+    definition = memory_definition(consistency="key" if way == "by key" else "transaction", keyless="append")
+    capabilities = protocol(_PROTOCOL).capabilities
+    rules = rules_of(definition, capabilities)
+    ledger, sink = RecordingStore(storage), FaithfulSink(storage.tables, compute=compute)
+    options = RowOptions(definition.sink.irregular, False, Redefinition(_PROTOCOL, {}))
+    executor = Executor(definition, ledger, storage.pending, sink, options)
+    frontier = strategy(definition.pipeline.consistency, capabilities, rules)
+    flow = Flow(definition, rules, frontier, ledger, storage.pending, letters, executor, report=note)
+    flow.begin()
+    in_parts = way in ("in parts", "by key")
+    records = sent(history.events, chance, most=3 if in_parts else 1, schemas=way != "bare")
+    partitions = {(record["topic"], record["partition"]) for record in records}
+    if in_parts:
+        _follow(flow, records, partitions, chance)
+    else:
+        flow.take(Batch(lambda dated, fragments: chunks(records), "", partitions, caught_up=True))
+    flow.step(flow.ledger.state, partitions, idle=True)
+
+
+def _follow(flow: Flow, records: list[Record], partitions: set[Partition], chance: random.Random) -> None:
+    """Takes a stretch of each partition at a time, while the connector sends more."""
+    logs: dict[Partition, list[Record]] = {at: [] for at in sorted(partitions)}
+    read = dict.fromkeys(logs, 0)
+    produced, largest = 0, chance.choice([3, 10, 40, 150])
+
+    def produce(count: int) -> None:
+        nonlocal produced
+        for record in records[produced : produced + count]:
+            logs[record["topic"], record["partition"]].append(record)
+        produced = min(produced + count, len(records))
+
+    while sum(read.values()) < len(records):
+        produce(chance.randint(0, 2 * largest))
+        batch = list[Record]()
+        for at, log in logs.items():
+            stretch = log[read[at] :][: chance.choice([0, largest // 3, largest])]
+            read[at] += len(stretch)
+            batch += stretch
+        caught_up = sum(read.values()) == produced
+        produce(chance.choice([0, 0, largest]))
+        ended = {at for at, log in logs.items() if len(log) == read[at]}
+        if batch:
+            flow.take(Batch(lambda dated, fragments, batch=batch: chunks(batch), "", partitions, caught_up, ended))  # type: ignore[misc]
+        elif caught_up:
+            flow.step(flow.ledger.state, partitions, idle=True)
+
+
+def sent(events: Iterable[Event], chance: random.Random, *, most: int, schemas: bool = True) -> list[Record]:
+    """The events as records of Kafka; each topic has up to `most` partitions, and a key is always in the same one."""
+    counts: dict[str, int] = {}
+    offsets: dict[Partition, int] = {}
+    records = []
+    for event in events:
+        topic, key, value = event["topic"], event["key"], event["value"]
+        single = topic == f"{PREFIX}.transaction" or (topic == PREFIX and chance.random() < 0.5)
+        count = counts.setdefault(topic, 1 if single else chance.randint(1, most))
+        at = topic, zlib.crc32((key or "").encode()) % count
+        offsets[at] = offsets.get(at, -1) + 1
+        if value is not None and not schemas:
+            value = _bare(value)
+        encoded = [None if text is None else text.encode() for text in (key, value)]
+        records.append(
+            {"topic": topic, "partition": at[1], "offset": offsets[at], "key": encoded[0], "value": encoded[1]}
+        )
+    return records
+
+
+def _bare(value: str) -> str:
+    """A value as the converter writes it with `schemas.enable=false`."""
+    start = value.index('"payload":') if value.startswith('{"schema":') else None
+    decoded = json.loads(value)
+    if start is None or "payload" not in decoded:
+        return value
+    return json.dumps(decoded["payload"], ensure_ascii=False, separators=(",", ":"))
+
+
+def chunks(records: list[Record]) -> list[pa.RecordBatch]:
+    """One task's chunks."""
+    batch = record_batch(records)
+    read = RecordReader(_PROTOCOL, {})
+    return [read.pack(read(batch), batch)]
