@@ -14,7 +14,7 @@ from typing import Any
 from tests.live.schema import Content
 from tests.services.debezium import Event
 
-Columns = dict[str, list[tuple[str, str]]]  # `database.table` -> name and type of its columns, without virtual ones
+Columns = dict[str, list[tuple[str, str]]]  # `database.table` -> name and type of its columns
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from random import Random
 
 from tests.live.columns import Dialect
 from tests.live.history import History, Statement
-from tests.live.schema import MARKER
+from tests.live.schema import MARKER, quoted, tables
 from tests.live.session import Session
 from tests.live.writing import PHASES, Drawing, Repeating
 from tests.services.database import Database
@@ -35,6 +35,7 @@ _OWNER = re.compile(r"\b(h\d+)[abc]\b")
 _MARK_SECONDS = 1  # between two marks
 _FOLLOW_SECONDS = 900
 _REASON = re.compile(r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException): (.*)", re.MULTILINE)
+_UNREADABLE = re.compile(r"Ignoring unparseable DDL statement '(CREATE TABLE .*?)'\nio\.debezium", re.DOTALL)
 _PLACE = re.compile(r"Last offset stored = \{.*?file=([^,]+), pos=(\d+)")
 _AFTER_FIRST_PHASE = ("initial", "no_data", "when_needed")
 _SETTINGS = {
@@ -192,7 +193,8 @@ class Round:
     def _go_on_without(self, session: Session) -> None:
         """The engine has died of a row or a statement: starts it again without the history that these belong to."""
         log = (self.folder / "engine.log").read_text(errors="replace")
-        dead, reasons = _died_at(session, log), _REASON.findall(log)
+        dead = _died_at(session, log) or self._not_read(session, log)
+        reasons = _REASON.findall(log)
         reason = reasons[-1] if reasons else ""
         if dead is None or dead in self.dead:
             raise RuntimeError(f"the engine has died, and it is not known of what: {self.folder}/engine.log: {reason}")
@@ -201,6 +203,16 @@ class Round:
         self._stop()
         self._events.end_line()
         self._start()
+
+    def _not_read(self, session: Session, log: str) -> str | None:
+        """A history with a table whose definition the engine could not parse in a snapshot."""
+        unreadable = set(_UNREADABLE.findall(log))
+        databases = [row[0] for row in session.query("SHOW DATABASES") if _OWNER.fullmatch(row[0])]
+        for database, table in sorted(tables(session, databases)) if unreadable else ():
+            name = f"{quoted(database)}.{quoted(table)}"
+            if session.query(f"SHOW CREATE TABLE {name}")[0][1] in unreadable and database[:-1] not in self.dead:
+                return database[:-1]
+        return None
 
     def _start(self) -> None:
         first = not self._events.all

@@ -96,8 +96,9 @@ def tables(session: Session, databases: Iterable[str]) -> dict[tuple[str, str], 
     names = ", ".join(f"'{database}'" for database in databases)
     columns: dict[tuple[str, str], list[ServerColumn]] = {}
     for database, table, *column in session.query(
-        "SELECT c.table_schema, c.table_name, c.column_name, IF(c.column_type = 'longtext' AND c.collation_name = 'utf8mb4_bin', 'json', c.column_type), c.is_nullable, IFNULL(c.character_set_name, ''), "
-        "c.extra, c.column_default IS NOT NULL FROM information_schema.columns c JOIN information_schema.tables t "
+        "SELECT c.table_schema, c.table_name, c.column_name, "
+        "IF(c.column_type = 'longtext' AND c.collation_name = 'utf8mb4_bin', 'json', c.column_type), "
+        "c.is_nullable, IFNULL(c.character_set_name, ''), c.extra, c.column_default IS NOT NULL FROM information_schema.columns c JOIN information_schema.tables t "
         "ON t.table_schema = c.table_schema AND t.table_name = c.table_name "
         f"WHERE c.table_schema IN ({names}) AND t.table_type LIKE '%BASE TABLE%' "
         "ORDER BY c.table_schema, c.table_name, c.ordinal_position"
@@ -136,21 +137,20 @@ class Content:
     """A table at the end of a history.
 
     Attributes:
-        columns: name, type and nullability of each column, in order; without virtual ones.
+        columns: name, type and kind of generation (`virtual`, `stored` or empty) of each column, in order.
         rows: values in the order of `columns`; hex digits of the value's bytes or of its text in UTF-8, None for NULL.
     """
 
-    columns: tuple[tuple[str, str, bool], ...]
+    columns: tuple[tuple[str, str, str], ...]
     rows: tuple[tuple[str | None, ...], ...]
 
 
 def content(session: Session, table: ServerTable) -> Content:
     """Reads a table with all its rows."""
-    columns = [column for column in table.columns if column.generated != "virtual"]
-    selected = ", ".join(_hex(column) for column in columns)
+    selected = ", ".join(_hex(column) for column in table.columns)
     rows = session.query(f"SELECT {selected} FROM {quoted(table.database)}.{quoted(table.name)}")
     return Content(
-        tuple((column.name, column.type, column.nullable) for column in columns),
+        tuple((column.name, column.type, column.generated) for column in table.columns),
         tuple(tuple(None if value == "NULL" else value for value in row) for row in rows),
     )
 

@@ -142,7 +142,7 @@ def full_name(name: tuple[str, str]) -> str:
 
 
 def _plain(table: ServerTable) -> list[tuple[str, str]]:
-    return [(column.name, column.type) for column in table.columns if column.generated != "virtual"]
+    return [(column.name, column.type) for column in table.columns]
 
 
 __all__ = ["PHASES", "Columns", "Drawing", "Repeating", "Writer", "full_name", "quoted"]

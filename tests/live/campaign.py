@@ -1,0 +1,257 @@
+"""Many histories: rounds of them are recorded, judged in other processes, judged again without what stopped them, and reduced.
+
+Everything is in one folder, so that a campaign goes on where it ended, and recorded histories can be judged again by a newer
+product without a server:
+
+    histories/h7.json.gz    a history
+    verdicts.jsonl          a verdict on each, in the order in which they came
+    faults/h7.json.gz       a failing history, reduced
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.live.history import History, Statement
+from tests.live.judging import WAYS
+from tests.live.recording import Job, Modes, Round, draw_modes
+from tests.live.reducing import Reduction
+from tests.live.verdicts import Verdict, verdict
+from tests.pipeline.faithful import SparkCompute
+from tests.services.database import Database, MariaDb, MySql
+
+SERVERS: dict[str, Callable[..., Database]] = {"mariadb": MariaDb, "mysql": MySql}
+FAILED = ("WRONG", "CRASH")
+_PER_SEED = 1_000_000
+_AGAIN = 4  # how often a history is judged again without what stopped it
+_REDUCTIONS = 6  # at a time
+_ROUNDS = 25  # of one reduction
+_LOWER_CASE = 5  # every fifth round has `lower_case_table_names=1`
+
+_compute: SparkCompute | None = None
+
+
+def spark_compute() -> SparkCompute:
+    """Spark of this process, which computes rewrites."""
+    global _compute
+    if _compute is None:
+        from changefeed.spark_runtime.session import session
+
+        config = {"spark.ui.enabled": "false", "spark.driver.memory": "512m"}
+        _compute = SparkCompute(session("live-histories", master="local[1]", config=config))
+    return _compute
+
+
+def judged(path: str, ways: Sequence[str], parent: str = "") -> Verdict:
+    """The verdict on a recorded history; runs in a process of its own."""
+    compute = spark_compute()
+    compute.forget()
+    return verdict(History.load(Path(path)), compute, ways, parent)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A history that is a part of another one: to judge it again, or as an attempt of a reduction."""
+
+    job: Job
+    parent: str
+    depth: int = 0
+    reduction: Reduction | None = None
+
+
+@dataclass(slots=True)
+class Campaign:
+    """A campaign; see the head of this file.
+
+    Attributes:
+        count: number of histories that are drawn.
+        per_round: number of histories of a round.
+        progress: called with what is being done.
+    """
+
+    server: str
+    folder: Path
+    count: int
+    seed: int = 1
+    per_round: int = 40
+    processes: int = 1
+    ways: Sequence[str] = WAYS
+    reduce: bool = True
+    progress: Callable[[str], None] = lambda text: None
+    verdicts: list[Verdict] = field(default_factory=list)
+    _parts: list[_Part] = field(default_factory=list)
+    _reductions: list[Reduction] = field(default_factory=list)
+    _next_part: int = 0
+
+    def __post_init__(self) -> None:
+        (self.folder / "histories").mkdir(parents=True, exist_ok=True)
+        (self.folder / "faults").mkdir(exist_ok=True)
+        if self._results.exists():
+            self.verdicts = [Verdict(**json.loads(line)) for line in self._results.read_text().splitlines()]
+        numbers = [int(path.name[1:].partition(".")[0]) for path in self._histories()]
+        self._next_part = max([self.seed * _PER_SEED + _PER_SEED // 2, *(number + 1 for number in numbers)])
+
+    @property
+    def _results(self) -> Path:
+        return self.folder / "verdicts.jsonl"
+
+    def _histories(self) -> list[Path]:
+        return sorted((self.folder / "histories").glob("h*.json.gz"))
+
+    def run(self) -> None:
+        """Records and judges until all histories have a verdict and all reductions have ended."""
+        first = self.seed * _PER_SEED
+        recorded = {path.name for path in self._histories()}
+        fresh = [n for n in range(first, first + self.count) if f"h{n}.json.gz" not in recorded]
+        with ExitStack() as stack:
+            pool = stack.enter_context(self._pool())
+            judging: list[tuple[_Part | None, Future[Verdict]]] = []
+            servers: dict[bool, Database] = {}
+            number = len(recorded) // self.per_round
+            while fresh or self._parts or self._reductions or judging:
+                number += 1
+                parts, self._parts = self._parts[: self.per_round], self._parts[self.per_round :]
+                room = self.per_round - len(parts)
+                jobs = [*[Job(n) for n in fresh[:room]], *[part.job for part in parts]]
+                fresh = fresh[room:]
+                if jobs:
+                    lower_case = number % _LOWER_CASE == 0 and not any(job.statements for job in jobs)
+                    if lower_case not in servers:
+                        option = f"--lower-case-table-names={int(lower_case)}"
+                        servers[lower_case] = stack.enter_context(SERVERS[self.server](option))
+                    self._record(servers[lower_case], number, jobs, lower_case)
+                by_name = {part.job.name: part for part in parts}
+                self._take(judging)
+                judging = [(by_name.get(job.name), self._submit(pool, job, by_name.get(job.name))) for job in jobs]
+                if not fresh and not self._parts:  # nothing to record beside it
+                    self._take(judging)
+                    judging = []
+
+    def judge_again(self) -> None:
+        """Judges all recorded histories again, by the product as it is now."""
+        self.verdicts = []
+        self._results.unlink(missing_ok=True)
+        with self._pool() as pool:
+            futures = [pool.submit(judged, str(path), self.ways) for path in self._histories()]
+            for number, future in enumerate(futures):
+                self._add(future.result())
+                self.progress(f"{number + 1} of {len(futures)}: {self.summary()}")
+
+    def _pool(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self.processes, mp_context=multiprocessing.get_context("spawn"))
+
+    def _record(self, database: Database, number: int, jobs: Sequence[Job], lower_case: bool) -> None:
+        modes = self._modes(number, jobs)
+        began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="cf-engine-"))
+        recording = Round(database, modes, folder / "engine", lower_case=lower_case, progress=self.progress)
+        for history in recording.record(jobs):
+            history.save(self._path(history.name))
+        shutil.rmtree(folder)  # it stays if the round has failed: its log says why
+        self.progress(f"round {number}: {len(jobs)} histories in {time.monotonic() - began:.0f} s ({modes}); {self.summary()}")
+
+    def _modes(self, number: int, jobs: Sequence[Job]) -> Modes:
+        """Modes by chance; a round with parts of histories has simple ones, in which most faults show as well."""
+        if any(job.statements is not None for job in jobs):
+            return Modes("streamed", ("none", "none"), True, False)
+        return draw_modes(Random(f"{self.seed} {number}"))
+
+    def _path(self, name: str) -> Path:
+        return self.folder / "histories" / f"{name}.json.gz"
+
+    def _submit(self, pool: ProcessPoolExecutor, job: Job, part: _Part | None) -> Future[Verdict]:
+        ways = self.ways if part is None or part.reduction is None else [part.reduction.verdict.way]
+        return pool.submit(judged, str(self._path(job.name)), ways, part.parent if part else "")
+
+    def _take(self, judging: Iterable[tuple[_Part | None, Future[Verdict]]]) -> None:
+        """Takes the verdicts of a round: what follows from each is recorded in the next one."""
+        attempts: dict[int, list[tuple[History, Verdict]]] = {}
+        for part, future in judging:
+            its_verdict = future.result()
+            path = self._path(its_verdict.history)
+            if part is not None and part.reduction is not None:
+                attempts.setdefault(id(part.reduction), []).append((History.load(path), its_verdict))
+                path.unlink()
+                continue
+            self._add(its_verdict)
+            self._follow_up(its_verdict, part)
+        for reduction in list(self._reductions):
+            if id(reduction) in attempts:
+                reduction.results(attempts[id(reduction)])
+            if reduction.ended or reduction.rounds >= _ROUNDS:
+                self._reductions.remove(reduction)
+                self._save_fault(reduction)
+            elif not any(part.reduction is reduction for part in self._parts):
+                self._parts += [self._part(s, reduction.history, reduction=reduction) for s in reduction.attempts()]
+
+    def _follow_up(self, its_verdict: Verdict, part: _Part | None) -> None:
+        """Judges a history again without what stopped it, and reduces what is wrong."""
+        depth = part.depth if part else 0
+        if its_verdict.verdict in ("RIGHT", "DRIFT"):
+            return
+        history = History.load(self._path(its_verdict.history))
+        if its_verdict.verdict in FAILED:
+            if self.reduce and len(self._reductions) < _REDUCTIONS:
+                self._reductions.append(Reduction(history, its_verdict))
+                return
+        if its_verdict.cause is not None and depth < _AGAIN:
+            left = [s for number, s in enumerate(history.executed) if number != its_verdict.cause]
+            self._parts.append(self._part(left, history, depth + 1))
+
+    def _part(
+        self, statements: list[Statement], history: History, depth: int = 0, reduction: Reduction | None = None
+    ) -> _Part:
+        self._next_part += 1
+        return _Part(Job(self._next_part, statements, history.name), history.name, depth, reduction)
+
+    def _save_fault(self, reduction: Reduction) -> None:
+        history, its_verdict = reduction.best
+        history.save(self.folder / "faults" / f"{reduction.verdict.history}.json.gz")
+        text = [f"-- {reduction.verdict.history}, {its_verdict.way}: {its_verdict.verdict}: {its_verdict.text}", ""]
+        text += [f"{statement.text};" for statement in history.executed]
+        (self.folder / "faults" / f"{reduction.verdict.history}.sql").write_text("\n".join(text) + "\n")
+        self.progress(f"reduced {reduction.verdict.history} to {len(history.executed)} statements")
+
+    def _add(self, its_verdict: Verdict) -> None:
+        self.verdicts.append(its_verdict)
+        with self._results.open("a") as out:
+            out.write(json.dumps(its_verdict.to_dict(), ensure_ascii=False) + "\n")
+
+    @property
+    def failed(self) -> bool:
+        """Whether a history was wrong, or has shown a defect."""
+        return any(v.verdict in FAILED for v in self.verdicts)
+
+    def summary(self) -> str:
+        """The verdicts in one line."""
+        counts = Counter(v.verdict for v in self.verdicts)
+        return ", ".join(f"{name} {counts[name]}" for name in ("RIGHT", "DRIFT", "STOP", "WRONG", "CRASH", "ENGINE"))
+
+    def table(self) -> list[str]:
+        """The verdicts by kind, as lines of text."""
+        kinds: dict[str, Counter[str]] = {}
+        examples: dict[tuple[str, str], str] = {}
+        for v in self.verdicts:
+            if v.verdict not in ("RIGHT", "DRIFT"):
+                kinds.setdefault(v.verdict, Counter())[v.kind] += 1
+                examples.setdefault((v.verdict, v.kind), v.history)
+        lines = [self.summary()]
+        for name, counts in sorted(kinds.items()):
+            lines += [f"{name:6} {count:5}  {kind}  ({examples[name, kind]})" for kind, count in counts.most_common()]
+        return lines
+
+
+def to_json(value: Any) -> str:
+    """JSON with its letters as they are."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,82 @@
+"""What the engine itself has got wrong: a history that it has spoiled says nothing about the pipeline.
+
+The engine keeps a picture of each table of its own, by its own parser. It is in the schema changes, and rows have its columns. If
+it is none of the pictures that the server's catalogue has had for the table, the engine has misunderstood a statement.
+Some values it changes by itself; these are known by type and value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from tests.live.comparing import Difference
+from tests.live.history import History
+from tests.live.recording import payload_of
+
+_ZERO_DATE = re.compile(r"'(0000-\d\d|\d{4}-00|\d{4}-\d\d-00)")
+_ID = re.compile(r'"((?:[^"]|"")*)"\."(.*)"$')
+
+
+def misunderstood(history: History) -> dict[str, str]:
+    """`database.table` -> what the engine has got wrong about it."""
+    right: dict[str, list[list[str]]] = defaultdict(list)
+    for statement in history.executed:
+        for name, columns in statement.columns.items():
+            right[name].append([column for column, _ in columns])
+    wrong: dict[str, str] = {}
+    last: dict[str, str] = {}
+    for event in history.events:
+        payload = payload_of(event)
+        for change in payload.get("tableChanges") or ():  # type: ignore[attr-defined]
+            match = _ID.match(change["id"])
+            if match is None or not change.get("table"):
+                continue
+            name = f"{match[1]}.{match[2].replace(chr(34) * 2, chr(34))}"
+            names = [column["name"] for column in change["table"]["columns"]]
+            last[name] = str(payload.get("ddl"))
+            if names not in right[name]:
+                wrong.setdefault(name, f"its table {names} after {payload.get('ddl')!r}")
+        source = payload.get("source")
+        for image in ("before", "after"):
+            row = payload.get(image)
+            if isinstance(source, dict) and isinstance(row, dict) and "op" in payload:
+                name = f"{source['db']}.{source['table']}"
+                if name in right and list(row) not in right[name]:
+                    wrong.setdefault(name, f"its row {list(row)} after {last.get(name)!r}")
+    return wrong
+
+
+def is_known(difference: Difference, history: History) -> bool:
+    """Whether the engine changes such a value by itself."""
+    if difference.what != "rows" or not difference.column:
+        return False
+    actual, right = difference.actual, difference.right
+    columns = {name: kind for name, kind, _ in history.tables[difference.table].columns}
+    kind = columns.get(difference.column, "")
+    if _ZERO_DATE.match(right):
+        return True
+    if kind.startswith("year"):
+        return right == "Decimal('0')" and actual in ("Decimal('1900')", "None")
+    if kind.startswith("tinyint(1)"):
+        return actual == "Decimal('1')"
+    return False
+
+
+def spoiled(history: History, different: tuple[Difference, ...], text: str) -> str:
+    """What the engine has done to the tables that differ, or that a stop names; empty if nothing."""
+    if history.died is not None:
+        return f"died: {history.died}"
+    wrong = misunderstood(history)
+    for name, reason in wrong.items():
+        if any(d.table == name for d in different) or name in text or name.replace(".", "`.`") in text:
+            return f"{name}: {reason}"
+    if different and all(is_known(d, history) or _is_of_rows(d, different) for d in different):
+        known = [str(d) for d in different if is_known(d, history)]
+        return f"values: {known[0]}" if known else ""
+    return ""
+
+
+def _is_of_rows(difference: Difference, different: tuple[Difference, ...]) -> bool:
+    """Whether it only says how many rows differ, beside the columns in which they do."""
+    return difference.what == "rows" and not difference.column and any(d.column and d.table == difference.table for d in different)

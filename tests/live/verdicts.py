@@ -1,0 +1,91 @@
+"""The verdict on a history: the worst of all ways, and the statement that is its cause.
+
+    RIGHT    all ways come to the server's tables
+    DRIFT    the rows are right, a type is not
+    STOP     the pipeline refuses something, with a reason
+    WRONG    a table differs from the server's
+    CRASH    an exception that is not for users
+    ENGINE   as one of these, but the engine has spoiled the history
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tests.live import engine
+from tests.live.history import History
+from tests.live.judging import WAYS, judge
+from tests.pipeline.faithful import Compute
+
+_WORST = ("RIGHT", "DRIFT", "STOP", "WRONG", "CRASH")
+_STATEMENT = re.compile(r"^'(.*?)' at \S+:\d+:\d+: |^\"(.*?)\" at \S+:\d+:\d+: ", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Verdict:
+    """See the head of this file.
+
+    Attributes:
+        history: its name.
+        way: the first way with this verdict.
+        ways: way -> its own verdict.
+        text: reason or differences.
+        cause: index of the statement among those executed; None if it is not known.
+        parent: the history of which this one is a part; empty for a whole one.
+    """
+
+    history: str
+    verdict: str
+    way: str
+    ways: dict[str, str]
+    text: str
+    cause: int | None = None
+    parent: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What is the same for verdicts of one kind: the reason without names and values."""
+        if self.verdict == "CRASH":
+            return self.text.strip().splitlines()[-1][:160]
+        if self.verdict == "WRONG":
+            found = re.findall(r": (tables|columns|types|rows)\b|\b(pending)\b", self.text)
+            return " ".join(sorted({what or pending for what, pending in found}))
+        reason = _STATEMENT.sub("", self.text)
+        return re.sub(r"(column|table|key) \S+", r"\1 …", reason)[:160]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a line of the results."""
+        return asdict(self)
+
+
+def verdict(history: History, compute: Compute, ways: Sequence[str] = WAYS, parent: str = "") -> Verdict:
+    """Judges a history in several ways."""
+    outcomes = {way: judge(history, way, compute) for way in ways}
+    way = max(outcomes, key=lambda w: _WORST.index(outcomes[w].verdict))
+    worst = outcomes[way]
+    its_verdict, text = worst.verdict, worst.text
+    spoiled = "" if its_verdict == "RIGHT" else engine.spoiled(history, worst.different, text)
+    if spoiled:
+        its_verdict, text = "ENGINE", f"{spoiled} ({its_verdict}: {text})"
+    cause = None if its_verdict in ("RIGHT", "DRIFT") else _cause(history, text)
+    return Verdict(history.name, its_verdict, way, {w: o.verdict for w, o in outcomes.items()}, text[:3000], cause, parent)
+
+
+def _cause(history: History, text: str) -> int | None:
+    """The statement that a reason quotes, or the longest one that it contains."""
+    executed = [statement.text for statement in history.executed]
+    match = _STATEMENT.match(text)
+    quoted = _spaced(match[1] or match[2]) if match else ""
+    for number, statement in reversed(list(enumerate(executed))):
+        plain = _spaced(statement)
+        if quoted and (plain == quoted or plain.endswith(quoted)):
+            return number
+    inside = [(len(s), number) for number, s in enumerate(executed) if len(s) > 12 and s in text]
+    return max(inside)[1] if inside else None
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.replace("\\'", "'").split())
