@@ -12,13 +12,13 @@ statements that make it so. The program goes on where it ended. Exit code 1: a h
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.live.campaign import SERVERS, Campaign
-from tests.live.judging import WAYS
 
 
 def main() -> int:
@@ -30,14 +30,15 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the campaign's folder")
     parser.add_argument("--per-round", type=int, default=40, help="histories that one engine follows")
     parser.add_argument("--processes", type=int, default=1, help="that judge")
-    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
+    parser.add_argument("--all-ways", action="store_true", help="judge each history in all ways, not in two that change")
     parser.add_argument("--no-reduce", action="store_true", help="do not reduce what is wrong")
     parser.add_argument("--judge", action="store_true", help="judge again what was recorded")
     parser.add_argument("--table", action="store_true", help="print the verdicts that there are")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # servers and engine are ended, too
     campaign = Campaign(
-        options.server, options.out, options.histories, options.seed, options.per_round, options.processes, options.ways,
-        not options.no_reduce, _progress,
+        options.server, options.out, options.histories, options.seed, options.per_round, options.processes,
+        all_ways=options.all_ways, reduce=not options.no_reduce, progress=_progress,
     )  # fmt: skip
     if options.judge:
         campaign.judge_again()

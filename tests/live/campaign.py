@@ -15,6 +15,7 @@ import multiprocessing
 import shutil
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -78,6 +79,7 @@ class Campaign:
     Attributes:
         count: number of histories that are drawn.
         per_round: number of histories of a round.
+        all_ways: each history is judged in all ways; else at once, and in one of the others, in turn.
         progress: called with what is being done.
     """
 
@@ -87,7 +89,7 @@ class Campaign:
     seed: int = 1
     per_round: int = 40
     processes: int = 1
-    ways: Sequence[str] = WAYS
+    all_ways: bool = False
     reduce: bool = True
     progress: Callable[[str], None] = lambda text: None
     verdicts: list[Verdict] = field(default_factory=list)
@@ -144,10 +146,14 @@ class Campaign:
         self.verdicts = []
         self._results.unlink(missing_ok=True)
         with self._pool() as pool:
-            futures = [pool.submit(judged, str(path), self.ways) for path in self._histories()]
+            futures = [pool.submit(judged, str(path), self._ways(path.name)) for path in self._histories()]
             for number, future in enumerate(futures):
                 self._add(future.result())
                 self.progress(f"{number + 1} of {len(futures)}: {self.summary()}")
+
+    def _ways(self, name: str) -> Sequence[str]:
+        first, *others = WAYS
+        return WAYS if self.all_ways else (first, others[zlib.crc32(name.encode()) % len(others)])
 
     def _pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self.processes, mp_context=multiprocessing.get_context("spawn"))
@@ -171,7 +177,7 @@ class Campaign:
         return self.folder / "histories" / f"{name}.json.gz"
 
     def _submit(self, pool: ProcessPoolExecutor, job: Job, part: _Part | None) -> Future[Verdict]:
-        ways = self.ways if part is None or part.reduction is None else [part.reduction.verdict.way]
+        ways = self._ways(job.name) if part is None or part.reduction is None else [part.reduction.verdict.way]
         return pool.submit(judged, str(self._path(job.name)), ways, part.parent if part else "")
 
     def _take(self, judging: Iterable[tuple[_Part | None, Future[Verdict]]]) -> None:
