@@ -1,0 +1,73 @@
+"""Recorded histories of `bench/ddl_live.py`: the tables end as the server's in all ways of reading; and what the judge notices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.live.comparing import is_same_type
+from tests.live.history import History
+from tests.live.judging import WAYS, judge
+from tests.live.schema import Content
+from tests.pipeline.faithful import SparkCompute
+from changefeed.model.types import ColumnType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = Path(__file__).parent.parent / "data" / "ddl" / "live"
+RECORDED = sorted(path.name.removesuffix(".json.gz") for path in DATA.glob("*.json.gz"))
+
+
+def recorded(name: str) -> History:
+    return History.load(DATA / f"{name}.json.gz")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", RECORDED)
+def test_tables_end_as_the_servers(name: str, way: str, spark: SparkSession) -> None:
+    outcome = judge(recorded(name), way, SparkCompute(spark))
+    assert outcome.verdict == "RIGHT", outcome.text
+
+
+@pytest.mark.parametrize("what", ["value", "row", "column", "order", "type", "table"])
+def test_every_difference_is_noticed(what: str, spark: SparkSession) -> None:
+    history = recorded(RECORDED[0])
+    name, table = next((n, t) for n, t in history.tables.items() if len(t.columns) > 1 and t.rows)
+    (first, *columns), (row, *rows) = table.columns, table.rows
+    changed = {
+        "value": replace(table, rows=((*row[:-1], "00" if row[-1] is None else None), *rows)),
+        "row": replace(table, rows=tuple(rows)),
+        "column": replace(table, columns=(("other", *first[1:]), *columns)),
+        "order": Content((*columns, first), tuple((*r[1:], r[0]) for r in table.rows)),
+        "type": replace(table, columns=((first[0], "time(2)", first[2]), *columns)),
+    }
+    history.tables = {**history.tables, name: changed[what]} if what in changed else {}
+    outcome = judge(history, "at once", SparkCompute(spark))
+    assert outcome.verdict == ("DRIFT" if what == "type" else "WRONG")
+    assert name in outcome.text
+
+
+@pytest.mark.parametrize(
+    "actual, server, same",
+    [
+        ("int", "int(11)", True),
+        ("int unsigned", "int(10) unsigned zerofill", True),
+        ("int", "bigint(20)", False),
+        ("varchar(10)", "varchar(10)", True),
+        ("varchar(10)", "varchar(20)", False),
+        ("decimal(10,0)", "decimal(10,0)", True),
+        ("datetime(3)", "datetime", False),
+        ("datetime", "datetime(0)", True),
+        ("enum('a','b')", "enum('a','b')", True),
+        ("enum('a','b')", "enum('b','a')", False),
+        ("json", "longtext", True),
+        ("float(7,3)", "float(7,3)", True),
+        ("float", "float(7,3)", False),
+    ],
+)
+def test_types_are_compared_without_display_widths(actual: str, server: str, same: bool) -> None:
+    assert is_same_type(ColumnType.parse(actual), server) is same
