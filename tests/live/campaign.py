@@ -165,7 +165,9 @@ class Campaign:
         for history in recording.record(jobs):
             history.save(self._path(history.name))
         shutil.rmtree(folder)  # it stays if the round has failed: its log says why
-        self.progress(f"round {number}: {len(jobs)} histories in {time.monotonic() - began:.0f} s ({modes}); {self.summary()}")
+        self.progress(
+            f"round {number}: {len(jobs)} histories in {time.monotonic() - began:.0f} s ({modes}); {self.summary()}"
+        )
 
     def _modes(self, number: int, jobs: Sequence[Job]) -> Modes:
         """Modes by chance; a round with parts of histories has simple ones, in which most faults show as well."""

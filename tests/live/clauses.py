@@ -114,7 +114,9 @@ class Clauses:
         kinds = ["PRIMARY KEY", "UNIQUE KEY", "UNIQUE INDEX", "UNIQUE", "KEY", "INDEX"]
         kind = random.choices(kinds, [3, 3, 2, 2, 2, 2])[0]
         name = "" if kind == "PRIMARY KEY" or random.random() < 0.4 else f" {quoted(names.key_name(random))}"
-        constraint = f"CONSTRAINT {quoted(names.key_name(random))} " if "UNIQUE" in kind and random.random() < 0.15 else ""
+        constraint = (
+            f"CONSTRAINT {quoted(names.key_name(random))} " if "UNIQUE" in kind and random.random() < 0.15 else ""
+        )
         return f"ADD {constraint}{kind}{name} ({parts})" + random.choice(["", "", "", " COMMENT 'k'", " USING BTREE"])
 
     def drop_key(self) -> str:
@@ -180,7 +182,9 @@ def key_parts(random: Random, dialect: Dialect, columns: list[ServerColumn], new
     parts = []
     for column in chosen:
         prefix = column.kind in ("varchar", "char") and column.numbers[0] > 4 and random.random() < 0.15
-        parts.append(quoted(column.name) + (f"({column.numbers[0] // 2})" if prefix else random.choice(["", "", "", " DESC"])))
+        parts.append(
+            quoted(column.name) + (f"({column.numbers[0] // 2})" if prefix else random.choice(["", "", "", " DESC"]))
+        )
     return ", ".join(parts)
 
 

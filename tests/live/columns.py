@@ -12,7 +12,9 @@ _INTEGERS = ["TINYINT", "SMALLINT", "MEDIUMINT", "INT", "INTEGER", "BIGINT"]
 _TEXTS = ["TINYTEXT", "TEXT", "MEDIUMTEXT", "LONGTEXT"]
 _BLOBS = ["TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"]
 _MEMBERS = ["'a','b'", "'a','b','c'", "'b','a'", "'x','y','a'", "'O''Hara','it, is','a'", "'A','b c'", "'é','ü'"]
-_DEFAULTED = frozenset({"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"})
+_DEFAULTED = frozenset(
+    {"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json"}
+)
 FAMILIES = {
     "integer": 8, "decimal": 3, "real": 2, "text": 7, "long text": 2, "binary": 2, "blob": 1, "bit": 1, "date": 2, "datetime": 3,
     "timestamp": 2, "time": 2, "year": 1, "enum": 2, "set": 1, "json": 1, "geometry": 0.3,
@@ -50,7 +52,9 @@ def draw_type(random: Random, family: str | None = None) -> Type:
         text += f" CHARACTER SET {charset}"
     lower = text.lower().replace("integer", "int").replace("numeric", "decimal")
     kind = lower.partition(" character")[0]
-    return Type(text, ServerColumn("", kind, False, charset if family in ("text", "long text") else "", "", False, False))
+    return Type(
+        text, ServerColumn("", kind, False, charset if family in ("text", "long text") else "", "", False, False)
+    )
 
 
 def _type_text(random: Random, family: str) -> str:
@@ -59,12 +63,18 @@ def _type_text(random: Random, family: str) -> str:
             sign = random.choices(["", " UNSIGNED", " UNSIGNED ZEROFILL"], [8, 2, 0.3])[0]
             return random.choice(_INTEGERS) + ("(6)" if random.random() < 0.05 else "") + sign
         case "decimal":
-            digits, scale = random.choice([(10, 2), (5, 0), (10, 0), (12, 4), (4, 3), (30, 10), (38, 8), (50, 3), (65, 30)])
-            return f"{random.choice(['DECIMAL', 'NUMERIC'])}({digits},{scale})" + random.choice(["", "", "", " UNSIGNED"])
+            digits, scale = random.choice(
+                [(10, 2), (5, 0), (10, 0), (12, 4), (4, 3), (30, 10), (38, 8), (50, 3), (65, 30)]
+            )
+            return f"{random.choice(['DECIMAL', 'NUMERIC'])}({digits},{scale})" + random.choice(
+                ["", "", "", " UNSIGNED"]
+            )
         case "real":
             return random.choice(["FLOAT", "DOUBLE", "DOUBLE", "FLOAT(7,3)", "DOUBLE(10,2)"])
         case "text":
-            return random.choice(["VARCHAR", "VARCHAR", "VARCHAR", "CHAR"]) + f"({random.choice([2, 5, 10, 20, 40, 200])})"
+            return (
+                random.choice(["VARCHAR", "VARCHAR", "VARCHAR", "CHAR"]) + f"({random.choice([2, 5, 10, 20, 40, 200])})"
+            )
         case "long text":
             return random.choice(_TEXTS)
         case "binary":
@@ -101,7 +111,7 @@ def definition(
     if not required and random.random() < 0.35:
         parts.append(default(random, dialect, kind))
     if random.random() < 0.06:
-        parts.append(random.choice(["COMMENT 'a, b; -- c'", "COMMENT 'it''s'", "/* DROP COLUMN b */", "COMMENT \"x\""]))
+        parts.append(random.choice(["COMMENT 'a, b; -- c'", "COMMENT 'it''s'", "/* DROP COLUMN b */", 'COMMENT "x"']))
     if random.random() < 0.03:
         parts.append("INVISIBLE" if "DEFAULT" in " ".join(parts) else "")
     return " ".join(part for part in parts if part)

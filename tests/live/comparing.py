@@ -71,7 +71,9 @@ def _table(name: str, table: Table, rows: list[dict[str, Any]], right: Content, 
     ]
     kinds = [kind.partition("(")[0].partition(" ")[0] for _, kind, _ in right.columns]
     is_text = server == "mariadb"  # its JSON is the text
-    actual_rows = Counter(tuple(_plain(row[c], k, is_text) for c, k in zip(columns, kinds, strict=True)) for row in rows)
+    actual_rows = Counter(
+        tuple(_plain(row[c], k, is_text) for c, k in zip(columns, kinds, strict=True)) for row in rows
+    )
     right_rows = Counter(
         tuple(_server(value, k, is_text) for value, k in zip(row, kinds, strict=True)) for row in right.rows
     )

@@ -92,4 +92,8 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
 
 def _is_of_rows(difference: Difference, different: tuple[Difference, ...]) -> bool:
     """Whether it only says how many rows differ, beside the columns in which they do."""
-    return difference.what == "rows" and not difference.column and any(d.column and d.table == difference.table for d in different)
+    return (
+        difference.what == "rows"
+        and not difference.column
+        and any(d.column and d.table == difference.table for d in different)
+    )

@@ -74,7 +74,7 @@ class History:
             fields: dict[str, Any] = json.load(file)
         fields["statements"] = [Statement(**statement) for statement in fields["statements"]]
         fields["tables"] = {
-            name: Content(tuple(map(tuple, table["columns"])), tuple(map(tuple, table["rows"])))  # type: ignore[arg-type]
+            name: Content(tuple(map(tuple, table["columns"])), tuple(map(tuple, table["rows"])))
             for name, table in fields["tables"].items()
         }
         return cls(**fields)

@@ -1,9 +1,9 @@
 """Judges a history: its events through the product's own flow in memory, in several ways, and the tables against the server's.
 
-    at once     `consistency: transaction`, all records in one batch
-    in parts    the same, in batches by chance, over several partitions
-    by key      `consistency: key`, in batches by chance
-    bare        at once, the JSON without schemas
+at once     `consistency: transaction`, all records in one batch
+in parts    the same, in batches by chance, over several partitions
+by key      `consistency: key`, in batches by chance
+bare        at once, the JSON without schemas
 """
 
 from __future__ import annotations
@@ -77,13 +77,18 @@ def judge(history: History, way: str, compute: Compute, seed: int = 0) -> Outcom
 def _compared(history: History, storage: Storage, notes: list[str]) -> Outcome:
     state = storage.published()[-1]
     actual = {
-        f"{t.table.database}.{t.table.name}": (t.table, storage.tables.rows(t.path) if t.path in storage.tables.tables else [])
+        f"{t.table.database}.{t.table.name}": (
+            t.table,
+            storage.tables.rows(t.path) if t.path in storage.tables.tables else [],
+        )
         for t in state.tables.values()
         if t.table.name != MARKER
     }
     different = differences(actual, history.tables, history.server)
     if state.counts.pending:
-        return Outcome("WRONG", f"{state.counts.pending} changes are still pending; {'; '.join(map(str, different))}", tuple(notes))
+        return Outcome(
+            "WRONG", f"{state.counts.pending} changes are still pending; {'; '.join(map(str, different))}", tuple(notes)
+        )
     if not different:
         return Outcome("RIGHT", "", tuple(notes))
     verdict = "DRIFT" if all(d.what == "types" for d in different) else "WRONG"

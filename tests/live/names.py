@@ -7,7 +7,7 @@ from random import Random
 from tests.live.schema import quoted
 
 _TABLES = ["t1", "t2", "t3", "t4", "orders", "items", "s"]
-_ODD_TABLES = ["my table", "it's", "größe", "select", "a.b", "Mixed", "x-1", "table", "t1$", "_t1_new", "~t", "a\"b"]
+_ODD_TABLES = ["my table", "it's", "größe", "select", "a.b", "Mixed", "x-1", "table", "t1$", "_t1_new", "~t", 'a"b']
 _COLUMNS = ["a", "b", "c", "d", "e", "f", "g", "k2", "value", "name", "n1", "n2", "amount", "note"]
 _ODD_COLUMNS = [
     "x y", "select", "first", "after", "key", "größe", "Ab", "it's", "a.b", "order", "column", "index", "_x", "1a", "to", "c-1",
@@ -50,6 +50,4 @@ def _draw(random: Random, plain: list[str], odd: list[str], share: float, taken:
     return f"z{len(taken)}"
 
 
-_RESERVED = frozenset(
-    {"select", "key", "order", "column", "index", "to", "primary", "default", "table", "before"}
-)
+_RESERVED = frozenset({"select", "key", "order", "column", "index", "to", "primary", "default", "table", "before"})

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.live.columns import Dialect
 from tests.live.history import History, Statement
@@ -34,7 +35,9 @@ MODES = {"streamed": 8, "never": 2, "initial": 5, "no_data": 1, "when_needed": 1
 _OWNER = re.compile(r"\b(h\d+)[abc]\b")
 _MARK_SECONDS = 1  # between two marks
 _FOLLOW_SECONDS = 900
-_REASON = re.compile(r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException): (.*)", re.MULTILINE)
+_REASON = re.compile(
+    r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException): (.*)", re.MULTILINE
+)
 _UNREADABLE = re.compile(r"Ignoring unparseable DDL statement '(CREATE TABLE .*?)'\nio\.debezium", re.DOTALL)
 _PLACE = re.compile(r"Last offset stored = \{.*?file=([^,]+), pos=(\d+)")
 _AFTER_FIRST_PHASE = ("initial", "no_data", "when_needed")
@@ -285,7 +288,8 @@ def split(events: Sequence[Event], histories: Sequence[History]) -> None:
     for event in events:
         payload = payload_of(event)
         owner = _owner(event, payload)
-        identity = (payload.get("transaction") or {}).get("id") or (payload.get("id") if "status" in payload else None)
+        transaction: Any = payload.get("transaction") or {}
+        identity = transaction.get("id") or (payload.get("id") if "status" in payload else None)
         if identity is not None and owner is not None:
             transactions[str(identity)] = owner
         owners.append(owner)

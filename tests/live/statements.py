@@ -48,7 +48,11 @@ class Statements:
 
     def mode(self) -> list[str]:
         """With and without strict mode."""
-        return [self.random.choice(["SET sql_mode=''", "SET sql_mode='STRICT_TRANS_TABLES'", "SET sql_mode='STRICT_TRANS_TABLES'"])]
+        return [
+            self.random.choice(
+                ["SET sql_mode=''", "SET sql_mode='STRICT_TRANS_TABLES'", "SET sql_mode='STRICT_TRANS_TABLES'"]
+            )
+        ]
 
     def create(self) -> list[str]:
         """CREATE TABLE."""
@@ -58,7 +62,11 @@ class Statements:
         replace = self.dialect.mariadb and self.tables and random.random() < 0.08
         if replace:
             database, name = random.choice(list(self.tables))
-        word = "CREATE OR REPLACE TABLE" if replace else random.choice(["CREATE TABLE"] * 5 + ["CREATE TABLE IF NOT EXISTS"])
+        word = (
+            "CREATE OR REPLACE TABLE"
+            if replace
+            else random.choice(["CREATE TABLE"] * 5 + ["CREATE TABLE IF NOT EXISTS"])
+        )
         return [f"{word} {self._name(database, name)} ({self._body()}){random.choice(_OPTIONS)}"]
 
     def _body(self) -> str:
@@ -91,7 +99,11 @@ class Statements:
         parts += [keys[key]] if key in keys else []
         if random.random() < 0.15:
             more = key_parts(random, self.dialect, _named(columns, [column for _, _, column in columns]), [])
-            parts += [f"{random.choice(['KEY', 'UNIQUE KEY', 'INDEX'])} {quoted(names.key_name(random))} ({more})"] if more else []
+            parts += (
+                [f"{random.choice(['KEY', 'UNIQUE KEY', 'INDEX'])} {quoted(names.key_name(random))} ({more})"]
+                if more
+                else []
+            )
         if random.random() < 0.05:
             parts.append(f"CHECK ({quoted(columns[0][0])} IS NOT NULL OR 1 = 1)")
         return ", ".join(parts)
@@ -156,7 +168,11 @@ class Statements:
         if database == table.database:
             return []
         taken = {name for owner, name in self.tables if owner == database}
-        name = table.name if table.name not in taken and self.random.random() < 0.6 else names.table_name(self.random, taken)
+        name = (
+            table.name
+            if table.name not in taken and self.random.random() < 0.6
+            else names.table_name(self.random, taken)
+        )
         target = f"{quoted(database)}.{quoted(name)}"
         if self.random.random() < 0.3:
             return [f"ALTER TABLE {self._name(*table.full_name)} RENAME TO {target}"]
@@ -164,7 +180,9 @@ class Statements:
 
     def drop(self) -> list[str]:
         """DROP TABLE of one or two."""
-        chosen = {table.full_name for table in (self._table(), *([self._table()] if self.random.random() < 0.3 else []))}
+        chosen = {
+            table.full_name for table in (self._table(), *([self._table()] if self.random.random() < 0.3 else []))
+        }
         exists = "IF EXISTS " if self.random.random() < 0.3 else ""
         return [f"DROP TABLE {exists}{', '.join(self._name(*name) for name in sorted(chosen))}"]
 
@@ -177,8 +195,11 @@ class Statements:
         table = self._table()
         if any(column.generated for column in table.columns):
             return []
-        ghost, old = self.random.choice(["_{}_gho _{}_del", "_{}_new _{}_old"]).format(table.name, table.name).split(" ", 1) \
-            if " " not in table.name else ("_ghost", "_gone")
+        ghost, old = (
+            self.random.choice(["_{}_gho _{}_del", "_{}_new _{}_old"]).format(table.name, table.name).split(" ", 1)
+            if " " not in table.name
+            else ("_ghost", "_gone")
+        )
         original = self._name(*table.full_name)
         new, gone = (f"{quoted(table.database)}.{quoted(name)}" for name in (ghost, old))
         name = names.column_name(self.random, {column.name for column in table.columns})
@@ -199,10 +220,16 @@ class Statements:
         source, target = self.random.sample(self.databases, 2)
         own = [name for owner, name in self.tables if owner == source]
         taken = {name for owner, name in self.tables if owner == target}
-        pairs = [f"{quoted(source)}.{quoted(name)} TO {quoted(target)}.{quoted(name)}" for name in own if name not in taken]
+        pairs = [
+            f"{quoted(source)}.{quoted(name)} TO {quoted(target)}.{quoted(name)}" for name in own if name not in taken
+        ]
         if not pairs:
             return []
-        return [f"RENAME TABLE {', '.join(pairs)}"] if self.random.random() < 0.5 else [f"RENAME TABLE {pair}" for pair in pairs]
+        return (
+            [f"RENAME TABLE {', '.join(pairs)}"]
+            if self.random.random() < 0.5
+            else [f"RENAME TABLE {pair}" for pair in pairs]
+        )
 
     def partition(self) -> list[str]:
         """Partitions by hash of the key."""
@@ -231,7 +258,11 @@ class Statements:
         first = statement.partition(" ")[0]
         if first in ("USE", "SET"):
             return statement
-        if self.dialect.mariadb and self.random.random() < 0.03 and first in ("ALTER", "RENAME", "CREATE", "TRUNCATE", "DROP"):
+        if (
+            self.dialect.mariadb
+            and self.random.random() < 0.03
+            and first in ("ALTER", "RENAME", "CREATE", "TRUNCATE", "DROP")
+        ):
             return f"SET STATEMENT lock_wait_timeout=50 FOR {statement}"
         if self.random.random() < 0.02 and first == "ALTER":
             return f"/*!40000 {statement} */"
@@ -245,7 +276,11 @@ class Statements:
         if self.dialect.mixed_case:
             table = in_any_case(self.random, table)
         name = written(self.random, table)
-        return name if database == self.current and self.random.random() < 0.6 else f"{written(self.random, database)}.{name}"
+        return (
+            name
+            if database == self.current and self.random.random() < 0.6
+            else f"{written(self.random, database)}.{name}"
+        )
 
     def _new_name(self, database: str) -> str:
         taken = {table for owner, table in self.tables if owner == database}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from changefeed.model.types import ColumnType
 from tests.live.comparing import is_same_type
 from tests.live.history import History
 from tests.live.judging import WAYS, judge
 from tests.live.schema import Content
 from tests.pipeline.faithful import SparkCompute
-from changefeed.model.types import ColumnType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,17 @@ _WIDE = ["北京", "🐟", "Ж", "e\u0301"]
 _DATES = ["2024-02-29", "1970-01-01", "1999-12-31", "2038-01-19", "2000-01-01", "1969-12-31"]
 _EARLY_DATES = ["1000-01-01", "9999-12-31", "1582-10-15", "1900-03-01", "0001-01-01"]
 _TIMES = ["00:00:00", "12:34:56", "23:59:59", "01:02:03"]
-_JSON = ['{"a": 1, "bb": [1, 2]}', "[]", '"x"', "null", "1.50", "{}", '{"b": {"c": "ü"}, "a": true}', "12345678901234567890", "[1e2]"]
+_JSON = [
+    '{"a": 1, "bb": [1, 2]}',
+    "[]",
+    '"x"',
+    "null",
+    "1.50",
+    "{}",
+    '{"b": {"c": "ü"}, "a": true}',
+    "12345678901234567890",
+    "[1e2]",
+]
 
 
 def literal(random: Random, column: ServerColumn, *, wild: bool = False) -> str:
@@ -29,7 +39,9 @@ def literal(random: Random, column: ServerColumn, *, wild: bool = False) -> str:
     if column.nullable and random.random() < 0.15:
         return "NULL"
     if wild and random.random() < 0.25:
-        return random.choice(["999999999999", "-5", "'zz'", "'long text that does not fit'", "12.987654321", "'2024-13-45'", "''"])
+        return random.choice(
+            ["999999999999", "-5", "'zz'", "'long text that does not fit'", "12.987654321", "'2024-13-45'", "''"]
+        )
     return plain(random, column)
 
 
@@ -113,4 +125,8 @@ def _date(random: Random) -> str:
 def _clock(random: Random, column: ServerColumn) -> str:
     digits = column.numbers[0] if column.numbers else 0
     clock = random.choice(_TIMES)
-    return clock if not digits or random.random() < 0.3 else clock + "." + str(random.randint(0, 10**digits - 1)).zfill(digits)
+    return (
+        clock
+        if not digits or random.random() < 0.3
+        else clock + "." + str(random.randint(0, 10**digits - 1)).zfill(digits)
+    )

@@ -1,11 +1,11 @@
 """The verdict on a history: the worst of all ways, and the statement that is its cause.
 
-    RIGHT    all ways come to the server's tables
-    DRIFT    the rows are right, a type is not
-    STOP     the pipeline refuses something, with a reason
-    WRONG    a table differs from the server's
-    CRASH    an exception that is not for users
-    ENGINE   as one of these, but the engine has spoiled the history
+RIGHT    all ways come to the server's tables
+DRIFT    the rows are right, a type is not
+STOP     the pipeline refuses something, with a reason
+WRONG    a table differs from the server's
+CRASH    an exception that is not for users
+ENGINE   as one of these, but the engine has spoiled the history
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def verdict(history: History, compute: Compute, ways: Sequence[str] = WAYS, pare
     if spoiled:
         its_verdict, text = "ENGINE", f"{spoiled} ({its_verdict}: {text})"
     cause = None if its_verdict in ("RIGHT", "DRIFT") else _cause(history, text)
-    return Verdict(history.name, its_verdict, way, {w: o.verdict for w, o in outcomes.items()}, text[:3000], cause, parent)
+    return Verdict(
+        history.name, its_verdict, way, {w: o.verdict for w, o in outcomes.items()}, text[:3000], cause, parent
+    )
 
 
 def _cause(history: History, text: str) -> int | None:

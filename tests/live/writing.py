@@ -83,7 +83,9 @@ class _Base:
 class Drawing(_Base):
     """A history that is drawn from a seed."""
 
-    def __init__(self, session: Session, history: History, seed: int, dialect: Dialect, *, rows_before: bool = True) -> None:
+    def __init__(
+        self, session: Session, history: History, seed: int, dialect: Dialect, *, rows_before: bool = True
+    ) -> None:
         self.random = Random(seed)
         super().__init__(session, history, self.random.choice([2, 2, 3]))
         self.statements = Statements(self.random, dialect, self.databases)

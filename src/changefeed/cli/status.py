@@ -57,6 +57,8 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
     if report.positions:
         output.table(("topic", "partition", "next offset"), _positions(report))
         output.lines([""])
+    if report.not_captured:
+        output.lines([f"not captured, known by DDL alone: {', '.join(report.not_captured)}", ""])
     counts = report.counts
     output.lines(
         [

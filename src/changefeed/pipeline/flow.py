@@ -146,7 +146,8 @@ class Flow:
                 self.ledger.finish(frontier.state)
             return
         # chunks -> the writes that bring every table there
-        planned = make(frontier, chunks, self.rules, self.executor.sink, partial(shapes_inside, self.pending))
+        topics = {topic for topic, _ in partitions}
+        planned = make(frontier, chunks, self.rules, self.executor.sink, partial(shapes_inside, self.pending), topics)
         reached = self._counted(frontier, planned, chunks)
         if not planned.actions and reached == self.ledger.state:
             return
@@ -199,7 +200,12 @@ class Flow:
         with self._fenced_first():
             self.wait_for_paths(plan, self.ledger.state)
             state = self.executor.carry_out(plan)
+        left_out = state.uncaptured.keys() - self.ledger.state.uncaptured.keys()
         self.ledger.finish(state)
+        if left_out:
+            _log.info(
+                "left out, because no row and no topic shows that they are captured: %s", ", ".join(sorted(left_out))
+            )
         for note in plan.notes:
             self.report(note)
         # folders that the cut covers are no longer pending

@@ -67,6 +67,19 @@ class TableState:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncaptured:
+    """A table that is known by its DDL alone, and has no place in the sink: see `planning/captured.py`.
+
+    Attributes:
+        table: its definition, as of the barrier; None if its CREATE TABLE could not be read.
+        refused: the error of a statement about it that could not be applied; empty if there was none.
+    """
+
+    table: TableState | None
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FolderSum:
     """Checksum of a folder in the pending store: its files, their bytes, and an MD5 over names, lengths and contents."""
 
@@ -145,6 +158,7 @@ class State:
         positions: topic -> partition -> offset of the next record to read.
         source: source offset at which the source continues; None before the first batch.
         tables: `database.table` -> its table in the sink.
+        uncaptured: `database.table` -> a table that is known by its DDL alone, and is in no cut.
         left: path -> last write to it, for tables that were dropped or renamed: the path may be used again.
         waiting: folder of the pending store with the incomplete fragments, if there are any.
         pending: folders of the pending store that still contain changes above the barrier, oldest first.
@@ -172,6 +186,7 @@ class State:
     positions: Positions = field(default_factory=dict)
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
+    uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
     left: dict[str, WrittenVersion] = field(default_factory=dict)
     waiting: str | None = None
     pending: tuple[str, ...] = ()

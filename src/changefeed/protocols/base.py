@@ -253,6 +253,7 @@ class Capabilities:
         key_only: a row that is too large may be sent with only its key, and `ohk` in its origin.
         broadcast: a schema change, or a resolved event at or above it, is sent to every partition of its topic, after all
             earlier rows of its tables. Otherwise each partition is in order.
+        uncaptured_ddl: there may be schema changes of tables whose rows are not sent, because the producer does not capture them.
         restored_ddl: the upstream is TiDB. It generated the text of the schema changes from its parsed form, see
             `mysql.ddl.parse`; and each row of a transaction is sent in its final state, in any order, see `stages.latest`.
     """
@@ -267,6 +268,7 @@ class Capabilities:
     key_only: bool = False
     broadcast: bool = False
     restored_ddl: bool = False
+    uncaptured_ddl: bool = False
 
     @property
     def ops(self) -> frozenset[str]:

@@ -93,6 +93,7 @@ class Explanation:
         schema_changes: a sentence about how schema changes are applied.
         guarantee: a sentence about how often a change is applied.
         tables: the tables that a run would start with, and those that the pipeline has already.
+        not_captured: tables that are known by their DDL alone, and left out: no row and no topic shows that they are captured.
         notes: sentences to read before running the pipeline.
     """
 
@@ -106,6 +107,7 @@ class Explanation:
     guarantee: str
     tables: tuple[ExplainedTable, ...]
     notes: tuple[str, ...]
+    not_captured: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON document of `changefeed explain --json`."""
@@ -164,6 +166,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
         tables=tuple(_table(definition, target, name, table) for name, table in sorted(tables.items())),
         notes=tuple(notes),
+        not_captured=tuple(name for name in rehearsal.left_out if name not in tables),
     )
 
 

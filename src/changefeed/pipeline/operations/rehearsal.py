@@ -31,6 +31,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import shapes_inside
 from changefeed.pipeline.pending.memory import MemoryChanges, MemoryPending, Row
 from changefeed.pipeline.planning.actions import Plan, without
+from changefeed.pipeline.planning.captured import left_out
 from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.state import FolderSum, Positions, State, TableState
@@ -46,12 +47,14 @@ class Rehearsal:
     Attributes:
         state: after the sample, as a run would leave it.
         tables: every table that the sample has, also those above the frontier.
+        left_out: tables that are known by their DDL alone.
         notes: sentences about the steps, as a run logs them.
         chunks: the sample.
     """
 
     state: State
     tables: Mapping[str, TableState]
+    left_out: tuple[str, ...]
     notes: tuple[str, ...]
     chunks: tuple[ChunkInfo, ...]
 
@@ -88,12 +91,16 @@ def rehearse(definition: Definition, opened: Source, sample: Iterable[pa.RecordB
     state = ledger.state
 
     if behaviour.consistency == "key" and state.tables:
-        return Rehearsal(state, state.tables, tuple(notes), tuple(infos))
+        out = left_out(state.uncaptured, infos)
+        return Rehearsal(state, state.tables, tuple(sorted(state.uncaptured)), (*notes, *out), tuple(infos))
     # what is above the frontier
     above = CutFrontier(replace(state, barrier=None), state.barrier)
     left = pending.index(state.pending, state.sums)
     planned = make(above, left, rules, executor.sink, partial(shapes_inside, pending))
-    return Rehearsal(state, planned.tables, (*notes, *planned.notes), tuple(infos))
+    out = left_out(planned.uncaptured, infos)
+    return Rehearsal(
+        state, planned.tables, tuple(sorted(planned.uncaptured)), (*notes, *planned.notes, *out), tuple(infos)
+    )
 
 
 # How the producer's changes become cuts, and what sees to it that it sends what they need.

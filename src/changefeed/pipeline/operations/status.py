@@ -51,6 +51,7 @@ class Status:
         dead_letters: number of dead letters that have not been replayed.
         counts: what has been read since the pipeline began: rows = applied + repeated + pending.
         older_cuts: whether there are older cuts than those in `cuts`.
+        not_captured: tables that are known by their DDL alone, and left out: no row and no topic shows that they are captured.
     """
 
     pipeline: str
@@ -61,6 +62,7 @@ class Status:
     dead_letters: int
     counts: Counts
     older_cuts: bool = False
+    not_captured: tuple[str, ...] = ()
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -68,7 +70,7 @@ class Status:
         return self.cuts[-1] if self.cuts else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON document of `changefeed status --json`; it has `older_cuts` only if true."""
+        """Returns the JSON document of `changefeed status --json`; `older_cuts` and `not_captured` are there only if true."""
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,
@@ -78,6 +80,7 @@ class Status:
             "pending": self.pending,
             "dead_letters": self.dead_letters,
             "counts": asdict(self.counts),
+            **({"not_captured": list(self.not_captured)} if self.not_captured else {}),
         }
 
 
@@ -105,6 +108,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
         table_of(definition).waiting(),
         state.counts,
         cuts is not None and len(published) > cuts,
+        tuple(sorted(state.uncaptured)),
     )
 
 

@@ -12,23 +12,27 @@ when later rows need it.
 Rule 4. A quarantined table is skipped, with its DDL. When it is released, it starts where it was held, not at the barrier.
 Tables that swap names with it are held with it.
 
+Rule 5. A table that is known by DDL alone is left out, see `captured.py`.
+
 Schema changes are planned in `schema_changes.py`, rows in `writes.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, fused
+from changefeed.pipeline.planning.captured import LeftOut
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SchemaChanges
 from changefeed.pipeline.planning.schema_events import distinct_changes, within
 from changefeed.pipeline.planning.writes import ShapesInside, Writes, by_table
-from changefeed.pipeline.state import Hold, State, TableState
+from changefeed.pipeline.state import Hold, State, TableState, Uncaptured
 from changefeed.sinks.base import TableSink
 
 if TYPE_CHECKING:
@@ -42,6 +46,7 @@ class Planned:
     Attributes:
         schema_changes: number of schema changes in the step, each counted once.
         unknown: tables that were not known before their last rows were read.
+        uncaptured: tables that are left out, see `captured.py`.
     """
 
     actions: list[Action]
@@ -50,15 +55,21 @@ class Planned:
     notes: list[str]
     schema_changes: list[SchemaChange]
     unknown: set[str]
+    uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
 
     def reached(self, state: State) -> State:
         """`state` after the step: its tables, quarantine and schema changes."""
         counts = replace(state.counts, schema_changes=state.counts.schema_changes + len(self.schema_changes))
-        return replace(state, tables=self.tables, held=self.held, counts=counts)
+        return replace(state, tables=self.tables, uncaptured=self.uncaptured, held=self.held, counts=counts)
 
 
 def make(
-    frontier: Frontier, chunks: list[ChunkInfo], rules: Rules, sink: TableSink, shapes_inside: ShapesInside
+    frontier: Frontier,
+    chunks: list[ChunkInfo],
+    rules: Rules,
+    sink: TableSink,
+    shapes_inside: ShapesInside,
+    topics: Iterable[str] = (),
 ) -> Planned:
     """The writes that bring every table to the frontier.
 
@@ -68,6 +79,7 @@ def make(
         rules: of the definition.
         sink: the tables' types, and the columns that it refuses.
         shapes_inside: see `pending.counting`.
+        topics: the topics of the source, also those from which nothing was read.
 
     Raises:
         UnsupportedError: a schema change or a table cannot be applied; the message names it and the way out.
@@ -75,8 +87,20 @@ def make(
     state, after, upto, table_frontier = frontier.state, frontier.after, frontier.through, frontier.table_frontier
     tables = {name: table for name, table in state.tables.items() if not rules.excluded(name)}
     held = {name: hold for name, hold in state.held.items() if not rules.excluded(name)}
+    left_out = LeftOut.of(state, chunks, topics, rules)
+    tables |= {name: one.table for name, one in state.uncaptured.items() if name in left_out and one.table is not None}
     writes = Writes(
-        tables, held, after, upto, by_table(chunks), rules, sink, shapes_inside, table_frontier, frontier.again
+        tables,
+        held,
+        after,
+        upto,
+        by_table(chunks),
+        rules,
+        sink,
+        shapes_inside,
+        table_frontier,
+        frontier.again,
+        left_out,
     )
     schema_changes, late = SchemaChanges(writes), list(frontier.late_changes)
     if late:
@@ -88,11 +112,14 @@ def make(
     for ts, together in groupby(events, key=lambda event: event.commit_ts):
         schema_changes.apply(ts, together)
     writes.flush_all()
+    for name in [name for name in writes.tables if name in left_out and left_out.topics.has(name)]:
+        writes.admit(name)
     return Planned(
         fused(writes.actions),
-        writes.tables,
+        {name: table for name, table in writes.tables.items() if name not in left_out},
         {name: hold for name, hold in writes.held.items() if not hold.released},
-        schema_changes.notes,
+        [*schema_changes.notes, *left_out.notes],
         [*late, *(e for e in events if within(e.commit_ts, after, None))],
         writes.unknown,
+        left_out.state_of(writes.tables),
     )

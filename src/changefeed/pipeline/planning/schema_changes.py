@@ -1,4 +1,4 @@
-"""Plans schema changes: the effect of DDL on the tables of a step.
+"""Plans schema changes: the effect of DDL on the tables of a step, and on the definitions of tables that are left out.
 
 Rule 1. Quarantined tables are skipped. Tables that swap names with one are held with it, from before the first rename.
 Rule 2. A renamed table is copied to its new path; the old one stays for earlier cuts. So does the path of a dropped table.
@@ -10,7 +10,8 @@ Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -22,6 +23,7 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
+from changefeed.pipeline.planning.captured import concerned
 from changefeed.pipeline.planning.definitions import Columns, Unread, changed, created, extended, following, unread_kind
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
@@ -57,7 +59,10 @@ class SchemaChanges:
             parsed = [pair for pair in parsed if snapshot_mark(pair[1]) is None]
         self._hold_together([self._names(s, e) for s, e in parsed if isinstance(s, sql.RenameTable)], ts)
         for statement, event in parsed:
-            self._statement(statement, event, ts)
+            if self._left_out(statement, event, ts):
+                self._follow(statement, event, ts)
+            else:
+                self._statement(statement, event, ts)
 
     def _parsed(self, event: SchemaChange) -> list[sql.Statement | Unread]:
         if event.commit_ts is None:
@@ -68,10 +73,48 @@ class SchemaChanges:
         except (SchemaError, UnsupportedError) as error:
             if event.columns is not None and event.table and (kind := unread_kind(event.ddl or "")):
                 return [Unread(*_named(event), str(error), kind)]
-            if self._turn(full_name(*_named(event)), event.commit_ts):
-                self._refuse(event, str(error), error)
-                self.writes.follow_rows(full_name(*_named(event)))
+            database, table = _named(event)
+            if self._turn(full_name(database, table), event.commit_ts):
+                out = self.writes.left_out.leaves_out_all(database, table)
+                with self._without_stop([(database, table)] if table else []) if out else nullcontext():
+                    self._refuse(event, str(error), error)
+                self.writes.follow_rows(full_name(database, table))
             return []
+
+    def _left_out(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> bool:
+        """Whether a statement concerns only tables that are left out (`captured.py`); a DROP DATABASE takes these out first."""
+        left_out = self.writes.left_out
+        if isinstance(statement, sql.DropDatabase):
+            for name in (full_name(*names) for names in self._inside(statement.database)):
+                if name in left_out and self._turn(name, ts):
+                    self.writes.tables.pop(name, None)
+                    left_out.dropped(name)
+            return False
+        names = [full_name(*self._spelled(*names, event)) for names in concerned(statement)]
+        return bool(names) and all(left_out.leaves_out(name) for name in names)
+
+    def _follow(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> None:
+        """Applies a statement to the definitions of tables that are left out."""
+        names = [self._spelled(*names, event) for names in concerned(statement)]
+        if not isinstance(statement, sql.Unapplied):  # that would change rows
+            with self._without_stop(names):
+                self._statement(statement, event, ts)
+        if isinstance(statement, sql.DropTable) and self._turn(full_name(*names[0]), ts):
+            self.writes.left_out.dropped(full_name(*names[0]))
+
+    @contextmanager
+    def _without_stop(self, tables: list[_Name]) -> Iterator[None]:
+        """Keeps what would stop the run, for tables that are left out: whatever the behavior, their definitions follow DDL."""
+        rules, notes = self.rules, len(self.notes)
+        self.writes.rules = replace(rules, behavior="evolve")
+        try:
+            yield
+        except (SchemaError, UnsupportedError) as error:
+            for names in tables:
+                self.writes.left_out.refuse(full_name(*names), str(error))
+        finally:
+            self.writes.rules = rules
+            del self.notes[notes:]
 
     def _without_place(self, event: SchemaChange) -> None:
         """Leaves out a schema change without commit_ts, or stops: rows before it cannot be distinguished from rows after it."""
@@ -130,7 +173,9 @@ class SchemaChanges:
                 continue
             name = full_name(*self._spelled(statement.database, statement.table, event))
             table = self.writes.tables.get(name)
-            if table is None:
+            if self._left_out(statement, event, ts):
+                self._follow(statement, event, ts)
+            elif table is None:
                 self._create(statement, event, ts)
             elif self._turn(name, ts):
                 self.writes.flush(table.table.database, table.table.name, ts)

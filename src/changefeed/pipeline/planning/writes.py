@@ -21,6 +21,7 @@ from changefeed.model.table import TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection, touched
+from changefeed.pipeline.planning.captured import LeftOut
 from changefeed.pipeline.planning.evolution import Rewriting, columns_added, inferred, widened
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
@@ -59,6 +60,7 @@ class Writes:
         again: rows at `after` itself are applied, too: of tables with keys, and of unknown tables.
         flushed: table -> commit_ts up to which its rows are in the planned writes, or no longer matter.
         unknown: tables that were not known before their last rows came.
+        left_out: the tables that are known by their DDL alone, see `captured.py`: nothing is written for them.
         made: `database.table` -> commit_ts of the schema change that created or emptied it in this step; None if its rows did.
         creations: path -> index of the `Create` in `actions` after which no write has touched the path.
     """
@@ -73,6 +75,7 @@ class Writes:
     shapes_inside: ShapesInside
     table_frontier: TableFrontier | None = None
     again: bool = False
+    left_out: LeftOut = field(default_factory=lambda: LeftOut(may_come=False))
     actions: list[Action] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
@@ -91,7 +94,8 @@ class Writes:
     def _first(self, name: str) -> int | None:
         """The commit_ts after which a table's rows belong to this step."""
         after, known = self.start(name), self.tables.get(name)
-        if self.again and after is not None and after == self.after and (known is None or known.table.keys):
+        has_none = known is None or name in self.left_out
+        if self.again and after is not None and after == self.after and (has_none or (known and known.table.keys)):
             return after - 1
         return after
 
@@ -142,6 +146,7 @@ class Writes:
         self.extend(name, self._shapes_inside(name, rows, Window(after, upto)))
         if name not in self.tables:
             return
+        self.admit(name)
         current, shapes = self.tables[name], _shapes(rows)
         if not current.table.keys and self.rules.keyless == "refuse":
             raise UnsupportedError(
@@ -239,6 +244,7 @@ class Writes:
         `declared` and `sent` are those of `TableState`.
         """
         path = table_path(table.database, table.name)
+        self.left_out.created(table.full_name, by_ddl=at is not None)
         self._check(table)
         empty = not self.rules.adopts(table.full_name)  # an adopted table keeps its rows
         self.tables[table.full_name] = TableState(table, path, declared, empty=empty, sent=sent or {})
@@ -247,15 +253,26 @@ class Writes:
 
     def _create(self, path: str, table: Table) -> None:
         """Plans an empty table at a path; one that is planned there already gets this definition."""
-        index = self.creations.get(path)
+        index = None if table.full_name in self.left_out else self.creations.get(path)
         if index is None:
             self.add(Create(path=path, number=0, table=table))
             return
         write = msgspec.structs.replace(self.actions[index].write, table=table)
         self.actions[index] = Action(write=write)
 
+    def admit(self, name: str) -> None:
+        """Plans a table that was left out, because it is captured after all; all rows that a snapshot has of it are new."""
+        if name not in self.left_out:
+            return
+        if not self.left_out.admit(name, self.rules.behavior):
+            self.follow_rows(name)
+        current = self.tables[name]
+        self._check(current.table)
+        self.made[name] = None
+        self._create(current.path, current.table)
+
     def _check(self, table: Table) -> None:
-        why = self.sink.refusal(table)
+        why = None if table.full_name in self.left_out else self.sink.refusal(table)
         if why is not None:
             raise UnsupportedError(f"{table.full_name}: {why}")
 
@@ -269,6 +286,7 @@ class Writes:
     def move(self, name: str, database: str, table: str) -> None:
         """Plans the new name of a table, if the table is known."""
         old, new = self.tables.pop(name, None), full_name(database, table)
+        self.left_out.moved(name, new)
         if old is None:
             self.tables.pop(new, None)
             return
@@ -281,7 +299,9 @@ class Writes:
         self.add(Copy(path=path, number=0, table=moved, source=old.path))
 
     def add(self, write: PlannedWrite, changes: Selection | None = None) -> None:
-        """Adds one write to the plan."""
+        """Adds one write to the plan, unless its table is left out."""
+        if write.table.full_name in self.left_out:
+            return
         self.numbers[write.path] += 1
         action = Action(write=msgspec.structs.replace(write, number=self.numbers[write.path]), changes=changes)
         for path in touched(action):

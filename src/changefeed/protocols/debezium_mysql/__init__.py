@@ -69,6 +69,7 @@ PROTOCOL = Protocol(
         requires={"transaction.id": "transaction.order"},
         cuts="transactions",
         headers=True,
+        uncaptured_ddl=True,
     ),
     options=Options,
     decoder=Decoder,
