@@ -17,7 +17,9 @@ Rule 4. The kernel reads a record before it rejects it, and a call of it costs a
         record of a new topic goes to the reference before the kernel, and the first unmatched records of all topics go to
         it together. Each topic stays in order. If several topics of a batch bring the first rows of one table, its
         shapes may get another order than rule 3 gives them: then a row with NULLs may join another shape that it matches.
-Rule 5. Tables that take turns are decoded one after the other: see `codec.topics`.
+Rule 5. The kernel skips records without value. If they may be deletes, the reference decodes them at the end, see
+        `protocols.base.TombstoneDecoder`.
+Rule 6. Tables that take turns are decoded one after the other: see `codec.topics`.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from changefeed.codec.topics import TopicBatch
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.table import TableShape
-from changefeed.protocols.base import Decoder, KernelTwin
+from changefeed.protocols.base import Decoder, KernelTwin, TombstoneDecoder
 
 _ROUNDS = 3  # in which the first unmatched records of all topics are decoded
 _FIRST_TO_REFERENCE = 1
@@ -95,6 +97,7 @@ class KernelDecoder(GuardedDecoder):
         super().__init__(name, reference)
         self.unmatched = 0
         self._twin, self._make = twin, kernel
+        self._decode_values = reference.decode_values if isinstance(reference, TombstoneDecoder) else reference.decode
         self._start_over()
 
     def forget(self) -> None:
@@ -113,6 +116,15 @@ class KernelDecoder(GuardedDecoder):
         self._is_shared = False  # some topic contains several tables
 
     def _decode(self, records: pa.RecordBatch) -> Decoded:
+        decoded = self._decoded(records)
+        if not isinstance(self._reference, TombstoneDecoder):
+            return decoded
+        complete = self._reference.settle(records, decoded)
+        if complete is not decoded:
+            self._count(complete.tables)
+        return complete
+
+    def _decoded(self, records: pa.RecordBatch) -> Decoded:
         batch, result, before = TopicBatch(records, self._topics), Decoded([], [], []), self.unmatched
         if self._is_shared:
             batch.numbers = self._kernel.tables(records.column("value"))
@@ -173,7 +185,7 @@ class KernelDecoder(GuardedDecoder):
         answer, has_shape = _NOTHING, False
         if len(first):
             self.unmatched += len(first)
-            answer = placed(self._reference.decode(_rows_of(batch.records, first)), first)
+            answer = placed(self._decode_values(_rows_of(batch.records, first)), first)
             has_shape = self._register(answer.tables)
         if rows is None or (has_shape and len(rows) > len(first)):
             rows = self._run_kernel(batch, rows, result)

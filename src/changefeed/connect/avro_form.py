@@ -12,7 +12,9 @@
 
 Rule 1. A datum is converted to the tree that the JSON converter would have written, and back; the rest of the code handles
         trees only.
-Rule 2. A type's Connect schema is derived from its attributes, and equals the JSON schema of the same table.
+Rule 2. Without Connect's names (`connect.meta.data=false`), Avro's own logical types are understood: decimal, date, time and
+        timestamp in milliseconds and microseconds. Those in microseconds have Debezium's names, Connect has none.
+Rule 3. A type's Connect schema is derived from its attributes, and equals the JSON schema of the same table.
 """
 
 from __future__ import annotations
@@ -43,6 +45,19 @@ _BASES = {
     "fixed": "bytes",
 }
 _SMALL = frozenset({"int8", "int16"})
+_CONNECT, _DEBEZIUM = "org.apache.kafka.connect.data.", "io.debezium.time."
+_LOGICAL = {
+    ("bytes", "decimal"): DECIMAL,
+    ("fixed", "decimal"): DECIMAL,
+    ("int", "date"): _CONNECT + "Date",
+    ("int", "time-millis"): _CONNECT + "Time",
+    ("long", "time-micros"): _DEBEZIUM + "MicroTime",
+    ("long", "timestamp-millis"): _CONNECT + "Timestamp",
+    ("long", "timestamp-micros"): _DEBEZIUM + "MicroTimestamp",
+    ("long", "local-timestamp-millis"): _CONNECT + "Timestamp",
+    ("long", "local-timestamp-micros"): _DEBEZIUM + "MicroTimestamp",
+}
+_UNKNOWN_PRECISION = "64"  # which the converter writes where it has none
 _UNNAMED = "io.confluent.connect.avro.ConnectDefault"
 
 
@@ -57,7 +72,7 @@ def node(t: Type, field: str = "", default: Any = None) -> Node:
     if base is None:
         raise SchemaError(f"Avro type {inner.kind} is not supported by Connect", reason="bad-schema")
     small = inner.attributes.get("connect.type")
-    name = inner.attributes.get("connect.name", "")
+    name = inner.attributes.get("connect.name") or _logical(inner)
     if inner.kind == "record" and not name and inner.name != _UNNAMED:
         name = inner.name
     return Node(
@@ -85,7 +100,16 @@ def _parameters(t: Type) -> Mapping[str, str]:
         return {name: str(value) for name, value in parameters.items()}
     if t.attributes.get("connect.name") == DECIMAL and "scale" in t.attributes:
         return {"scale": str(t.attributes["scale"])}
+    if not t.attributes.get("connect.name") and _logical(t) == DECIMAL:
+        precision = str(t.attributes.get("precision", _UNKNOWN_PRECISION))
+        known = {} if precision == _UNKNOWN_PRECISION else {"connect.decimal.precision": precision}
+        return {"scale": str(t.attributes.get("scale", 0)), **known}
     return {}
+
+
+def _logical(t: Type) -> str:
+    """Returns the name of Connect's schema for Avro's logical type; empty for none."""
+    return _LOGICAL.get((t.kind, str(t.attributes.get("logicalType", ""))), "")
 
 
 def tree(value: Any, t: Type) -> Any:

@@ -24,6 +24,7 @@ from changefeed.errors import ConfigError, ProtocolError, SchemaError, Unsupport
 from changefeed.wire import avro, confluent
 from changefeed.wire.schema_ids import GetSchema, RegisterSchema, SchemaIds
 
+NULL = b'{"schema":null,"payload":null}'  # no key or no value, as converters wrote it before KAFKA-3832
 NO_REGISTRY = 'the record is Avro: set option "schema-registry" to read its schema'
 _SCHEMAS = 1024
 
@@ -107,7 +108,9 @@ class PartReader:
             ProtocolError: as `read`.
             SchemaRegistryError: as `read`.
         """
-        return self.read(data, "key") if data[:1] in (b"\0", b"{") else ConnectPart(data, None, RAW)
+        if data == NULL or data[:1] not in (b"\0", b"{"):
+            return ConnectPart(data, None, RAW)
+        return self.read(data, "key")
 
     def _datum(self, data: bytes, what: str) -> ConnectPart:
         schema_id, cursor = confluent.open_datum(data, what)

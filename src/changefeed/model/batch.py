@@ -22,7 +22,7 @@ Events are ordered by `(record, index)`, and rows of one batch are in that order
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -353,6 +353,23 @@ class RecordBuilder:
         if self._rows:
             self._flush()
         self._batches.append(batch)
+
+    def drop_last(self, row: Mapping[str, Any]) -> None:
+        """Removes the last record if it has the topic, partition and offset of `row`."""
+        last = self._rows[-1] if self._rows else {}
+        if not last and self._batches and len(self._batches[-1]):
+            last = (
+                self._batches[-1]
+                .select(["topic", "partition", "offset"])
+                .slice(len(self._batches[-1]) - 1)
+                .to_pylist()[0]
+            )
+        if not last or any(last[name] != row[name] for name in ("topic", "partition", "offset")):
+            return
+        if self._rows:
+            self._rows.pop()
+        else:
+            self._batches[-1] = self._batches[-1].slice(0, len(self._batches[-1]) - 1)
 
     def build(self) -> pa.RecordBatch:
         """Returns a batch of all records that have been added."""

@@ -35,6 +35,7 @@ from changefeed.pipeline.planning.schema_changes import SKIPPED
 from changefeed.pipeline.state import DatedRecords, State, counted
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
+from changefeed.stages.lone_tombstones import latest_of
 
 _log = logging.getLogger(__name__)
 
@@ -166,7 +167,9 @@ class Flow:
         # records -> chunks, on disk before anything else
         failpoint("stage.before")
         fragments = self.pending.waiting(before.waiting) if before.waiting is not None else None
-        folder, total = self.pending.stage(batch.chunks(before.dated, fragments), self.ledger.epoch)
+        folder, total = self.pending.stage(
+            batch.chunks(before.dated or latest_of(before.latest), fragments), self.ledger.epoch
+        )
         failpoint("stage.after")
         fresh = self.pending.index([folder], {folder: total})
         # chunks of what could not be decoded -> dead letters, and the policy

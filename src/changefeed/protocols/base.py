@@ -55,6 +55,22 @@ class OrderedDecoder(Decoder, Interface):
 
 
 @runtime_checkable
+class TombstoneDecoder(OrderedDecoder, Interface):
+    """A decoder of a protocol in which a record without value may be a delete, which depends on the record before it.
+
+    `decode(records)` is `settle(records, decode_values(records))`; the kernel may decode the values instead.
+    """
+
+    def decode_values(self, records: pa.RecordBatch) -> Decoded:
+        """Decodes the records that are not tombstones."""
+        ...
+
+    def settle(self, records: pa.RecordBatch, decoded: Decoded) -> Decoded:
+        """Returns the events of all records, given those of the records that are not tombstones."""
+        ...
+
+
+@runtime_checkable
 class FragmentDecoder(Decoder, Interface):
     """A decoder of a protocol in which an event may span several records.
 

@@ -11,9 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.model.definition import Table
 from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.table import TableShape
 
 _KEY_ONLY = r'"ohk":true'
+_TOMBSTONE = '"value":{"tombstone":true}'
 _SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
 LAST = "last"  # the mark of a snapshot's last record
 
@@ -53,3 +56,14 @@ def key_only(origins: pa.StringArray) -> pa.BooleanArray | None:
     if origins.null_count == len(origins) or _KEY_ONLY.encode() not in origins.buffers()[2].to_pybytes():
         return None
     return pc.fill_null(pc.match_substring(origins, _KEY_ONLY), False)
+
+
+def is_tombstone(shape: TableShape) -> bool:
+    """Whether rows of this shape are tombstones that stand for deletes: they have the columns of their record's key alone."""
+    return _TOMBSTONE in shape.wire
+
+
+def finds_no_row(shape: TableShape, table: Table) -> bool:
+    """Whether rows of this shape are tombstones whose key is not the table's."""
+    names = {column.name.lower() for column in shape.columns}
+    return is_tombstone(shape) and not (table.keys and names.issuperset(name.lower() for name in table.keys))

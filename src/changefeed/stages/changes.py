@@ -30,6 +30,7 @@ from changefeed.model.batch import TableBatch
 from changefeed.model.definition import Table
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
+from changefeed.protocols.origin import finds_no_row
 from changefeed.stages.image import BEFORE, NO_EXCEPTIONS, DeclaredTypes, Image, SentTypes, named, place
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ class ChunkReader:
         for payload in payloads:
             rows = inside(unpack(payload), self.window)
             self.read += len(rows)
+            if finds_no_row(rows.shape, table):
+                continue
             if self.inserts and not table.keys:
                 rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_is_change(rows.rows))))
             if self.reads is not None and not table.keys:

@@ -38,6 +38,7 @@ from changefeed.model.shared_rows import adjacent, end_to_end, with_column
 from changefeed.protocols import origin
 from changefeed.protocols import protocol as protocol_named
 from changefeed.protocols.base import FragmentDecoder, unfinished
+from changefeed.stages import lone_tombstones
 from changefeed.stages.missing_ts import TimestampEstimator
 from changefeed.stores import stores_of
 
@@ -74,7 +75,8 @@ def decode(
         records: with the columns of Spark's Kafka source with headers, or records that are read in the tasks that decode them,
             or slices of record logs.
         protocol, options: the protocol of the records, and its options.
-        dated: the records before these that bound the commit_ts of rows without one, from the `dated` chunks of earlier batches.
+        dated: the records before these that bound the commit_ts of rows without one, from the `dated` chunks of earlier batches;
+            without such, the highest commit_ts of each partition (`lone_tombstones.latest_of`).
         waiting: the `waiting` chunks (incomplete fragments) of the previous batch, if any.
         whole: each task of `records` contains whole partitions, in order.
     """
@@ -220,7 +222,8 @@ class RecordReader:
         capabilities = protocol_named(protocol).capabilities
         self._protocol = protocol
         self._transactions, self._key_only = capabilities.cuts == "transactions", capabilities.key_only
-        self._estimator = TimestampEstimator(dated) if capabilities.missing_commit_ts else None
+        self._estimator = TimestampEstimator(_rows_only(dated)) if capabilities.missing_commit_ts else None
+        self._latest = dated
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
@@ -230,6 +233,7 @@ class RecordReader:
     def complete(self, decoded: Decoded, records: pa.RecordBatch) -> Decoded:
         """Sets the commit_ts of decoded events, and makes dead letters of those that cannot be applied."""
         decoded = ordered(decoded, places=self._transactions)
+        decoded = lone_tombstones.placed(decoded, self._latest)
         decoded = _in_range(decoded, records, self._protocol)
         if self._estimator is not None:
             decoded = self._estimator.fill(decoded)
@@ -250,6 +254,11 @@ class RecordReader:
     def unfinished(self) -> list[DeadLetter]:
         """The dead letters for incomplete fragments, if no more records follow."""
         return unfinished(self._decoder, self._protocol)
+
+
+def _rows_only(dated: Dated) -> Dated:
+    """The bounds without the highest commit_ts of partitions, which bounds no row of a table."""
+    return {} if any(lone_tombstones.LATEST in named for of in dated.values() for named in of.values()) else dated
 
 
 def ordered(decoded: Decoded, *, places: bool = False) -> Decoded:

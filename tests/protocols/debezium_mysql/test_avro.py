@@ -13,6 +13,9 @@ from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model import text
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.protocols.base import Stores
+from changefeed.wire import confluent
+from changefeed.wire.avro import parse as avro_schema_of
+from changefeed.wire.avro import writer as avro_writer
 from tests.protocols.conformance.cases import Schemas
 from tests.protocols.debezium_mysql.records import (
     DEBEZIUM,
@@ -188,3 +191,64 @@ def test_avro_cut_anywhere_is_dead(name: str) -> None:
             record_batch([*cut, {**row, "value": row["value"] + b"\0"}])
         )
         assert (len(changes.dead), changes.tables, changes.control) == (len(cut) + 1, [], [])
+
+
+@pytest.mark.parametrize(
+    "avro, sent, t, shown",
+    [
+        (
+            {"type": "bytes", "logicalType": "decimal", "scale": 2, "precision": 10},
+            b"\x04\xd2",
+            "decimal(10,2)",
+            "12.34",
+        ),
+        ({"type": "bytes", "logicalType": "decimal", "scale": 2, "precision": 64}, b"\x04\xd2", "decimal", "12.34"),
+        ({"type": "int", "logicalType": "date"}, 20001, "date", "2024-10-05"),
+        ({"type": "int", "logicalType": "time-millis"}, 1500, "time(3)", "00:00:01.500"),
+        ({"type": "long", "logicalType": "time-micros"}, 1500, "time(6)", "00:00:00.001500"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, 1500, "datetime(3)", "1970-01-01 00:00:01.500"),
+        ({"type": "long", "logicalType": "timestamp-micros"}, 1500, "datetime(6)", "1970-01-01 00:00:00.001500"),
+        ({"type": "long", "logicalType": "of-tomorrow"}, 1500, "bigint", 1500),
+    ],
+)
+def test_without_connects_names_avros_logical_types_are_understood(
+    avro: dict[str, Any], sent: Any, t: str, shown: Any
+) -> None:
+    schemas, stored = stores()
+    row = {"type": "record", "name": "Value", "fields": [{"name": "v", "type": ["null", avro], "default": None}]}
+    names = [{"name": name, "type": "string"} for name in ("db", "table")]
+    fields: list[dict[str, Any]] = [
+        {"name": "before", "type": ["null", row], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "source", "type": {"type": "record", "name": "Source", "fields": names}},
+        {"name": "op", "type": "string"},
+    ]
+    schema = json.dumps({"type": "record", "name": "Envelope", "fields": fields})
+    tree = {"before": None, "after": {"v": sent}, "source": {"db": "inv", "table": "t"}, "op": "c"}
+    out = bytearray(confluent.header(schemas.register("s", schema)))
+    avro_writer(avro_schema_of(schema))(tree, out)
+    log_record = record(None, bytes(out))
+    changes = decode(log_record, stores=stored)
+    assert errors(changes) == []
+    shape, line = (json.loads(text_line) for text_line in text.lines(changes))
+    assert (shape["columns"][0]["type"], line["after"]["v"]) == (t, shown)
+    assert bytes_of(encode(changes, stored)) == [log_record]
+
+
+@pytest.mark.parametrize(
+    "value, headers, named",
+    [
+        (b"\x03\x00" + bytes(16) + b"x", [], "AWS Glue Schema Registry"),
+        (b"\x00" + bytes(7) + b"\x07\x02", [], "an id of eight bytes, as Apicurio's serializer writes it"),
+        (b"\x02\x04", ["apicurio.value.globalId"], "apicurio.registry.headers.enabled=false"),
+        (b"\x02\x04", ["__value_schema_id"], "The header __value_schema_id shows that the schema's id is in a header"),
+        (b"\x00\x00\x00\x00\x09{}", [], "as JsonSchemaConverter writes it"),
+        (b"\x02\x04", [], 'Is "protocol" right for this topic?'),
+    ],
+)
+def test_other_framings_are_named(value: bytes, headers: list[str], named: str) -> None:
+    schemas, stored = stores()
+    schemas.register("other", '{"type":"string"}')
+    sent = {**record(None, value), "headers": [{"key": name, "value": b"1"} for name in headers]}
+    (error,) = errors(decode(sent, stores=stored))
+    assert named in error

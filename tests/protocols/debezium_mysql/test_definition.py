@@ -20,6 +20,8 @@ from tests.protocols.conformance.cases import stores
 from tests.protocols.conformance.test_types import MORE, fits, one_update, redefined, written_or_refusal
 from tests.protocols.debezium_mysql.arriving import arriving
 
+KEEP_TEXT = "; to keep such texts as they are, leave the topic of schema changes out of the source"
+
 
 def redefining(options: dict[str, Any]) -> Redefine:
     connector = protocol("debezium-mysql")
@@ -42,6 +44,24 @@ def redefining(options: dict[str, Any]) -> Redefine:
         ("bigint", "year", 2155, {}, 2155),
         ("bigint", "date", -1, {}, "1969-12-31"),
         ("varchar", "date", "2018-06-20Z", {"time.precision.mode": "isostring"}, "2018-06-20"),
+        ("varchar", "date", "2018-06-20Z", {}, "2018-06-20"),
+        ("varchar", "date", "2018-06-20", {"time.precision.mode": "isostring"}, "2018-06-20"),
+        ("varchar", "time(3)", "-01:02:03.5", {}, "-01:02:03.500"),
+        ("varchar", "datetime(3)", "2024-05-06 07:08:09.123", {}, "2024-05-06 07:08:09.123"),
+        ("varchar", "datetime", "2024-05-06T07:08:09+05:30", {}, "2024-05-06 01:38:09"),
+        ("varchar", "timestamp", "2024-05-06 07:08:09+0530", {}, "2024-05-06T01:38:09Z"),
+        ("varchar", "timestamp", "2024-05-06 07:08:09", {"time-zone": "Asia/Shanghai"}, "2024-05-05T23:08:09Z"),
+        ("varchar", "int", "-42", {}, -42),
+        ("varchar", "year", "2024", {}, 2024),
+        ("varchar", "double", "1e10", {}, 1e10),
+        ("varchar", "float", "0.5", {}, 0.5),
+        ("varchar", "decimal(10,2)", "12.5", {}, "12.50"),
+        ("varchar", "decimal(10,2)", "-3", {}, "-3.00"),
+        ("int", "date", 20001, {}, "2024-10-05"),
+        ("smallint", "datetime(3)", 20, {}, "1970-01-01 00:00:00.020"),
+        ("varbinary", "decimal(10,2)", b"\x04\xd2", {"decimal.handling.mode": "double"}, "12.34"),
+        ("varbinary", "bit(10)", b"\x01\x01", {}, 257),
+        ("datetime(3)", "timestamp(3)", 20_000, {}, "1970-01-01T00:00:00.020Z"),
         ("bigint", "datetime(1)", 1529456523900, {}, "2018-06-20 01:02:03.9"),
         ("bigint", "datetime(4)", -100, {}, "1969-12-31 23:59:59.9999"),
         ("bigint", "datetime(4)", -1, {"time.precision.mode": "connect"}, "1969-12-31 23:59:59.9990"),
@@ -90,8 +110,6 @@ def test_a_value_is_converted_to_its_declared_type(
 @pytest.mark.parametrize(
     "inferred, defined, value, options, error, message",
     [
-        ("varchar", "decimal(10,2)", "12.50", {}, SchemaError,
-         "'12.50' is not base64 of a decimal; is \"decimal.handling.mode\" right?"),
         ("varchar", "decimal(10,0)", "1234", {}, SchemaError,
          "'1234' is ambiguous: a number, or base64 of -2658824; is \"decimal.handling.mode\" right?"),
         ("varchar", "decimal(10,2)", "SZYC0g==", {"decimal.handling.mode": "string"}, SchemaError,
@@ -100,14 +118,23 @@ def test_a_value_is_converted_to_its_declared_type(
          '"AA==" is not an int64; is "bigint.unsigned.handling.mode" right?'),
         ("bigint", "datetime(3)", 0, {"time.precision.mode": "isostring"}, SchemaError,
          '0 is not a string; is "time.precision.mode" right?'),
-        ("varchar", "date", "2018-06-20Z", {}, SchemaError,
-         '"2018-06-20Z" is not an int32; is "time.precision.mode" right?'),
+        ("varchar", "date", "06/20/2018", {}, SchemaError, f"'06/20/2018' is not a date{KEEP_TEXT}"),
+        ("varchar", "datetime", "today", {"time.precision.mode": "isostring"}, SchemaError,
+         f"'today' is not a date and time{KEEP_TEXT}"),
+        ("varchar", "timestamp", "2018-06-20 01:02:03", {}, SchemaError,
+         "'2018-06-20 01:02:03' has no offset from UTC; set the option \"time-zone\""),
+        ("varchar", "timestamp", "2026-03-29 02:30:00", {"time-zone": "Europe/Berlin"}, IrregularError,
+         "'2026-03-29 02:30:00' does not exist in Europe/Berlin"),
+        ("varchar", "datetime(1)", "2018-06-20 01:02:03.25", {}, IrregularError,
+         "'2018-06-20 01:02:03.250000' has more than 1 fraction digits"),
+        ("varchar", "int unsigned", "-5", {}, IrregularError, "-5 does not fit int unsigned"),
+        ("varbinary", "date", b"x", {}, SchemaError, "a column of type date cannot take values of type varbinary"),
         ("varchar", "blob", "0g", {"binary.handling.mode": "hex"}, SchemaError,
          "'0g' is not hex; is \"binary.handling.mode\" right?"),
         ("varchar", "blob", "+/8=", {"binary.handling.mode": "base64-url-safe"}, SchemaError,
          "'+/8=' is not URL-safe base64; is \"binary.handling.mode\" right?"),
-        ("varchar", "int", "x", {}, SchemaError, '"x" is not an int32'),
-        ("varchar", "timestamp", "yesterday", {}, SchemaError, "'yesterday' is not a date and time"),
+        ("varchar", "int", "x", {}, SchemaError, f"'x' is not an integer{KEEP_TEXT}"),
+        ("varchar", "timestamp", "yesterday", {}, SchemaError, f"'yesterday' is not a date and time{KEEP_TEXT}"),
         ("bigint", "text", 5, {}, SchemaError, "5 is not a string"),
         ("date", "int", 5, {}, SchemaError, "a column of type int cannot take values of type date"),
         ("int", "mediumint unsigned", -1, {}, IrregularError, "-1 does not fit mediumint unsigned"),

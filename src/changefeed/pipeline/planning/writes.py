@@ -6,6 +6,7 @@ every write has the columns that the table has at that point.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from changefeed.pipeline.planning.evolution import Rewriting, columns_added, inf
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
+from changefeed.protocols.origin import finds_no_row, is_tombstone
 from changefeed.sinks.base import (
     AddColumns,
     Append,
@@ -45,6 +47,8 @@ NEW_SNAPSHOT = (
     "Only a new snapshot of the table has the values: name it in pipeline.exclude and run again; after the snapshot, remove "
     "it from there"
 )
+_log = logging.getLogger(__name__)
+
 # chunks and a window that they span -> the shapes, as text, of those that have a row in it
 ShapesInside = Callable[[list[ChunkInfo], Window], Collection[str]]
 
@@ -143,11 +147,20 @@ class Writes:
         ]
         if not rows:
             return
-        self.extend(name, self._shapes_inside(name, rows, Window(after, upto)))
+        inside = self._shapes_inside(name, rows, Window(after, upto))
+        self.extend(name, [shape for shape in inside if not is_tombstone(shape)])
         if name not in self.tables:
             return
         self.admit(name)
-        current, shapes = self.tables[name], _shapes(rows)
+        current, shapes = self.tables[name], [shape for shape in _shapes(rows) if not is_tombstone(shape)]
+        for shape in _shapes(rows):
+            if finds_no_row(shape, current.table):
+                _log.warning(
+                    "%s: tombstones whose deletes are not in the topic are skipped: their key (%s) is not the table's (%s)",
+                    name,
+                    ", ".join(c.name for c in shape.columns),
+                    ", ".join(current.table.keys) or "none",
+                )
         if not current.table.keys and self.rules.keyless == "refuse":
             raise UnsupportedError(
                 f"{name} has no handle key and `keyless: refuse` is set: give it a primary key upstream, name it in "

@@ -3,7 +3,7 @@ r"""Decodes records to changes, one record at a time: the reference decoder, whi
     record ─ parts.read ─▶ key, value ─ members ─▶ row ─ shapes, images ─▶ table batches
                 │                           ├────▶ schema change, transaction mark, heartbeat
                 │                           └────▶ notification, signal: a heartbeat
-                ├─ no value: a tombstone, which is ignored; without envelopes a delete, unless its row came before it
+                ├─ no value: a tombstone, which is a delete where its own is not there: see `tombstones`
                 └─ any failure: a dead letter
 
 Rule 1. A record is recognized by its members, and where rows have no envelope by schema and topic, too: see `kinds`.
@@ -16,6 +16,7 @@ Rule 4. A delete without `before` has the columns of the key; the origin's `abse
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,23 +24,38 @@ import pyarrow as pa
 
 from changefeed.columnar.families import Families
 from changefeed.columnar.records import Headers, dead_letter, each_record
-from changefeed.connect import java_json, parts
+from changefeed.connect import framings, java_json, parts
 from changefeed.connect.parts import ConnectPart, check_struct
 from changefeed.connect.schema import Node
 from changefeed.errors import ProtocolError, SchemaError
-from changefeed.model.batch import BatchBuilder, Decoded
+from changefeed.model.batch import BatchBuilder, Decoded, TableBatch
 from changefeed.model.event import Control, DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
 from changefeed.mysql.type_codes import MOST_COLUMNS
 from changefeed.protocols.base import Stores
-from changefeed.protocols.debezium_mysql import ddl, envelope, headers, kinds, marks, notices, shapes, unwrapped
+from changefeed.protocols.debezium_mysql import (
+    ddl,
+    envelope,
+    headers,
+    kinds,
+    marks,
+    names,
+    notices,
+    shapes,
+    tombstones,
+    unwrapped,
+)
 from changefeed.protocols.debezium_mysql.images import Images
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.shapes import CompiledColumn, Family
 from changefeed.protocols.debezium_mysql.values.reading import show
 
 NAME = "debezium-mysql"
+# Reasons of records that may have another framing.
+_UNREADABLE = frozenset(
+    {"bad-json", "bad-schema", "unknown-schema", "truncated", "bad-varint", "bad-length", "trailing-bytes"}
+)
 _HINT = ' Is "protocol" right for this topic?'
 
 
@@ -67,26 +83,62 @@ class Decoder:
         self._options = options
         self._parts = parts.PartReader(stores.get_schema)
         self._families: Families[Family] = Families()
-        self._deleted: dict[tuple[str, int], int] = {}  # where the last delete of a partition was
+        self._deletes: tombstones.Deletes = {}
 
     def decode(self, records: pa.RecordBatch) -> Decoded:
         """Decodes the records; see `protocols.base.Decoder`."""
+        return self.settle(records, self.decode_values(records))
+
+    def decode_values(self, records: pa.RecordBatch) -> Decoded:
+        """Decodes the records that are not tombstones; see `protocols.base.TombstoneDecoder`."""
         rows = {3: BatchBuilder("ms"), 6: BatchBuilder("us")}
         events: list[Control] = []
         dead: list[DeadLetter] = []
         for place, key, value, sent_headers in each_record(records):
+            if value is None or tombstones.is_tombstone(value):
+                continue
             try:
-                if value is not None:
-                    self._record(place, key, value, sent_headers, rows, events)
-                elif self._options.unwrap and key is not None:
-                    self._tombstone(place, key, sent_headers, rows)
+                self._record(place, key, value, sent_headers, rows, events)
             except ProtocolError as error:
-                hint = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
+                usual = _HINT if error.reason in ("bad-json", "unknown-kind") else ""
+                hint = framings.hint(value, sent_headers) if error.reason in _UNREADABLE else ""
+                hint = hint or usual
                 letter = dead_letter(NAME, error, place, key, value, sent_headers, hint)
-                database, table = self._table(value or b"")
+                database, table = self._table(value)
                 dead.append(replace(letter, schema_id=parts.schema_id(value), database=database, table=table))
-        tables = [table for builder in rows.values() for table in builder.build()]
-        return Decoded(sorted(tables, key=lambda table: table.rows.column("record")[0].as_py()), events, dead)
+        return Decoded(_built(rows), events, dead)
+
+    def settle(self, records: pa.RecordBatch, decoded: Decoded) -> Decoded:
+        """Decodes the tombstones, beside the events of the other records; see `protocols.base.TombstoneDecoder`."""
+        lone = [t for t in tombstones.find(records, decoded, self._deletes) if self._is_event(t, records)]
+        if not lone:
+            return decoded
+        rows, events, dead = {3: BatchBuilder("ms"), 6: BatchBuilder("us")}, list[Control](), list[DeadLetter]()
+        spelled = _spelled(decoded.tables)
+        sent = each_record(records.take(pa.array([tombstone.record for tombstone in lone])))
+        for tombstone, (at, key, value, sent_headers) in zip(lone, sent, strict=True):
+            place = replace(at, record=tombstone.record)
+            try:
+                if tombstone.follows or key is None:
+                    events.append(marks.read_tombstone(key, value, place, headers.read(sent_headers, {})))
+                else:
+                    self._tombstone(tombstone, place, key, value, sent_headers, spelled, rows)
+            except ProtocolError as error:
+                if tombstone.follows is None and not self._options.unwrap:
+                    events.append(marks.read_tombstone(key, value, place, headers.read(sent_headers, {})))
+                else:
+                    dead.append(dead_letter(NAME, error, place, key, value, sent_headers))
+        return Decoded(
+            sorted([*decoded.tables, *_built(rows)], key=_first_record),
+            sorted([*decoded.control, *events], key=lambda event: event.place.record),
+            sorted([*decoded.dead, *dead], key=lambda letter: letter.place.record),
+        )
+
+    def _is_event(self, tombstone: tombstones.Tombstone, records: pa.RecordBatch) -> bool:
+        """Whether a tombstone does not follow from its delete: one without a key names no row."""
+        if records.column("value")[tombstone.record].is_valid:
+            return True  # another form, which the encoder would not write
+        return not tombstone.follows and records.column("key")[tombstone.record].is_valid
 
     def forget(self) -> None:
         """Forgets the shapes; see `protocols.base.Decoder`."""
@@ -94,11 +146,11 @@ class Decoder:
 
     def mark(self) -> dict[tuple[str, int], int]:
         """Returns the positions of the last deletes; see `protocols.base.OrderedDecoder`."""
-        return dict(self._deleted)
+        return dict(self._deletes)
 
     def rewind(self, mark: dict[tuple[str, int], int]) -> None:
         """Restores a state of `mark`."""
-        self._deleted = dict(mark)
+        self._deletes = dict(mark)
 
     def _table(self, value: bytes) -> tuple[str | None, str | None]:
         """Returns the table of a value, if it can be read; for dead letters."""
@@ -128,7 +180,8 @@ class Decoder:
             case "row":
                 self._row(place, named, part, sent_headers, rows, events)
             case "unwrapped":
-                self._unwrapped(place, named, part, sent_headers, rows)
+                row = unwrapped.read(named, part, place.topic, sent_headers, self._options)
+                self._unwrapped(place, named, part, row, sent_headers, rows)
             case "schema change":
                 source = part.payload["source"] if isinstance(part.payload["source"], dict) else {}
                 events.append(ddl.read(named, part, place, headers.read(sent_headers, source)))
@@ -167,38 +220,50 @@ class Decoder:
             {**source.origin, "envelope": envelope.read_clock(tree), **headers.read(sent_headers, source.origin)},
             source.sent | _unknown(tree),
         )
-        if op == "delete":
-            self._deleted[place.topic, place.partition] = place.offset
         if op == "truncate":
             events.append(self._truncate(key, value, source, around))
         else:
             self._add(around, *self._images(op, key, value, source, around.origin), rows)
 
-    def _tombstone(self, place: Place, key: bytes, sent_headers: Headers, rows: dict[int, BatchBuilder]) -> None:
-        if self._deleted.get((place.topic, place.partition)) != place.offset - 1:
-            self._unwrapped(place, self._parts.read_key(key), None, sent_headers, rows)
+    def _tombstone(
+        self,
+        tombstone: tombstones.Tombstone,
+        place: Place,
+        key: bytes,
+        value: bytes | None,
+        sent_headers: Headers,
+        spelled: Mapping[tuple[str, str, str], tuple[str, str]],
+        rows: dict[int, BatchBuilder],
+    ) -> None:
+        """Adds the delete that a tombstone stands for. A topic's name may spell its table in another way than `spelled`."""
+        part = self._parts.read_key(key)
+        row = unwrapped.read(part, None, place.topic, sent_headers, self._options)
+        database, table = spelled.get((place.topic, row.database, row.table), (row.database, row.table))
+        unknown = None if self._options.unwrap else 0  # where rows have a place, before everything
+        sequence = next((n for n in (row.sequence, tombstone.sequence) if n is not None), unknown)
+        origin = row.origin if value is None else {**row.origin, "tombstone": value.decode()}
+        row = replace(row, database=database, table=table, sequence=sequence, origin=origin)
+        self._unwrapped(place, part, None, row, sent_headers, rows)
 
     def _unwrapped(
         self,
         place: Place,
         key: ConnectPart | None,
         value: ConnectPart | None,
+        row: unwrapped.Unwrapped,
         sent_headers: Headers,
         rows: dict[int, BatchBuilder],
     ) -> None:
-        row = unwrapped.read(key, value, place.topic, sent_headers, self._options)
-        names = tuple(row.row)
-        keys = None if key is None else key.names
+        columns = tuple(row.row)
         wire = unwrapped.wire_text(key, value)
-        family = self._family(row.database, row.table, row.schema, names, keys, wire)
+        keys = None if key is None else key.names
+        family = self._family(row.database, row.table, row.schema, columns, keys, wire)
         origin = {**row.origin, **headers.read(sent_headers, {})}
         if key is not None and not _is_own(key, row.row):
             origin["key"] = marks.key_text(key)
         images = Images(self._options.unavailable_value_placeholder)
         if row.schema is None:
-            images.infer(names, [row.row])
-        if row.op == "delete" and value is not None:
-            self._deleted[place.topic, place.partition] = place.offset
+            images.infer(columns, [row.row])
         if row.op == "delete":
             images.before = images.read(family.fields, row.row, "before", "")
         else:
@@ -287,6 +352,25 @@ class Decoder:
         if around.transaction is not None:
             origin["transaction"] = around.transaction
         return ddl.truncate(source, around.place, origin)
+
+
+def _built(rows: Mapping[int, BatchBuilder]) -> list[TableBatch]:
+    """Builds the table batches, in the order of their first rows."""
+    return sorted((table for builder in rows.values() for table in builder.build()), key=_first_record)
+
+
+def _first_record(table: TableBatch) -> int:
+    return int(table.shared.column("record")[table.start].as_py())
+
+
+def _spelled(tables: Iterable[TableBatch]) -> dict[tuple[str, str, str], tuple[str, str]]:
+    """Returns topic, and database and table as topics spell them -> their names."""
+    spelled = {}
+    for table in tables:
+        database, name = table.shape.database, table.shape.table
+        topic = table.shared.column("topic")[table.start].as_py()
+        spelled[topic, names.in_topic(database), names.in_topic(name)] = database, name
+    return spelled
 
 
 def _not_an_event(tree: dict[str, Any]) -> str:

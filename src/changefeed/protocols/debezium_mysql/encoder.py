@@ -5,7 +5,8 @@
     schema change, transaction mark, heartbeat ──▶ ddl, marks
 
 Rule 1. Rows that were read from this protocol are written as they were read; options apply to other rows.
-Rule 2. A tombstone has the offset after that of its delete, and the same headers; without envelope, the op is added again.
+Rule 2. A tombstone has the offset after that of its delete, and the same headers; without envelope, the op is added again. If
+        a tombstone is an event of its own, it is written instead.
 Rule 3. The encoder reads no clock: if the origin has no clock reading, the time of the change is used.
 Rule 4. The protocol has no resolved events, so they are not written.
 """
@@ -31,6 +32,7 @@ from changefeed.protocols.base import Stores
 from changefeed.protocols.debezium_mysql import ddl, foreign, headers, marks, notices, templates, whole_columns
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import RowWriter, is_ours, row_writer
+from changefeed.protocols.debezium_mysql.tombstones import is_tombstone
 
 RecordRow = dict[str, Any]
 _WRITERS = 1024  # of shapes, that are kept
@@ -58,7 +60,9 @@ class Encoder:
                 continue
             try:
                 with naming(event):
-                    for record in self._event(event):
+                    for number, record in enumerate(self._event(event)):
+                        if number == 0 and is_tombstone(record["value"]):  # of a delete before it: see rule 2
+                            written.drop_last(record)
                         written.add(record)
             except UnicodeEncodeError as error:
                 message = f"debezium-mysql cannot carry text that is not UTF-8 (at {event.place})"
@@ -94,6 +98,8 @@ class Encoder:
                 yield self._control(event.place, notices.write_notification(event))
             case Heartbeat() if "signal" in event.origin:
                 yield _record(event.place, *notices.write_signal(event), ())
+            case Heartbeat() if "tombstone" in event.origin:
+                yield _record(event.place, *marks.write_tombstone(event), headers.write(event.origin))
             case Heartbeat():
                 record = marks.write_heartbeat(event, foreign.prefix(self._options))
                 yield self._control(foreign.place_of(event, self._options), record)
@@ -103,10 +109,11 @@ class Encoder:
         key, sent_headers = writer.key_of(row), headers.write(row.origin)
         sent_key = None if writer.key is None else self._parts.write(key, writer.key_block, f"{topic}-key")
         if writer.tombstone:
-            yield _record(row.place, sent_key, None, sent_headers)
+            value = row.origin.get("tombstone")
+            yield _record(row.place, sent_key, None if value is None else value.encode(), sent_headers)
             return
-        value = writer.value(row)
-        yield _record(row.place, sent_key, self._parts.write(value, writer.block, f"{topic}-value"), sent_headers)
+        sent_value = self._parts.write(writer.value(row), writer.block, f"{topic}-value")
+        yield _record(row.place, sent_key, sent_value, sent_headers)
         if row.op == "delete" and self._options.tombstones_on_delete:
             behind = replace(row.place, offset=row.place.offset + 1)
             yield _record(

@@ -226,6 +226,7 @@ FITS: dict[tuple[str, str], _Fit] = {
     ("date", "date"): _stays,
     ("datetime", "datetime"): _moment,
     ("timestamp", "timestamp"): _moment,
+    ("datetime", "timestamp"): _moment,  # an instant in UTC: TimestampConverter, or Avro's logical type
     ("time", "time"): _time,
     ("text", "text"): _stays,
     ("binary", "binary"): _padded,

@@ -180,6 +180,19 @@ def read_heartbeat(key: ConnectPart | None, value: ConnectPart, place: Place) ->
     return Heartbeat(place, instant(value.payload, "heartbeat"), origin)
 
 
+def read_tombstone(key: bytes | None, value: bytes | None, place: Place, more: dict[str, Any]) -> Heartbeat:
+    """Returns the heartbeat for a tombstone that changes no row; `more`: the members that its headers add to the origin."""
+    shown = {name: base64_text.show(data) for name, data in (("key", key), ("value", value)) if data is not None}
+    return Heartbeat(place, None, {"tombstone": shown, **more})
+
+
+def write_tombstone(event: Heartbeat) -> tuple[bytes | None, bytes | None]:
+    """Returns key and value of a tombstone that was read as a heartbeat."""
+    shown = event.origin["tombstone"]
+    key, value = (base64_text.hide(shown[name]) if name in shown else None for name in ("key", "value"))
+    return key, value
+
+
 def write_heartbeat(event: Heartbeat, name: str) -> RecordTrees:
     """Returns the record of a heartbeat; `name`: the logical name, if its origin does not have one.
 

@@ -15,8 +15,13 @@ _TOPIC_LENGTH = 249
 
 def topic(prefix: str, database: str, table: str, delimiter: str) -> str:
     """Returns the topic of a table."""
-    name = _NOT_IN_TOPIC.sub("_", delimiter.join((prefix, database, table)))[:_TOPIC_LENGTH]
+    name = in_topic(delimiter.join((prefix, database, table)))[:_TOPIC_LENGTH]
     return "_" * len(name) if name in (".", "..") else name
+
+
+def in_topic(text: str) -> str:
+    """Returns a name as topics spell it."""
+    return _NOT_IN_TOPIC.sub("_", text)
 
 
 def adjusted(name: str, mode: str) -> str:

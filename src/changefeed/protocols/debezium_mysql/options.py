@@ -12,6 +12,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.protocols import base
 from changefeed.protocols.debezium_mysql import added_members
+from changefeed.ticdc.zone import zone
 
 _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
 _VERSIONS = {
@@ -57,6 +58,10 @@ class Options(base.RegistryOptions, frozen=True):
         Literal["adaptive_time_microseconds", "connect", "microseconds", "nanoseconds", "isostring"],
         Meta(description="how DATE, TIME and DATETIME are sent"),
     ] = msgspec.field(default="adaptive_time_microseconds", name="time.precision.mode")
+    time_zone: Annotated[
+        str | None,
+        Meta(description="time zone of TIMESTAMPs that a custom converter sends as text without an offset"),
+    ] = None
     binary_handling_mode: Annotated[
         Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="how BINARY and BLOB are sent")
     ] = msgspec.field(default="bytes", name="binary.handling.mode")
@@ -149,6 +154,8 @@ class Options(base.RegistryOptions, frozen=True):
             ConfigError: the value of an option is not allowed.
         """
         keys_of(self.message_key_columns)
+        if self.time_zone is not None:
+            zone(self.time_zone)
         if self.add_fields is not None:
             added_members.named_fields(self.add_fields, self.add_fields_prefix)
         elif not self.add_fields_prefix:

@@ -7,12 +7,15 @@
     decimal            bigint unsigned            mode `precise`: the integer
     varbinary          binary(n)                  n bytes: what is short gets its zeros back
     varchar, bigint …  any other                  what its JSON means in the field that the options give to such a column
+    varchar            date, decimal, int …       the text of a custom converter: see `converted`
 
 Rule 1. What is of the column's kind already is the value, whatever the options are: a schema has declared it.
 Rule 2. Any other type was inferred from JSON alone. It is that JSON again, and is read as the connector's field for the type
         is: a date by `time.precision.mode`, a decimal by `decimal.handling.mode`, a BLOB by `binary.handling.mode`.
 Rule 3. The options must be the connector's: 1000 may be ms or µs, and `1234` base64, hex or a number. Where they cannot
         be, or where digits alone may be a number or base64 and the option is not given, the error names the option.
+Rule 4. A schema without Connect's names (Avro, `connect.meta.data=false`) declares no more than JSON shows: its integers and
+        bytes are read like JSON's.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
+
 from changefeed.columnar.conversions import ByColumn, Convert, counted, decimals, instants
 from changefeed.connect.schema import Node
 from changefeed.errors import SchemaError
-from changefeed.model.types import ColumnType
+from changefeed.model.types import INTEGERS, ColumnType
 from changefeed.model.values import Irregular, IrregularError, Moment
 from changefeed.protocols.base import Redefine
-from changefeed.protocols.debezium_mysql import foreign_shapes
+from changefeed.protocols.debezium_mysql import converted, foreign_shapes
 from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, same, unscaled
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.values import schemaless, times
@@ -34,6 +39,7 @@ from changefeed.protocols.debezium_mysql.values.reading import reading
 from changefeed.protocols.debezium_mysql.values.writing import writing
 
 _MODES = dict.fromkeys(("date", "time", "datetime"), "time.precision.mode")
+_KEEP_TEXT = "; to keep such texts as they are, leave the topic of schema changes out of the source"
 _MODES |= {"decimal": "decimal.handling.mode", "binary": "binary.handling.mode"}
 
 
@@ -48,6 +54,10 @@ def _change(inferred: ColumnType, defined: ColumnType, options: Options) -> Chan
     fit = FITS.get((kind_of(inferred), kind_of(defined)))
     if fit is not None:
         return fit(inferred, defined, options)
+    if inferred.name in INTEGERS and not inferred.unsigned:
+        inferred = ColumnType("bigint")
+    if inferred.name == "varbinary" and defined.name in ("decimal", "bit"):
+        return _by_json(inferred, defined, msgspec.structs.replace(options, decimal_handling_mode="precise"))
     if str(inferred) not in schemaless.NODES:
         raise SchemaError(f"a column of type {defined} cannot take values of type {inferred}")
     return _by_json(inferred, defined, options)
@@ -58,7 +68,8 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
     sent, read = reading(node)
     if inferred.name == "varchar" and node.scale is not None:
         read = unscaled(node.scale, kind_of(defined) != "decimal" or options.decimal_handling_mode is not None)
-    write = writing(inferred, schemaless.node(inferred))
+    write = writing(inferred, Node("bytes") if inferred.name == "varbinary" else schemaless.node(inferred))
+    read_text = converted.reader(defined, options) if inferred.name == "varchar" else None
     fit = AS_SENT[kind_of(sent), kind_of(defined)](sent, defined, options)
 
     def change(value: Any) -> Any:
@@ -70,10 +81,23 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
                 raise IrregularError(f"{value!r:.60} does not fit {defined}")
             return fit(changed.us if type(changed) is Moment else changed)
         except SchemaError as error:
+            if read_text is not None:
+                return _converted(value, read_text, defined, error)
             raise SchemaError(f"{error}{_hint(defined)}") from error
 
     columns = _columns(inferred, defined, node, kind_of(sent))
     return change if columns is None else ByColumn(change, columns)
+
+
+def _converted(text: str, read: Change, defined: ColumnType, refusal: SchemaError) -> Any:
+    """Reads the text of a custom converter; `refusal`: why it is not what the options say."""
+    try:
+        return read(text)
+    except SchemaError as error:
+        if defined.name in ("decimal", "bigint"):  # a text may be base64, so that the option may be wrong
+            raise SchemaError(f"{refusal}{_hint(defined)}") from error
+        way_out = "" if "time-zone" in str(error) else _KEEP_TEXT
+        raise SchemaError(f"{error}{way_out}") from error
 
 
 def _columns(inferred: ColumnType, defined: ColumnType, node: Node, sent: str) -> Convert | None:

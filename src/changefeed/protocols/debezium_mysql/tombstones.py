@@ -1,0 +1,140 @@
+"""Finds the tombstones of a batch that are deletes: those whose own delete is not there.
+
+    offset     5           6           7             8             12                    13
+    record     insert 1    delete 1    tombstone 1   insert 2      tombstone 3           insert 4
+    sequence   700         800         that of 6     900           a delete: 901         1000
+
+Rule 1. The connector writes a tombstone right behind the delete of its row. If the record at the offset before it is a delete,
+        the tombstone has no event. Otherwise its delete is gone: the topic is compacted, or a transform leaves only tombstones.
+Rule 2. A tombstone has no place in the order of its own. It comes after the record before it in its partition: its sequence is
+        one more than that of the last row there, else one less than that of the next. No other event has that position.
+Rule 3. A tombstone that its partition's records in a batch begin with may follow a delete of an earlier batch, which this decoder
+        may not have read. It is a delete then, too: to delete a row twice changes nothing. But if it names no row, it
+        becomes a heartbeat, which changes no table, instead of a dead letter.
+Rule 4. Old converters (KAFKA-3832) write a tombstone as the value `{"schema":null,"payload":null}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.connect.parts import NULL
+from changefeed.model.batch import Decoded, TableBatch
+from changefeed.model.event import SchemaChange
+from changefeed.model.shared_rows import adjacent, end_to_end
+
+Deletes = dict[tuple[str, int], int]  # topic and partition -> offset of the last delete
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """The record of a tombstone, and its place among the rows.
+
+    Attributes:
+        record: its number in the batch.
+        sequence: its place in the order; None if no row of its partition is in the batch.
+        follows: whether it follows its own delete; None if the record before it is not known.
+    """
+
+    record: int
+    sequence: int | None
+    follows: bool | None
+
+
+def is_tombstone(value: bytes | None) -> bool:
+    """Whether a record with this value is a tombstone."""
+    return value is None or value == NULL
+
+
+def find(records: pa.RecordBatch, decoded: Decoded, deletes: Deletes) -> list[Tombstone]:
+    """Returns the tombstones of a batch, and notes in `deletes` the last delete of each partition.
+
+    Args:
+        records: the batch.
+        decoded: the events of its other records.
+        deletes: of earlier batches.
+    """
+    values = records.column("value")
+    marks = pc.or_(pc.is_null(values), pc.fill_null(pc.equal(values, pa.scalar(NULL, values.type)), False))
+    rows = adjacent(decoded.tables)
+    deleted = _deleted(rows)
+    if not pc.any(marks).as_py():
+        if len(deleted):
+            _note(records.take(pa.array(deleted)), deletes)
+        return []
+    lone = _located(records, marks.to_numpy(zero_copy_only=False), rows, decoded.control, deleted, deletes)
+    if len(deleted):
+        _note(records.take(pa.array(deleted)), deletes)
+    return lone
+
+
+def _deleted(tables: list[TableBatch]) -> np.ndarray:
+    """The numbers of the records that are deletes."""
+    if not tables:
+        return np.array([], np.int64)
+    is_delete = pc.equal(end_to_end(tables, "op"), "delete")
+    return np.asarray(end_to_end(tables, "record").filter(is_delete), np.int64)
+
+
+def _note(records: pa.RecordBatch, deletes: Deletes) -> None:
+    last = pa.table(records.select(["topic", "partition", "offset"]).columns, ["topic", "partition", "offset"])
+    for line in last.group_by(["topic", "partition"]).aggregate([("offset", "max")]).to_pylist():
+        deletes[line["topic"], line["partition"]] = line["offset_max"]
+
+
+def _located(
+    records: pa.RecordBatch,
+    marks: np.ndarray,
+    tables: list[TableBatch],
+    control: Iterable[object],
+    deleted: np.ndarray,
+    deletes: Deletes,
+) -> list[Tombstone]:
+    topics = records.column("topic").dictionary_encode()
+    topic, partition = topics.indices.to_numpy(), records.column("partition").to_numpy()
+    offset = records.column("offset").to_numpy()
+    order = np.lexsort((offset, partition, topic))
+    starts = np.r_[True, (np.diff(topic[order]) != 0) | (np.diff(partition[order]) != 0)]
+    at = np.arange(len(order))
+    first = np.maximum.accumulate(np.where(starts, at, 0))  # of the partition of each place in the order
+    stops = np.r_[starts[1:], True]
+    final = np.minimum.accumulate(np.where(stops, at, len(order))[::-1])[::-1]
+    sequence = _sequences(len(order), tables, control)[order]
+    before = np.maximum.accumulate(np.where(sequence >= 0, at, -1))
+    after = np.minimum.accumulate(np.where(sequence >= 0, at, len(order))[::-1])[::-1]
+    is_delete = np.zeros(len(order), bool)
+    is_delete[deleted] = True
+    located = []
+    for i in np.flatnonzero(marks[order]):
+        record = int(order[i])
+        if i > first[i]:
+            previous = order[i - 1]
+            follows: bool | None = bool(is_delete[previous] and offset[previous] == offset[record] - 1)
+        else:
+            known = deletes.get((topics.dictionary[topic[record]].as_py(), int(partition[record])))
+            follows = True if known == offset[record] - 1 else None
+        place = None
+        if before[i] >= first[i]:
+            place = int(sequence[before[i]]) + 1
+        elif after[i] <= final[i]:
+            place = max(int(sequence[after[i]]) - 1, 0)
+        located.append(Tombstone(record, place, follows))
+    return sorted(located, key=lambda one: one.record)
+
+
+def _sequences(count: int, tables: list[TableBatch], control: Iterable[object]) -> np.ndarray:
+    """The sequence of each record, -1 for none."""
+    sequences = np.full(count, -1, np.int64)
+    if tables:
+        known = end_to_end(tables, "sequence")
+        records = end_to_end(tables, "record").filter(pc.is_valid(known)).to_numpy()
+        sequences[records] = known.drop_null().to_numpy()
+    for event in control:
+        if isinstance(event, SchemaChange) and event.sequence is not None:
+            sequences[event.place.record] = event.sequence
+    return sequences

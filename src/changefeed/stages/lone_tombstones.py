@@ -1,0 +1,43 @@
+"""Places tombstones that stand for deletes behind everything that their partition has sent in earlier batches.
+
+A decoder places a tombstone by the rows around it (`protocols.debezium_mysql.tombstones`). Where it has read none of its
+partition, the place is 0, before everything, or missing; here it becomes one more than the highest commit_ts of the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from changefeed.frames.chunks import Dated
+from changefeed.model.batch import Decoded, TableBatch
+from changefeed.protocols.origin import is_tombstone
+
+LATEST = ""  # in place of a table's name: the highest commit_ts of a partition
+
+
+def latest_of(positions: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, dict[str, tuple[int, int]]]]:
+    """Returns the highest commit_ts of each partition in the form of `Dated`."""
+    return {topic: {number: {LATEST: (0, ts)} for number, ts in known.items()} for topic, known in positions.items()}
+
+
+def placed(decoded: Decoded, latest: Dated) -> Decoded:
+    """Returns the decoded records, with a commit_ts in each tombstone whose partition has sent something before."""
+    tables = [_placed(t, latest) if latest and is_tombstone(t.shape) else t for t in decoded.tables]
+    return Decoded(tables, decoded.control, decoded.dead)
+
+
+def _placed(table: TableBatch, latest: Dated) -> TableBatch:
+    rows = table.rows
+    lines = rows.select(["topic", "partition", "commit_ts"]).to_pylist()
+    known = [latest.get(line["topic"], {}).get(line["partition"], {}).get(LATEST, (0, -1))[1] for line in lines]
+    placed_ts = [
+        ts + 1 if ts >= 0 and not line["commit_ts"] else line["commit_ts"]
+        for line, ts in zip(lines, known, strict=True)
+    ]
+    if placed_ts == [line["commit_ts"] for line in lines]:
+        return table
+    at = rows.schema.get_field_index("commit_ts")
+    column = pa.array(placed_ts, rows.schema.field(at).type)
+    return TableBatch(table.shape, rows.set_column(at, rows.schema.field(at), column))

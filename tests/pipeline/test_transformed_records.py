@@ -1,0 +1,119 @@
+"""Records as transforms, converters and compaction leave them, in a pipeline in memory."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from changefeed.errors import SchemaError
+from tests.pipeline.record_runs import RecordRun, field_run, json_record
+
+SIZES = [1, 2, 3, 1000]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_tombstone_without_its_delete_deletes_the_row(size: int) -> None:
+    run = field_run("compacted-topic-tombstone-alone", size)
+    assert run.rows("shop.carts") == [(2, 2), (3, 3)]
+    assert run.columns("shop.carts") == ["id bigint", "v int"]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_columns_may_be_named_like_members_of_a_transaction_mark(size: int) -> None:
+    assert field_run("unwrap-columns-of-a-transaction-mark", size).rows("shop.jobs") == [
+        (1, "BEGIN", 3),
+        (2, "done", 0),
+    ]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_fields_of_other_transforms_are_columns(size: int) -> None:
+    run = field_run("unwrap-field-inserted-behind-deleted", size)
+    assert run.rows("shop.parcels") == [(2, 2, 1764000000010)]
+    assert run.columns("shop.parcels") == ["id bigint", "qty bigint", "ingested_at bigint"]
+
+
+def test_a_key_as_text_does_not_hold_back_its_row() -> None:
+    assert field_run("debezium-key-by-string-converter").rows("shop.orders") == [(1, 2)]
+
+
+def test_a_moment_with_an_offset_is_that_moment() -> None:
+    rows = field_run("debezium-timezone-converter").rows("shop.visits")
+    moments = [(2024, 5, 6, 1, 38, 9, 500_000), (2024, 5, 6, 7, 8, 9, 123_456)]
+    assert rows == [(number, datetime(*moment, tzinfo=UTC)) for number, moment in enumerate(moments, 1)]
+
+
+def carts(*ops: tuple[int, str | None]) -> list[dict[str, Any]]:
+    """Records of rows in one partition, 100 bytes of the binlog apart; an op None is a tombstone, whose delete is gone."""
+    records = [
+        json_record("srv", 0, {"databaseName": "shop"}, {"source": source(4), "databaseName": "shop", "ddl": CARTS})
+    ]
+    for place, (number, op) in enumerate(ops, 1):
+        image = {"id": number, "v": place}
+        value = {"before": image if op == "d" else None, "after": None if op == "d" else image, "op": op}
+        value |= {"source": source(place * 100)}
+        records.append(json_record("srv.shop.carts", place * 2, {"id": number}, value if op else None))
+    return records
+
+
+def source(pos: int) -> dict[str, Any]:
+    return {
+        "connector": "mysql",
+        "name": "srv",
+        "db": "shop",
+        "table": "carts",
+        "file": "bin.000003",
+        "pos": pos,
+        "row": 0,
+    }
+
+
+CARTS = "CREATE TABLE carts (id bigint NOT NULL, v int, PRIMARY KEY (id))"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_tombstones_keep_their_place_between_rows(size: int) -> None:
+    log = carts((1, None), (1, "c"), (2, "c"), (1, None), (2, None), (2, "c"), (3, "c"), (3, None))
+    run = RecordRun({"name": "debezium-mysql"}).run(log, size)
+    assert run.rows("shop.carts") == [(2, 6)]
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_tombstones_make_no_table_and_no_column(size: int) -> None:
+    alone = [json_record("srv.shop.gone", 3, {"id": 1}, None)]
+    other = [json_record("srv.shop.carts", 90, {"code": 7}, None)]
+    run = RecordRun({"name": "debezium-mysql"}).run([*alone, *carts((1, "c")), *other], size)
+    assert run.tables() == ["shop.carts"]
+    assert run.rows("shop.carts") == [(1, 1)]
+    assert run.columns("shop.carts") == ["id bigint", "v int"]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_with_whole_transactions_a_tombstone_is_applied_when_nothing_is_missing_before_it(size: int) -> None:
+    run = RecordRun({"name": "debezium-mysql"}, consistency="transaction").run(
+        carts((1, "c"), (2, "c"), (1, None)), size
+    )
+    assert run.rows("shop.carts") == [(2, 2)]
+
+
+def test_dates_as_text_by_a_converter_are_read_by_the_definition() -> None:
+    with pytest.raises(SchemaError, match='has no offset from UTC; set the option "time-zone"'):
+        field_run("debezium-datetime-text-by-converter")
+    run = field_run("debezium-datetime-text-by-converter", options={"time-zone": "UTC"})
+    assert [column.split()[1] for column in run.columns("shop.visits")] == [
+        "bigint",
+        "date",
+        "time",
+        "datetime(3)",
+        "timestamp",
+    ]
+    (row,) = run.rows("shop.visits")
+    assert [str(value) for value in row[:4]] == ["1", "2024-05-06", "17:29:04", "2024-05-06 07:08:09.123000"]
+
+
+def test_avro_without_connects_names_is_read_by_the_definition() -> None:
+    run = field_run("avro-without-connect-names")
+    assert run.rows("shop.bills") == [(1, date(2024, 10, 5), Decimal("12.34"))]
