@@ -101,7 +101,8 @@ def table_change(database: str, table: str, items: str) -> dict[str, Any]:
     """The description of a table by the connector."""
     [created] = ddl.parse(f"CREATE TABLE `{database}`.`{table}` ({items})", None)
     assert isinstance(created, CreateTable)
-    columns = [_described(column, place) for place, column in enumerate(created.columns, 1)]
+    carried = created.definition.carrying([v.name for v in created.virtual]).columns
+    columns = [_described(column, place) for place, column in enumerate(carried, 1)]
     described = {"defaultCharsetName": None, "primaryKeyColumnNames": list(created.keys), "columns": columns}
     return {"type": "ALTER", "id": f'"{database}"."{table}"', "table": described}
 

@@ -448,3 +448,54 @@ def test_a_new_snapshot_is_a_way_out_for_a_table_whose_key_has_no_values() -> No
     log.ddl("DROP TABLE IF EXISTS t").ddl("CREATE TABLE t (n INT, id INT NOT NULL AUTO_INCREMENT PRIMARY KEY)")
     log.rows({"n": 2, "id": 1}).row({"n": 3, "id": 1}, {"n": 2, "id": 1})
     assert again.run(log).rows() == [{"n": 3, "id": 1}]
+
+
+def test_an_index_statement_defines_a_table_without_create() -> None:
+    log = MadeLog().ddl("CREATE INDEX i ON t (due)", after=BILLS).rows(FIRST)
+    assert applied(log).rows() == [READ_FIRST]
+
+
+# Virtual columns, which Debezium's rows carry.
+
+
+@BOTH
+@STEPS
+@pytest.mark.parametrize("is_stated", [False, True])
+def test_a_virtual_column_has_its_upstream_place_and_later_statements_may_name_it(
+    is_stated: bool, batch: int | None, consistency: str
+) -> None:
+    def after(items: str) -> str | None:
+        return items if is_stated else None
+
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, b INT)", after=after("id INT PRIMARY KEY, b INT"))
+    log.rows({"id": 1, "b": 2})
+    log.ddl(
+        "ALTER TABLE t ADD v DATE AS (DATE'2024-10-05') VIRTUAL, ADD d INT",
+        after=after("id INT PRIMARY KEY, b INT, v DATE, d INT"),
+    )
+    log.rows({"id": 3, "b": 3, "v": 20001, "d": None})
+    log.ddl("ALTER TABLE t ADD c INT AFTER v", after=after("id INT PRIMARY KEY, b INT, v DATE, c INT, d INT"))
+    log.ddl("ALTER TABLE t RENAME COLUMN v TO w", after=after("id INT PRIMARY KEY, b INT, w DATE, c INT, d INT"))
+    log.rows({"id": 4, "b": 4, "w": 20002, "c": 5, "d": 6})
+    pipe = applied(log, batch=batch, consistency=consistency)
+    assert list(pipe.types()) == ["id", "b", "w", "c", "d"]
+    assert pipe.rows() == [
+        {"id": 1, "b": 2, "w": None, "c": None, "d": None},
+        {"id": 3, "b": 3, "w": dt.date(2024, 10, 5), "c": None, "d": None},
+        {"id": 4, "b": 4, "w": dt.date(2024, 10, 6), "c": 5, "d": 6},
+    ]
+    log.ddl("ALTER TABLE t DROP w, DROP c", after=after("id INT PRIMARY KEY, b INT, d INT"))
+    assert list(pipe.run(log).types()) == ["id", "b", "d"]
+
+
+@STEPS
+@pytest.mark.parametrize("is_stated", [False, True])
+def test_a_virtual_column_of_a_new_table_has_the_values_of_its_rows(is_stated: bool, batch: int | None) -> None:
+    items = "id INT PRIMARY KEY, b VARCHAR(5), v VARCHAR(9) AS (CONCAT(b, 'x')) VIRTUAL, z INT"
+    log = MadeLog().ddl(f"CREATE TABLE t ({items})", after=items if is_stated else None)
+    log.rows({"id": 1, "b": None, "v": None, "z": 1}, {"id": 2, "b": "q", "v": "qx", "z": 2})
+    log.ddl("RENAME TABLE t TO u").rows({"id": 3, "b": "r", "v": "rx", "z": 3}, table="u")
+    log.ddl("ALTER TABLE u MODIFY v VARCHAR(9) AS (CONCAT(b, 'x')) VIRTUAL, ADD c INT AFTER v", "u")
+    pipe = applied(log, batch=batch)
+    assert list(pipe.types("shop.u")) == ["id", "b", "v", "c", "z"]
+    assert [row["v"] for row in pipe.rows("shop.u")] == [None, "qx", "rx"]

@@ -168,8 +168,10 @@ def changed(
             current.table, change, stated, certain=why is None, lenient=lenient, sent=current.sent,
             carries_virtual=carries_virtual,
         )  # fmt: skip
-        change, gaps = merger.altered(), gaps | merger.gaps
+        change, gaps = merger.altered(), gaps | merger.gaps | merger.computed
         notes += merger.notes()
+        if merger.computed and not current.empty:
+            notes.append(f"existing rows are NULL in {', '.join(sorted(merger.computed))}, which the upstream computes")
         if merger.doubt is not None:
             refusals = [f"{why}; {merger.doubt}"]
         elif why is not None:
@@ -266,6 +268,7 @@ class _Merger:
         sent: as in `TableState`: no note is due on these columns.
         doubt: why the difference has more than one explanation; None if it has one.
         gaps: new columns that have values upstream, but none in existing rows.
+        computed: virtual columns that rows carry from here on.
     """
 
     before: Table
@@ -277,24 +280,25 @@ class _Merger:
     carries_virtual: bool = True
     doubt: str | None = None
     gaps: set[str] = field(default_factory=set)
+    computed: set[str] = field(default_factory=set)
     _differences: list[str] = field(default_factory=list)
     _columns: list[Projection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        virtual = {v.name.lower() for v in self.own.table.virtual}
+        virtual = {v.name.lower(): v.column for v in self.own.table.virtual}
         stated = [s for s in self.stated if self.carries_virtual or s.name.lower() not in virtual]
-        mine = {p.column.name.lower(): p for p in self.own.rows}
+        hidden = {s.name.lower() for s in stated} & virtual.keys()
+        self.computed = {virtual[name].name for name in hidden}
+        mine = {name: Projection(virtual[name], None) for name in hidden}
+        mine |= {p.column.name.lower(): p for p in self.own.rows}
         names = {s.name.lower() for s in stated}
         self._columns = [
-            self._merged(mine[s.name.lower()], s)
-            if s.name.lower() in mine
-            else self._only_stated(s, names, hidden=s.name.lower() in virtual)
-            for s in stated
+            self._merged(mine[s.name.lower()], s) if s.name.lower() in mine else self._only_stated(s) for s in stated
         ]
         taken = {id(p.source) for p in self._columns if p.source is not None}
         extra = [p for p in self.own.rows if p.column.name.lower() not in names and id(p.source) not in taken]
         gone = [p for p in extra if p.source is not None and p.column.name not in self.sent]
-        came = [p.column.name for p in self._columns if p.source is None and self.before.column(p.column.name) is None]
+        came = [p.column.name for p in self._columns if p.source is None and p.column.name.lower() not in mine]
         if not self.certain and gone and came:
             self.doubt = (
                 f"the producer's definition lacks {', '.join(p.column.name for p in gone)} and has "
@@ -340,12 +344,8 @@ class _Merger:
         own = p.column
         merged = _detailed(stated.type, own.type)
         undeclared = own.name in self.sent and self.sent[own.name] is None
-        if (
-            self.certain
-            and not undeclared
-            and merged not in (own.type, self.sent.get(own.name))
-            and not _same_values(merged, own.type)
-        ):
+        is_known = self.certain and not undeclared and own.type.name != "null"
+        if is_known and merged not in (own.type, self.sent.get(own.name)) and not _same_values(merged, own.type):
             self._differences.append(f"{own.name} is {merged}, not {own.type}")
         # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
         from_own = stated.nullable is None or (own.type.name != "timestamp" and not undeclared)
@@ -357,18 +357,16 @@ class _Merger:
             return replace(p, column=column, default=p.default if known else unknown)
         return replace(p, column=column, default=p.default if merged == own.type else existing_rows(column))
 
-    def _only_stated(self, stated: Column, names: set[str], *, hidden: bool) -> Projection:
+    def _only_stated(self, stated: Column) -> Projection:
         """A column that only the producer has."""
         column = replace(stated, key=None)
         source = self.before.column(stated.name)
         if source is not None:  # the statement has renamed or dropped it
             self._differences.append(f"it still has {stated.name}")
             return Projection(replace(column, name=source.name, type=_detailed(column.type, source.type)), source)
-        if hidden or (stated.nullable and stated.default is None):
-            if self.certain and not hidden:
+        if stated.nullable and stated.default is None:
+            if self.certain:
                 self._differences.append(f"{stated.name} is not in the statement")
-            if hidden:
-                self.gaps.add(stated.name)
             return Projection(column, None)
         return Projection(column, None, Default(unknown=_only_upstream(stated.name)))
 

@@ -41,7 +41,7 @@ Rewriting: TypeAlias = tuple[tuple[Expression, ...], IrregularUpdate | None]
 def inferred(
     table: Table | None, shapes: Iterable[TableShape], undeclared: Container[str] = (), *, key_known: bool = False
 ) -> Table:
-    """The table for rows of these shapes: columns that it lacks are added.
+    """The table for rows of these shapes: columns that it lacks are added, virtual ones at their upstream place.
 
     Args:
         table: the table so far; None if there is none.
@@ -49,8 +49,11 @@ def inferred(
         undeclared: names of its columns that widen; the other ones have the types of their DDL.
         key_known: DDL defines which key it has, if any; otherwise it may take that of the rows.
     """
+    shapes = list(shapes)
+    if table is not None and table.virtual:
+        table = table.carrying({c.name for shape in shapes for c in shape.columns})
     columns: dict[str, Column] = {c.name.lower(): c for c in table.columns} if table else {}
-    declared = {name for name, c in columns.items() if c.name not in undeclared}
+    declared = {name for name, c in columns.items() if c.name not in undeclared and c.type.name != "null"}
     keys = table.keys if table else ()
     database, name = (table.database, table.name) if table else ("", "")
     for shape in shapes:

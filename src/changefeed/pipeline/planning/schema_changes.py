@@ -283,7 +283,9 @@ class SchemaChanges:
         name = full_name(database, table)
         if not self._turn(name, ts):
             return
-        if isinstance(statement, sql.AlterTable) and statement.is_internal:
+        current, stated = self.writes.tables.get(name), self._stated(event, (database, table))
+        defines = stated is not None and (current is None or not current.declared)
+        if isinstance(statement, sql.AlterTable) and statement.is_internal and not defines:
             self._note_internal(statement, name, event)
             return
         if self._forbidden(event):
@@ -292,7 +294,7 @@ class SchemaChanges:
                 self.writes.tables[name] = following(self.writes.tables[name], statement)
             return
         self.writes.flush(database, table, ts)
-        current, stated = self.writes.tables.get(name), self._stated(event, (database, table))
+        current = self.writes.tables.get(name)
         if current is None:
             if stated is not None:
                 self._define(Table(database, table, ()), stated, event, ts)

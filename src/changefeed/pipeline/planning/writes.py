@@ -205,6 +205,7 @@ class Writes:
         if table == current.table:
             return
         known = {c.name for c in current.table.columns}
+        declared = {v.name for v in current.table.virtual if v.type.name != "null"}
         new = [c.name for c in table.columns if c.name not in known]
         gaps = current.gaps if current.empty else (*current.gaps, *new)
         if lost := next((key for key in table.keys if key in gaps), None):
@@ -218,7 +219,9 @@ class Writes:
             raise UnsupportedError(
                 f"{name}: {error}. The records read so far lack its DDL: start from a snapshot, or from a log that has it"
             ) from error
-        after = replace(current, table=table, sent=current.sent | dict.fromkeys(new), gaps=gaps)
+        after = replace(
+            current, table=table, sent=current.sent | {n: None for n in new if n not in declared}, gaps=gaps
+        )
         self.change(name, after, None if expressions is None else (expressions, None))
 
     def change(self, name: str, after: TableState, rewriting: Rewriting | None) -> None:
