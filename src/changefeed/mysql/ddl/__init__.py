@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from changefeed.model.event import SchemaChange
+from changefeed.mysql.ddl.defaults import Execution
 from changefeed.mysql.ddl.mentions import mentioned as mentioned
 from changefeed.mysql.ddl.parser import parse as parse
 from changefeed.mysql.ddl.statements import Statement, TruncateTable
@@ -34,3 +35,15 @@ def statements_of(event: SchemaChange, *, restored: bool) -> list[Statement]:
 def _kept(text: str, database: str | None, restored: bool) -> tuple[Statement, ...]:
     """`parse`, whose result is kept: each step asks several times for the statements of every pending schema change."""
     return tuple(parse(text, database, restored=restored))
+
+
+def execution_of(event: SchemaChange, *, restored: bool) -> Execution:
+    """How the server executed the statement of a schema change, as far as the event shows it.
+
+    A binlog's own time is when the statement began, in whole seconds; a time with a fraction is that of the commit.
+    """
+    if restored:
+        return Execution(null_timestamps=True, is_mariadb=False)
+    time = event.instant if event.instant is not None and event.instant.us % 1_000_000 == 0 else None
+    is_mariadb = True if event.origin.get("connector") == "mariadb" else None
+    return Execution(time, None, is_mariadb, {c.name.lower(): c.nullable for c in event.columns or ()})

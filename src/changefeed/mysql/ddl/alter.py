@@ -65,8 +65,16 @@ class _Parts:
     if_exists: bool = False
 
     def add(self, d: ColumnDefinition, **place: Any) -> None:
-        added = AddColumn(d.column, generated=d.generated, counted=d.counted, charset=d.charset, **place)
-        self.changes.append(added)
+        self.changes.append(
+            AddColumn(
+                d.column,
+                generated=d.generated,
+                counted=d.counted,
+                charset=d.charset,
+                undeclared=d.undeclared,
+                **place,
+            )
+        )
 
     def unapplied(self, kind: str, *tables: tuple[str, str]) -> None:
         self.others.append(Unapplied(kind, self.tokens.text, (self.table, *tables)))

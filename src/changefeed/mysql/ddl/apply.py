@@ -26,7 +26,7 @@ from changefeed.model.table import Column
 from changefeed.model.types import INTEGERS, ColumnType
 from changefeed.mysql.ddl import expressions, indexes
 from changefeed.mysql.ddl.create import in_charset, virtual_column
-from changefeed.mysql.ddl.defaults import NULL, Default, existing_rows
+from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Default, Execution, existing_rows
 from changefeed.mysql.ddl.statements import (
     AddColumn,
     AlterTable,
@@ -73,8 +73,13 @@ class Altered:
     rows: tuple[Projection, ...]
 
 
-def alter(table: Table, change: AlterTable) -> Altered:
+def alter(table: Table, change: AlterTable, execution: Execution = UNKNOWN_EXECUTION) -> Altered:
     """Applies the change; returns the new table and a projection of its rows.
+
+    Args:
+        table: before the change.
+        change: its parts.
+        execution: for the values of new columns.
 
     Raises:
         SchemaError: the change names a column or key that does not exist, or adds one that does; the message names it.
@@ -95,7 +100,7 @@ def alter(table: Table, change: AlterTable) -> Altered:
         table.database, table.name, tuple(s.column for s in carried), uniques, virtual, others, columns.charset
     )
     computed = _computed_again(order)
-    rows = (_projection(c, s, computed) for c, s in zip(new.columns, carried, strict=True))
+    rows = (_projection(c, s, computed, execution) for c, s in zip(new.columns, carried, strict=True))
     return Altered(new, tuple(rows))
 
 
@@ -107,15 +112,18 @@ class _Slot:
     old: Column | None = None
     hidden: bool = False
     counted: bool = False
+    undeclared: bool = False
     redefined: bool = False
 
 
-def _projection(column: Column, slot: _Slot, computed: list[_Slot]) -> Projection:
+def _projection(column: Column, slot: _Slot, computed: list[_Slot], execution: Execution) -> Projection:
     if slot in computed:
         return Projection(column, None, _unknown(column, "it is computed from other columns"))
     if slot.counted:
         return Projection(column, None, _unknown(column, "the upstream numbered the existing rows"))
-    return Projection(column, slot.old, NULL if slot.old else existing_rows(column))
+    if slot.old is not None:
+        return Projection(column, slot.old)
+    return Projection(column, None, existing_rows(column, execution, undeclared=slot.undeclared))
 
 
 def _unknown(column: Column, why: str) -> Default:
@@ -198,7 +206,8 @@ class _Columns:
                     return
                 self._added.add(name)
                 column = in_charset(column, part.charset, self.charset)
-                self._insert(_Slot(column, None, part.generated == "virtual", part.counted), part)
+                slot = _Slot(column, None, part.generated == "virtual", part.counted, part.undeclared)
+                self._insert(slot, part)
             case ModifyColumn(name) if (part.first or part.after is not None) and self._has(name):
                 slot = self._find(name)
                 self._order.remove(slot)

@@ -26,6 +26,7 @@ class ColumnDefinition:
         counted: AUTO_INCREMENT.
         keys: names of the unique keys that the definition itself declares: `PRIMARY`, or "" for an unnamed one.
         charset: the declared character set; None if the table's applies.
+        undeclared: a TIMESTAMP that declares neither NULL, NOT NULL nor a default: a setting of the server decides.
     """
 
     column: Column
@@ -33,6 +34,7 @@ class ColumnDefinition:
     counted: bool = False
     keys: tuple[str, ...] = ()
     charset: str | None = None
+    undeclared: bool = False
 
     @property
     def uniques(self) -> list[UniqueKey]:
@@ -47,8 +49,9 @@ class _Draft:
     unsigned: bool = False
     zerofill: bool = False
     charset: str | None = None
-    nullable: bool = True
+    nullable: bool | None = None
     default: str | None = None
+    defaulted: bool = False
     generated: str | None = None
     expression: str | None = None
     counted: bool = False
@@ -68,7 +71,8 @@ def definition(tokens: Tokens) -> ColumnDefinition:
         tokens.take()
         read(tokens, draft)
     column = _column(name, t, written, draft)
-    return ColumnDefinition(column, draft.generated, draft.counted, tuple(draft.keys), draft.charset)
+    undeclared = t.name == "timestamp" and draft.nullable is None and not draft.defaulted and not tokens.restored
+    return ColumnDefinition(column, draft.generated, draft.counted, tuple(draft.keys), draft.charset, undeclared)
 
 
 def _attribute(tokens: Tokens) -> Callable[[Tokens, _Draft], None] | None:
@@ -96,6 +100,11 @@ def default(tokens: Tokens) -> str | None:
     start = tokens.peek().start
     if tokens.peek().upper == "(":
         tokens.skip_group()
+        return tokens.text[start : tokens.passed]
+    if tokens.accept("{"):  # d'2026-01-02'}, as ODBC writes it
+        tokens.name()
+        tokens.literal()
+        tokens.expect("}")
         return tokens.text[start : tokens.passed]
     tokens.accept_any("+", "-")
     if tokens.peek().kind in ("sign", "end"):
@@ -132,7 +141,7 @@ def _null(tokens: Tokens, draft: _Draft) -> None:
 
 
 def _default(tokens: Tokens, draft: _Draft) -> None:
-    draft.default = default(tokens)
+    draft.default, draft.defaulted = default(tokens), True
 
 
 def _counted(tokens: Tokens, draft: _Draft) -> None:

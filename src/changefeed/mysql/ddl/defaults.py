@@ -1,31 +1,36 @@
 """The value that existing rows get when a column is added.
 
-DEFAULT 3, '3', b'11', x'41', TRUE, _utf8mb4'a'     that value, converted to the column's type
+DEFAULT 3, 'a', x'41', TRUE, (1 + 2), DATE'…'       that value, as the column's type stores it: `constants.py`, `stored.py`
 no default, NULL allowed                            NULL
 no default, NOT NULL                                MySQL's implicit default of the type: 0, '', the first member, …
 no default, date or datetime NOT NULL               the zero date: irregular, because it is not a calendar date
-CURRENT_TIMESTAMP, (uuid()), generated columns,
-AUTO_INCREMENT, '2026-01-01 …' for a timestamp      known only upstream (the last depends on the session's time zone)
+CURRENT_TIMESTAMP for a timestamp                   the statement's own time, if the producer sends it with enough digits
+TIMESTAMP without NULL, NOT NULL and DEFAULT        NULL or NOT NULL, as the server's settings are; see `Execution`
+CURRENT_TIMESTAMP for a datetime, (uuid()),
+generated columns, AUTO_INCREMENT,
+'2026-01-01 …' for a timestamp                      known only upstream (the session's time zone decides, or chance)
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from changefeed.errors import ProtocolError
+from changefeed.model.event import Instant
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
-from changefeed.model.values import IrregularError, reader, writer
-from changefeed.mysql.ddl.tokens import Tokens, bits_of
+from changefeed.model.values import IrregularError, reader, write_instant, writer
+from changefeed.mysql.ddl.constants import UNKNOWN, constant
+from changefeed.mysql.ddl.stored import stored
 
 _ZERO_DATE, _ZERO_TIME = "0000-00-00", "00:00:00"
-_NUMBER = re.compile(r"[+-]?(?:\d{1,80}(?:\.\d{0,80})?|\.\d{1,80})", re.ASCII)
-_REAL = re.compile(_NUMBER.pattern + r"(?:[eE][+-]?\d{1,3})?", re.ASCII)
-_TIME = re.compile(r"(-?)(\d{1,3}):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,6}))?)?", re.ASCII)
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?)?", re.ASCII)
+_NOW = re.compile(
+    r"""\(? \s* (?: (?:CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP) (?:\s*\(\s*\d?\s*\))? | NOW\s*\(\s*\d?\s*\) ) \s* \)?""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +51,93 @@ class Default:
 NULL = Default()
 
 
-def existing_rows(column: Column) -> Default:
-    """Returns the value of existing rows when `column` is added."""
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How the server executed a statement, as far as the producer sends it.
+
+    Attributes:
+        time: when the server began the statement; None if unknown. A time of its commit is later than that.
+        null_timestamps: whether a TIMESTAMP column allows NULL if its definition does not declare it
+            (`explicit_defaults_for_timestamp`): True for TiDB; None if unknown.
+        is_mariadb: whether the server is MariaDB; None if unknown.
+        nullable: lower-case name of a column -> whether it allows NULL in the producer's own definition of the table.
+    """
+
+    time: Instant | None = None
+    null_timestamps: bool | None = None
+    is_mariadb: bool | None = None
+    nullable: Mapping[str, bool | None] = field(default_factory=dict)
+
+
+UNKNOWN_EXECUTION = Execution()
+
+
+def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, undeclared: bool = False) -> Default:
+    """Returns the value of existing rows when `column` is added.
+
+    Args:
+        column: its definition.
+        execution: of the statement that adds it.
+        undeclared: it is a TIMESTAMP that declares neither NULL, NOT NULL nor a default.
+    """
+    if undeclared and execution.null_timestamps is not True:
+        nullable = execution.nullable.get(column.name.lower())
+        if nullable is not True:
+            return Default(
+                unknown=_UNDECLARED.format(column.name, "is NOT NULL" if nullable is False else "may be NOT NULL")
+            )
     if column.default is None:
         return NULL if column.nullable is not False else _implicit(column.type)
-    unknown = (
-        f"column {column.name}: only the upstream has the values that DEFAULT {column.default} gave to existing rows"
+    if _NOW.fullmatch(column.default):
+        default = _now(column, execution)
+    else:
+        default = _constant(column.default, column.type)
+        if default is not None and _is_ignored(column) and not execution.is_mariadb:
+            default = None
+    if default is not None:
+        return default
+    return Default(
+        unknown=f"column {column.name}: only the upstream has the values that DEFAULT {column.default} gave to existing rows"
     )
-    return _read(column.default, column.type) or Default(unknown=unknown)
+
+
+_UNDECLARED = (
+    "column {0}: a TIMESTAMP without NULL, NOT NULL or DEFAULT {1} with a default of its own, by the server's "
+    "explicit_defaults_for_timestamp, so only the upstream has the values of existing rows"
+)
+
+
+def _now(column: Column, execution: Execution) -> Default | None:
+    """The statement's own time; None if it is not known, or only with the session's time zone."""
+    if column.type.name != "timestamp" or column.type.length or execution.time is None:
+        return None
+    return Default(write_instant(execution.time.us // 1_000_000 * 1_000_000, 0))
+
+
+def _is_ignored(column: Column) -> bool:
+    """Whether MySQL, without strict mode, ignores the default: a TEXT or BLOB has none. In MariaDB it has."""
+    literal = column.default is not None and not column.default.startswith("(")
+    return (
+        literal and column.nullable is not False and column.type.length is None and column.type.name in TEXTS | BINARIES
+    )
+
+
+def _constant(sql: str, t: ColumnType) -> Default | None:
+    """Returns the value of an expression of constants; None if it is not one, or the type stores it in an unknown form."""
+    value = constant(sql)
+    if value is UNKNOWN:
+        return None
+    if value is None:
+        return NULL
+    canonical = stored(value, t)
+    if canonical is None:
+        return None
+    try:
+        return Default(writer(t)(reader(t)(canonical)))
+    except IrregularError:
+        return Default(irregular=str(canonical))
+    except ProtocolError:
+        return None
 
 
 def _implicit(t: ColumnType) -> Default:
@@ -80,114 +164,3 @@ def _implicit(t: ColumnType) -> Default:
     if t.name == "json":
         return Default("null")
     return Default(unknown=f"MySQL has no implicit default for a NOT NULL column of type {t}")
-
-
-def _read(sql: str, t: ColumnType) -> Default | None:
-    """Returns the value of a literal; None if the text is not a literal, or not one that the type accepts unchanged."""
-    literal = _literal(sql)
-    if literal is None:
-        return None
-    value = _canonical(*literal, t)
-    if value is None:
-        return None
-    try:
-        return Default(writer(t)(reader(t)(value)))
-    except IrregularError:
-        return Default(irregular=str(value))
-    except ProtocolError:
-        return None
-
-
-def _literal(sql: str) -> tuple[str, str | bytes] | None:
-    """Returns the kind of a literal (`text`, `number` or `bits`) and its text or bytes; None if it is not a literal."""
-    tokens = Tokens(sql)
-    sign = "-" if tokens.accept("-") else ""
-    if tokens.peek().kind == "word" and tokens.peek().raw[0] == "_":
-        tokens.take()
-    token = tokens.take()
-    parts = [token]
-    while tokens.peek().kind == "text":
-        parts.append(tokens.take())
-    if tokens.peek().kind != "end":
-        return None
-    if token.kind == "bits" and not sign:
-        return "bits", bits_of(token.raw)[1]
-    if token.kind == "text" and not sign:
-        return "text", "".join(p.value for p in parts)
-    if token.kind == "number":
-        return "number", sign + token.raw
-    return ("number", "1" if token.upper == "TRUE" else "0") if token.upper in ("TRUE", "FALSE") else None
-
-
-def _canonical(kind: str, literal: str | bytes, t: ColumnType) -> Any:
-    """Returns the literal in the type's canonical form, which `reader` then checks; None if that is not possible."""
-    if t.name in INTEGERS or t.name in ("bit", "year"):
-        return _integer(kind, literal, t)
-    if t.name in BINARIES:
-        data = literal if isinstance(literal, bytes) else literal.encode("utf-8", "surrogateescape")
-        return writer(t)(data.ljust(t.length or 0, b"\0") if t.name == "binary" else data)
-    if isinstance(literal, bytes):
-        try:
-            literal = literal.decode()
-        except UnicodeDecodeError:
-            return None
-    if t.name in TEXTS:
-        return literal.rstrip(" ") if t.name == "char" else literal
-    if t.name in ("enum", "set"):
-        return _members(literal, t) if kind == "text" else None
-    if t.name == "decimal":
-        return _decimal(literal, t)
-    if t.name in ("float", "double"):
-        return float(literal) if _REAL.fullmatch(literal) else None
-    return _temporal(literal, t)
-
-
-def _integer(kind: str, literal: str | bytes, t: ColumnType) -> int | None:
-    if isinstance(literal, bytes):
-        return int.from_bytes(literal, "big")
-    if not _NUMBER.fullmatch(literal) or (
-        t.name == "bit" and kind == "text"
-    ):  # MySQL takes the bytes of the text as bits
-        return None
-    number = Decimal(literal)
-    short = t.name == "year" and 0 < number < 1901  # 70 stands for 1970, 69 for 2069
-    return int(number) if number == number.to_integral_value() and not short else None
-
-
-def _decimal(literal: str, t: ColumnType) -> str | None:
-    if not _NUMBER.fullmatch(literal):
-        return None
-    with localcontext(prec=200):
-        number = Decimal(literal)
-        exact = number.quantize(Decimal(1).scaleb(-(t.scale or 0)))
-    return format(exact, "f") if exact == number else None
-
-
-def _members(literal: str, t: ColumnType) -> str | None:
-    """Matches members ignoring case, as the usual collations do; returns them in the table's spelling."""
-    known = {m.lower(): m for m in reversed(t.members or ())}
-    if t.name == "enum":
-        return known.get(literal.rstrip(" ").lower())
-    chosen = {known.get(part.lower()) for part in literal.split(",")} if literal else set()
-    return None if None in chosen else ",".join(m for m in t.members or () if m in chosen)
-
-
-def _temporal(literal: str, t: ColumnType) -> str | None:
-    digits = t.length or 0
-    if t.name == "time":
-        match = _TIME.fullmatch(literal)
-        if match is None or len((match[5] or "").rstrip("0")) > digits:
-            return None
-        fraction = "." + (match[5] or "").ljust(6, "0")[:digits] if digits else ""
-        return f"{match[1]}{int(match[2]):02}:{match[3]}:{match[4] or '00'}{fraction}"
-    match = _MOMENT.fullmatch(literal)
-    if match is None or len((match[3] or "").rstrip("0")) > digits:
-        return None
-    if t.name == "date":
-        return match[1] if match[2] in (None, _ZERO_TIME) else None
-    if t.name == "timestamp" and match[1] != _ZERO_DATE:
-        return None
-    if t.name not in ("datetime", "timestamp"):
-        return None
-    fraction = "." + (match[3] or "").ljust(6, "0")[:digits] if digits else ""
-    return f"{match[1]} {match[2] or _ZERO_TIME}{fraction}"

@@ -96,6 +96,7 @@ class AddColumn:
         generated: `virtual`, `stored`, or None for a plain column.
         counted: AUTO_INCREMENT: the upstream numbers the existing rows.
         charset: the character set that the column declares; None if it takes the table's.
+        undeclared: a TIMESTAMP that declares neither NULL, NOT NULL nor a default.
     """
 
     column: Column
@@ -105,6 +106,7 @@ class AddColumn:
     counted: bool = False
     if_not_exists: bool = False
     charset: str | None = None
+    undeclared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from changefeed.model.definition import PRIMARY, Table, UniqueKey
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl.apply import Altered, Projection
-from changefeed.mysql.ddl.defaults import NULL, Default, existing_rows
+from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Default, Execution, existing_rows
 from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn
 from changefeed.pipeline.planning.evolution import Rewriting, altered, irregular_defaults, rewritten, underivable
 from changefeed.pipeline.state import TableState
@@ -144,6 +144,7 @@ def changed(
     lenient: bool = False,
     irregular: str = "null",
     carries_virtual: bool = True,
+    execution: Execution = UNKNOWN_EXECUTION,
 ) -> Outcome:
     """The table after ALTER TABLE.
 
@@ -155,11 +156,12 @@ def changed(
         lenient: dropped columns stay.
         irregular: the sink's policy for values that a column cannot hold.
         carries_virtual: whether rows have virtual generated columns.
+        execution: of the statement, for the values of new columns.
 
     Raises:
         SchemaError: existing rows get a default that is irregular, and `irregular` is `fail`.
     """
-    change, why = _by_statement(current, statement, lenient=lenient)
+    change, why = _by_statement(current, statement, execution, lenient=lenient)
     touched = _touched(statement, change) if why is None else None
     refusals, notes = [] if why is None else [why], list[str]()
     gaps = _unexplained(statement, change)
@@ -189,17 +191,19 @@ def changed(
     return Outcome(state, rewriting, tuple(applicable.refusals), lost, tuple(notes), partial)
 
 
-def _by_statement(current: TableState, statement: AlterTable | Unread, *, lenient: bool) -> tuple[Altered, str | None]:
+def _by_statement(
+    current: TableState, statement: AlterTable | Unread, execution: Execution, *, lenient: bool
+) -> tuple[Altered, str | None]:
     """The table by the statement alone, as far as it applies, and why not all of it does."""
     table = current.table
     if isinstance(statement, Unread):
         return _unchanged(table), statement.reason
     try:
-        return altered(table, statement, declared=current.declared, lenient=lenient), None
+        return altered(table, statement, declared=current.declared, lenient=lenient, execution=execution), None
     except SchemaError as error:
         why = str(error)
     try:
-        return altered(table, statement, declared=False, lenient=lenient), why
+        return altered(table, statement, declared=False, lenient=lenient, execution=execution), why
     except SchemaError:
         return _unchanged(table), why
 

@@ -15,6 +15,7 @@ from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl.apply import Altered, Projection, alter
+from changefeed.mysql.ddl.defaults import UNKNOWN_EXECUTION, Execution
 from changefeed.mysql.ddl.statements import (
     AddColumn,
     AddKey,
@@ -107,7 +108,14 @@ def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | 
 # Columns from DDL.
 
 
-def altered(table: Table, change: AlterTable, *, declared: bool, lenient: bool) -> Altered:
+def altered(
+    table: Table,
+    change: AlterTable,
+    *,
+    declared: bool,
+    lenient: bool,
+    execution: Execution = UNKNOWN_EXECUTION,
+) -> Altered:
     """The table after an ALTER; with `lenient`, dropped columns stay, and a column that is added again is the one that stayed.
 
     For a table inferred from rows, parts that name unknown columns are skipped: its rows will show its columns.
@@ -120,7 +128,7 @@ def altered(table: Table, change: AlterTable, *, declared: bool, lenient: bool) 
         parts = tuple(p for p in (_known(table, p) for p in parts) if p is not None)
     if lenient:
         parts = tuple(_again(table, parts, p) for p in parts)
-    after = alter(table, replace(change, changes=parts))
+    after = alter(table, replace(change, changes=parts), execution)
     if not lenient:
         return after
     sources = {p.source.name for p in after.rows if p.source is not None}

@@ -304,6 +304,7 @@ class SchemaChanges:
                 current, statement, stated, self.writes.sink.types,
                 lenient=self.rules.behavior == "lenient", irregular=self.rules.irregular,
                 carries_virtual=not self.rules.restored_ddl,
+                execution=ddl.execution_of(event, restored=self.rules.restored_ddl),
             )  # fmt: skip
         except SchemaError as error:  # an irregular default, and the policy is to stop
             self._stop(event, str(error), error)

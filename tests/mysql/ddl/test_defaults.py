@@ -1,0 +1,136 @@
+"""Values that existing rows get by the default of a new column: as MariaDB and MySQL have stored them, and as settings decide.
+
+`defaults.jsonl.gz` has, for 27 types and 195 defaults, what MariaDB 10.11 and MySQL 8.0 had in an existing row after
+`ALTER TABLE t ADD v <type> DEFAULT <default>` in strict mode; null for a statement that the server refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changefeed.model.event import Instant, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import Column
+from changefeed.model.types import BINARIES
+from changefeed.mysql.ddl import execution_of, parse
+from changefeed.mysql.ddl.defaults import Default, Execution, existing_rows
+from changefeed.mysql.ddl.statements import AddColumn, AlterTable
+
+DATA = Path(__file__).parents[2] / "data" / "ddl"
+CASES: list[list[Any]] = [json.loads(line) for line in gzip.decompress((DATA / "defaults.jsonl.gz").read_bytes()).splitlines()]
+LEAST_KNOWN = 0.9  # of the statements that either server accepts
+
+
+def added(definition: str, *, restored: bool = False) -> AddColumn:
+    [statement] = parse(f"ALTER TABLE t ADD v {definition}", "db", restored=restored)
+    assert isinstance(statement, AlterTable)
+    [change] = statement.changes
+    assert isinstance(change, AddColumn)
+    return change
+
+
+def value_of(definition: str, execution: Execution) -> Default:
+    change = added(definition)
+    return existing_rows(change.column, execution, undeclared=change.undeclared)
+
+
+def comparable(column: Column, default: Default) -> str | None:
+    """The value in the form of the recorded ones: hexadecimal bytes, or the server's text."""
+    value = default.value if default.irregular is None else default.irregular
+    if value is None:
+        return None
+    if column.type.name in BINARIES:
+        return base64.b64decode(value["base64"]).hex()
+    return str(value).encode().hex()
+
+
+def same(column: Column, recorded: str, ours: str) -> bool:
+    if column.type.name in ("float", "double"):
+        theirs, value = (float(bytes.fromhex(text)) for text in (recorded, ours))
+        return abs(theirs - value) <= abs(theirs) * (1e-5 if column.type.name == "float" else 1e-14)
+    return recorded == ours
+
+
+def test_values_are_those_that_the_servers_stored() -> None:
+    known = accepted = 0
+    for kind, default, *servers in CASES:
+        column = added(f"{kind} DEFAULT {default}").column
+        for stored in servers:
+            if stored is None:
+                continue
+            accepted += 1
+            ours = existing_rows(column)
+            if ours.unknown is None:
+                known += 1
+                text = comparable(column, ours)
+                where = (kind, default, servers, text)
+                assert text == stored["value"] or (None not in (text, stored["value"])), where
+                assert text is None or same(column, stored["value"], text), where
+    assert known / accepted >= LEAST_KNOWN
+
+
+AT = Execution(Instant(1_764_000_000_000_000, 3))
+NOW = [
+    ("TIMESTAMP DEFAULT CURRENT_TIMESTAMP", "2025-11-24T16:00:00Z"),
+    ("TIMESTAMP NOT NULL DEFAULT NOW() ON UPDATE now()", "2025-11-24T16:00:00Z"),
+    ("TIMESTAMP DEFAULT (localtimestamp ( ))", "2025-11-24T16:00:00Z"),
+    ("TIMESTAMP(3) DEFAULT CURRENT_TIMESTAMP(3)", None),
+    ("DATETIME DEFAULT CURRENT_TIMESTAMP", None),
+    ("DATE DEFAULT (NOW())", None),
+    ("TIMESTAMP DEFAULT (NOW() + INTERVAL 1 DAY)", None),
+]
+
+
+@pytest.mark.parametrize("definition, value", NOW)
+def test_the_time_of_the_statement_is_the_value_of_a_timestamp(definition: str, value: str | None) -> None:
+    default = value_of(definition, AT)
+    assert (default.value, default.unknown is None) == (value, value is not None)
+
+
+def test_a_timestamp_that_declares_nothing_is_null_where_the_server_has_it_so() -> None:
+    assert value_of("TIMESTAMP", Execution(null_timestamps=True)) == Default()
+    assert value_of("TIMESTAMP", Execution(nullable={"v": True})) == Default()
+    assert value_of("TIMESTAMP NULL", Execution()) == Default()
+    assert value_of("TIMESTAMP DEFAULT NULL", Execution()) == Default()
+    assert value_of("TIMESTAMP NOT NULL", Execution()).irregular == "0000-00-00 00:00:00"
+    assert added("TIMESTAMP", restored=True).undeclared is False
+
+
+@pytest.mark.parametrize("nullable, word", [(None, "may be NOT NULL"), (False, "is NOT NULL")])
+def test_a_timestamp_that_declares_nothing_is_refused_where_a_setting_decides(nullable: bool | None, word: str) -> None:
+    assert value_of("TIMESTAMP", Execution(nullable={"v": nullable})).unknown == (
+        f"column v: a TIMESTAMP without NULL, NOT NULL or DEFAULT {word} with a default of its own, by the server's "
+        "explicit_defaults_for_timestamp, so only the upstream has the values of existing rows"
+    )
+
+
+def test_text_defaults_of_mariadb_are_values_and_mysql_ignores_them() -> None:
+    assert value_of("TEXT DEFAULT 'a'", Execution(is_mariadb=True)).value == "a"
+    assert value_of("TEXT DEFAULT 'a'", Execution()).unknown
+    assert value_of("TEXT NOT NULL DEFAULT ''", Execution()).value == ""
+    assert value_of("TEXT DEFAULT ('a')", Execution()).value == "a"
+
+
+def event(instant: Instant | None, origin: dict[str, Any]) -> SchemaChange:
+    columns = (added("INT").column,)
+    return SchemaChange("other", "db", "t", "", Place("s", 0, 0), columns, instant=instant, origin=origin)
+
+
+def test_a_time_with_a_fraction_is_that_of_a_commit() -> None:
+    whole, fraction = Instant(1_764_000_000_000_000, 3), Instant(1_764_000_000_515_000, 3)
+    assert execution_of(event(whole, {"connector": "mariadb"}), restored=False) == Execution(
+        whole, None, True, {"v": True}
+    )
+    assert execution_of(event(fraction, {}), restored=False).time is None
+    assert execution_of(event(whole, {}), restored=True) == Execution(None, True, False)
+
+
+@pytest.mark.parametrize("expression", ["(" * 5000 + "1" + ")" * 5000, "(9" + "*9" * 5000 + ")", "1e999", "9" * 5000])
+def test_expressions_that_are_too_large_have_no_value(expression: str) -> None:
+    assert value_of(f"INT DEFAULT {expression}", Execution()).unknown
