@@ -6,7 +6,7 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -27,6 +27,7 @@ class Difference:
         what: `tables`, `columns`, `types` or `rows`.
         column: of the first value that differs; empty if there is none.
         actual, right: the two values, or sets of values.
+        row: the row with the first value that differs, in a form that can be compared; empty if there is none.
     """
 
     table: str
@@ -34,6 +35,7 @@ class Difference:
     column: str
     actual: str
     right: str
+    row: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         column = f", {self.column}" if self.column else ""
@@ -69,7 +71,7 @@ def _table(name: str, table: Table, rows: list[dict[str, Any]], right: Content, 
         for column, (_, kind, _) in zip(table.columns, right.columns, strict=True)
         if not is_same_type(column.type, kind)
     ]
-    kinds = [kind.partition("(")[0].partition(" ")[0] for _, kind, _ in right.columns]
+    kinds = [_kind(kind) for _, kind, _ in right.columns]
     is_text = server == "mariadb"  # its JSON is the text
     actual_rows = Counter(
         tuple(_plain(row[c], k, is_text) for c, k in zip(columns, kinds, strict=True)) for row in rows
@@ -81,6 +83,12 @@ def _table(name: str, table: Table, rows: list[dict[str, Any]], right: Content, 
     if not extra and not missing:
         return types
     return [*types, *_rows(name, names, extra, missing, len(rows), len(right.rows))]
+
+
+def _kind(server: str) -> str:
+    """The name of a type; a FLOAT(m,d) or DOUBLE(m,d) is a decimal as the server prints it, with `d` digits."""
+    kind = ColumnType.parse(server)
+    return f"{kind.name}({kind.scale})" if kind.name in ("float", "double") and kind.scale is not None else kind.name
 
 
 def without_virtual(content: Content) -> Content:
@@ -104,7 +112,8 @@ def _rows(
         for i in differing:
             if i not in columns:
                 columns.add(i)
-                yield Difference(name, "rows", names[i], repr(near[i]), repr(row[i]))
+                its_row = dict(zip(names, near, strict=True))
+                yield Difference(name, "rows", names[i], repr(near[i]), repr(row[i]), its_row)
     if not columns or len(extra) != len(missing):
         what = f"{actual_count} rows: {extra[:2]}"
         yield Difference(name, "rows", "", what[:600], f"{right_count} rows: {missing[:2]}"[:600])
@@ -149,6 +158,8 @@ def _plain(value: Any, kind: str, json_is_text: bool) -> Any:
     if isinstance(value, bool):
         value = int(value)
     try:
+        if kind.endswith(")"):
+            return round(float(value), int(kind.partition("(")[2][:-1]))
         match kind:
             case "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "year" | "bit" | "decimal":
                 return Decimal(str(value)).normalize() + 0

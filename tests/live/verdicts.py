@@ -10,6 +10,7 @@ ENGINE   as one of these, but the engine has spoiled the history
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ from tests.live.judging import WAYS, judge
 from tests.pipeline.faithful import Compute
 
 _WORST = ("RIGHT", "DRIFT", "STOP", "WRONG", "CRASH")
-_STATEMENT = re.compile(r"^'(.*?)' at \S+:\d+:\d+: |^\"(.*?)\" at \S+:\d+:\d+: ", re.DOTALL)
+_STATEMENT = re.compile(r"""('.*?'|".*?") at \S+:\d+:\d+: """, re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -79,8 +80,8 @@ def verdict(history: History, compute: Compute, ways: Sequence[str] = WAYS, pare
 def _cause(history: History, text: str) -> int | None:
     """The statement that a reason quotes, or the longest one that it contains."""
     executed = [statement.text for statement in history.executed]
-    match = _STATEMENT.match(text)
-    quoted = _spaced(match[1] or match[2]) if match else ""
+    match = _STATEMENT.search(text)
+    quoted = _spaced(ast.literal_eval(match[1])) if match else ""
     for number, statement in reversed(list(enumerate(executed))):
         plain = _spaced(statement)
         if quoted and (plain == quoted or plain.endswith(quoted)):
@@ -90,4 +91,4 @@ def _cause(history: History, text: str) -> int | None:
 
 
 def _spaced(text: str) -> str:
-    return " ".join(text.replace("\\'", "'").split())
+    return " ".join(text.split())
