@@ -101,7 +101,7 @@ def _run(
 ) -> None:  # fmt: skip
     definition = memory_definition(consistency="key" if way == "by key" else "transaction", keyless="append")
     capabilities = protocol(_PROTOCOL).capabilities
-    rules = rules_of(definition, capabilities)
+    rules = rules_of(definition, capabilities, Redefinition(_PROTOCOL, {}))
     ledger, sink = RecordingStore(storage), FaithfulSink(storage.tables, compute=compute)
     options = RowOptions(definition.sink.irregular, False, Redefinition(_PROTOCOL, {}))
     executor = Executor(definition, ledger, storage.pending, sink, options)

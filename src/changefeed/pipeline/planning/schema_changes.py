@@ -24,7 +24,8 @@ from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
 from changefeed.pipeline.planning.captured import concerned
-from changefeed.pipeline.planning.definitions import Columns, Unread, changed, created, extended, following, unread_kind
+from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
+from changefeed.pipeline.planning.merging import Columns
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
 from changefeed.pipeline.planning.writes import NEW_SNAPSHOT, Writes

@@ -1,0 +1,204 @@
+"""Merges the producer's definition of a table into a change by its statement.
+
+Rule 1. A type of the producer without length, scale or members takes them from the statement if both name the same type. Any
+        other difference is noted, and the producer's type counts: rows come with it.
+Rule 2. A column that the statement adds and the producer lacks is kept: its existing rows have the right values. One that only
+        the producer has is added. Each is noted.
+Rule 3. Debezium's engine cannot read every statement that the server executes. If the producer still has the columns from before,
+        they stay, under their old names, because rows come with them. If it lacks any other column, its engine has
+        misunderstood the statement (two columns that swap names by RENAME COLUMN): then its definition does not count.
+Rule 4. A statement that cannot be read, or does not fit the table, is settled by the difference between the table and the
+        producer's definition, if only one explanation is possible: columns that are gone were dropped, new ones that allow NULL
+        and have no default are NULL, and types have changed. If columns are gone and others are new, one may have been renamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from changefeed.model.definition import PRIMARY, Table, UniqueKey
+from changefeed.model.table import Column
+from changefeed.model.types import ColumnType
+from changefeed.mysql.ddl.apply import Altered, Projection
+from changefeed.mysql.ddl.defaults import UNKNOWN_EXECUTION, Default, Execution, existing_rows
+
+Columns: TypeAlias = tuple[Column, ...]
+
+
+@dataclass(slots=True)
+class Merger:
+    """Merges the producer's columns into a change: see Rules 1 to 4.
+
+    Attributes:
+        before: the table before the change.
+        own: the change by the statement, as far as it applies.
+        certain: the statement was read and applies; otherwise what differs from `before` explains it.
+        sent: as in `TableState`: no note is due on these columns.
+        carries_virtual, execution: as in `definitions.changed`.
+        doubt: why the difference has more than one explanation; None if it has one.
+        gaps: new columns that have values upstream, but none in existing rows.
+        computed: virtual columns that rows carry from here on.
+        counts: the producer's definition counts, see Rule 3.
+    """
+
+    before: Table
+    own: Altered
+    stated: Columns
+    certain: bool = True
+    lenient: bool = False
+    sent: Mapping[str, ColumnType | None] = field(default_factory=dict)
+    carries_virtual: bool = True
+    execution: Execution = UNKNOWN_EXECUTION
+    doubt: str | None = None
+    gaps: set[str] = field(default_factory=set)
+    computed: set[str] = field(default_factory=set)
+    counts: bool = True
+    _differences: list[str] = field(default_factory=list)
+    _columns: list[Projection] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        virtual = {v.name.lower(): v.column for v in self.own.table.virtual}
+        stated = [s for s in self.stated if self.carries_virtual or s.name.lower() not in virtual]
+        hidden = {s.name.lower() for s in stated} & virtual.keys()
+        self.computed = {virtual[name].name for name in hidden}
+        mine = {name: Projection(virtual[name], None) for name in hidden}
+        mine |= {p.column.name.lower(): p for p in self.own.rows}
+        names = {s.name.lower() for s in stated}
+        if self.certain and (lost := self._lost(names - hidden)):
+            self.counts, self.computed, self._columns = False, set(), list(self.own.rows)
+            self._differences.append(f"it lacks {', '.join(lost)}, and does not count")
+            return
+        self._columns = [
+            self._merged(mine[s.name.lower()], s) if s.name.lower() in mine else self._only_stated(s) for s in stated
+        ]
+        taken = {id(p.source) for p in self._columns if p.source is not None}
+        extra = [p for p in self.own.rows if p.column.name.lower() not in names and id(p.source) not in taken]
+        gone = [p for p in extra if p.source is not None and p.column.name not in self.sent]
+        came = [p.column.name for p in self._columns if p.source is None and p.column.name.lower() not in mine]
+        if not self.certain and gone and came:
+            self.doubt = (
+                f"the producer's definition lacks {', '.join(p.column.name for p in gone)} and has "
+                f"{', '.join(came)}, which may be a new name"
+            )
+            self.gaps.update(came)
+        for p in extra:
+            self._only_own(p, dropped=not self.certain and self.doubt is None and p in gone)
+
+    def _lost(self, names: set[str]) -> list[str]:
+        """The old columns that a definition with these names lacks, unless it is the one before the statement: see Rule 3."""
+        if names == {c.name.lower() for c in self.before.columns}:
+            return []
+        return [
+            p.column.name
+            for p in self.own.rows
+            if p.source is not None
+            and p.column.name.lower() not in names
+            and p.column.name not in self.sent
+            and not (self.lenient and p.column.name == p.source.name)
+        ]
+
+    def altered(self) -> Altered:
+        """The change with the producer's columns."""
+        return Altered(self.table(), tuple(self._columns))
+
+    def table(self) -> Table:
+        """The table after the change."""
+        own = self.own.table
+        names = {p.source.name.lower(): p.column.name for p in self.own.rows if p.source is not None}
+        now = {p.column.name.lower(): p.column.name for p in self._columns}
+        now |= {
+            names[p.source.name.lower()].lower(): p.column.name
+            for p in self._columns
+            if p.source and p.source.name.lower() in names
+        }
+        uniques = tuple(
+            replace(key, columns=tuple(now[c.lower()] for c in key.columns))
+            for key in own.uniques
+            if all(c.lower() in now for c in key.columns)
+        )
+        if not self.certain and self.doubt is None and own.keys:
+            stated = stated_keys(self.stated)
+            if {c.lower() for key in stated for c in key.columns} != {c.lower() for c in own.keys}:
+                uniques, own = stated, replace(own, keys=())
+        columns = tuple(p.column for p in self._columns)
+        virtual = tuple(v for v in own.virtual if v.name.lower() not in now)
+        if own.uniques or not own.keys:
+            return Table.define(own.database, own.name, columns, uniques, virtual, own.indexes, own.charset)
+        keys = tuple(now[k.lower()] for k in own.keys if k.lower() in now)
+        columns = tuple(replace(c, key=c.name in keys) for c in columns)
+        return replace(own, columns=columns, keys=keys, virtual=virtual)
+
+    def notes(self) -> list[str]:
+        """One note on all differences; none if there are none."""
+        return [f"the producer's definition differs: {'; '.join(self._differences)}"] if self._differences else []
+
+    def _merged(self, p: Projection, stated: Column) -> Projection:
+        """A column that both have."""
+        own = p.column
+        merged = _detailed(stated.type, own.type)
+        undeclared = own.name in self.sent and self.sent[own.name] is None
+        is_known = self.certain and not undeclared and own.type.name != "null"
+        if is_known and merged not in (own.type, self.sent.get(own.name)) and not _same_values(merged, own.type):
+            self._differences.append(f"{own.name} is {merged}, not {own.type}")
+        # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
+        from_own = stated.nullable is None or (own.type.name != "timestamp" and not undeclared)
+        nullable = own.nullable if from_own else stated.nullable
+        column = replace(own, type=merged, nullable=nullable)
+        if p.source is not None or p.unknown or merged == own.type:
+            return replace(p, column=column)
+        return replace(p, column=column, default=existing_rows(column, self.execution))
+
+    def _only_stated(self, stated: Column) -> Projection:
+        """A column that only the producer has."""
+        column = replace(stated, key=None)
+        source = self.before.column(stated.name)
+        if source is not None:  # the statement has renamed or dropped it
+            self._differences.append(f"it still has {stated.name}")
+            return Projection(replace(column, name=source.name, type=_detailed(column.type, source.type)), source)
+        if stated.nullable and stated.default is None:
+            if self.certain:
+                self._differences.append(f"{stated.name} is not in the statement")
+            return Projection(column, None)
+        return Projection(column, None, Default(unknown=_only_upstream(stated.name)))
+
+    def _only_own(self, p: Projection, *, dropped: bool) -> None:
+        """A column that only the statement or the table has: it stays behind the one before it."""
+        if dropped and not self.lenient:
+            return
+        if self.certain and not self.lenient and p.column.name not in self.sent:
+            self._differences.append(f"it lacks {p.column.name}")
+        order = list(self.own.rows)
+        before = {id(q) for q in order[: order.index(p)]}
+        names = {q.column.name.lower() for q in order if id(q) in before}
+        at = max((i + 1 for i, q in enumerate(self._columns) if q.column.name.lower() in names), default=0)
+        self._columns.insert(at, p)
+
+
+def _only_upstream(name: str) -> str:
+    return f"column {name}: only the upstream has the values of existing rows"
+
+
+def _detailed(stated: ColumnType, own: ColumnType) -> ColumnType:
+    """The producer's type, with the details of the statement's that it lacks: see Rule 1."""
+    if stated.name != own.name:
+        return stated
+    length, scale = stated.length, stated.scale
+    if length is None and scale is None and stated.name != "tinyint":
+        length, scale = own.length, own.scale
+    return replace(
+        stated, length=length, scale=scale, members=own.members if stated.members is None else stated.members
+    )
+
+
+def _same_values(a: ColumnType, b: ColumnType) -> bool:
+    """Whether types differ only by the display width that makes a TINYINT a boolean."""
+    return replace(a, length=None) == replace(b, length=None) and a.name == "tinyint"
+
+
+def stated_keys(stated: Columns) -> tuple[UniqueKey, ...]:
+    """The primary key by the producer, which may be any unique index: it identifies rows if no column allows NULL."""
+    keys = tuple(c.name for c in stated if c.key)
+    usable = keys and all(c.nullable is False for c in stated if c.key)
+    return (UniqueKey(PRIMARY, keys),) if usable else ()
