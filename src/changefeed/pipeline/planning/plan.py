@@ -7,7 +7,7 @@ after it; rows of other tables do not wait for it. Where commit_ts is a binlog p
 before theirs (`stages.decode.ordered`): the rows of a snapshot come after its CREATE TABLE.
 Rule 2. A schema change is sent to every partition and counts once, by commit_ts, names and text. With `consistency: key`,
 `by_key.py` decides which take effect.
-Rule 3. A table whose DDL was read has the columns of its DDL. The columns of other tables are inferred from rows, and widen
+Rule 3. A column that DDL or the producer's definition declares has that type. The other ones are inferred from rows, and widen
 when later rows need it.
 Rule 4. A quarantined table is skipped, with its DDL. When it is released, it starts where it was held, not at the barrier.
 Tables that swap names with it are held with it.
