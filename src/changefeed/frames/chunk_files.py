@@ -10,7 +10,7 @@ Rule 1. A task that is repeated writes another file. The driver renames only the
 Rule 2. Every task writes a file, even if it has no chunks.
 Rule 3. A row group has chunks of one table, if these have a megabyte of payloads: a task that writes a table reads few others. Of
         a large table it has few chunks, because to read one chunk is to read its whole row group.
-Rule 4. If no cuts are made, planning needs the lines of snapshots alone: the index has no other lines of transactions.
+Rule 4. If no cuts are made, planning needs the lines of snapshots and of rows without a key alone: the index has no others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
-from changefeed.frames.chunks import CHUNKS, snapshot_lines, stream
+from changefeed.frames.chunks import CHUNKS, lines_without_key, snapshot_lines, stream
 from changefeed.frames.mapped import Work
 
 FILES_DDL = "name string, size bigint, md5 string, index binary"
@@ -224,6 +224,7 @@ def _indexed(group: pa.Table, *, cuts: bool) -> pa.Table:
     payloads = [
         None if kind in NOT_PLANNED_BY
         else snapshot_lines(payload.as_py()) if kind == "transactions" and not cuts
+        else lines_without_key(payload.as_py()) if kind in ("places", "sent") and not cuts
         else payload.as_py()
         for kind, payload in zip(group.column("kind").to_pylist(), group.column("payload"), strict=True)
     ]  # fmt: skip

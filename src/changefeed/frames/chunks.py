@@ -8,6 +8,8 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     schema          JSON, one schema change      ┐
     resolved        JSON, one mark               │ as `model.event` has them
     dead            JSON, one dead letter        ┘
+    places          ┐ Arrow IPC stream: how rows are recognized when they are sent again, see `frames.sent`; `places` if rows
+    sent            ┘ have a place in a binlog
     transactions    Arrow IPC stream: which row belongs to which transaction, see `frames.transactions`
     waiting         Arrow IPC stream of records whose remainder has not come yet
     dated           JSON, the records that bound the commit_ts of this partition's later rows: see `stages.missing_ts`
@@ -35,6 +37,7 @@ import pyarrow.compute as pc
 
 from changefeed.frames.partitions import Part, by_partition, by_partitions
 from changefeed.frames.payloads import dead_to_dict, read_shape, schema_to_dict, write_shape
+from changefeed.frames.sent import LINES, keyless_lines, sent_lines
 from changefeed.frames.transactions import TRANSACTIONS, snapshot_positions, transaction_lines
 from changefeed.model.batch import Decoded, TableBatch, no_irregular, table_schema
 from changefeed.model.event import Resolved, SchemaChange
@@ -106,6 +109,10 @@ def pack(
         for topic, partition, lines in transaction_lines(decoded):
             at = _at(topic, partition, 0, 0)
             chunks.append({"kind": "transactions", "rows": lines.num_rows, "payload": lines} | at)
+    for topic, partition, lines in sent_lines(decoded, places=transactions):
+        ends = _ends(lines.column("offset"))
+        named = {"kind": "places" if transactions else "sent", "rows": lines.num_rows, "payload": lines}
+        chunks.append(named | _at(topic, partition, *ends))
     return _batch(chunks)
 
 
@@ -202,7 +209,7 @@ def _ascending(table: TableBatch) -> Iterator[TableBatch]:
 
 
 def unpack_records(payload: bytes) -> pa.RecordBatch:
-    """The lines in the payload of a `transactions` or `waiting` chunk."""
+    """The lines in the payload of a `transactions`, `places`, `sent` or `waiting` chunk."""
     with pa.ipc.open_stream(pa.py_buffer(payload)) as reader:
         return reader.read_next_batch()
 
@@ -210,6 +217,11 @@ def unpack_records(payload: bytes) -> pa.RecordBatch:
 def snapshot_lines(payload: bytes) -> bytes:
     """One line for each position at which a `transactions` chunk has rows of a snapshot; payload to payload."""
     return stream([snapshot_positions(unpack_records(payload))], TRANSACTIONS)
+
+
+def lines_without_key(payload: bytes) -> bytes:
+    """The lines of a `places` or `sent` chunk that are of rows without a key; payload to payload."""
+    return stream([keyless_lines(unpack_records(payload))], LINES)
 
 
 def stream(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:

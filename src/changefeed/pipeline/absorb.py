@@ -96,6 +96,7 @@ def without(state: State, topics: Collection[str], source_offset: str) -> State:
         latest=left(state.latest),
         dated={topic: records for topic, records in state.dated.items() if topic not in topics},
         marks=left(state.marks),
+        heads={topic: of for topic, of in state.heads.items() if topic not in topics},
         ends=left(state.ends),
         positions=left(state.positions),
         source=source_offset,

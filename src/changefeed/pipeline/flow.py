@@ -25,14 +25,18 @@ from changefeed.pipeline.contracts import Letters, Pending
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.frontier import Frontier, FrontierStrategy, Until
+from changefeed.pipeline.frontier.ends import passed_by_all
+from changefeed.pipeline.frontier.heads import with_heads
+from changefeed.pipeline.pending import places
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import check_counts, rows_within, shapes_inside
-from changefeed.pipeline.pending.resent import sendings, still_needed
+from changefeed.pipeline.pending.places import with_repeats
+from changefeed.pipeline.pending.resent import sendings, still_needed, surplus
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SKIPPED
-from changefeed.pipeline.state import DatedRecords, State, counted
+from changefeed.pipeline.state import DatedRecords, State, Stretches, counted
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
 from changefeed.stages.lone_tombstones import latest_of
@@ -113,7 +117,7 @@ class Flow:
         newest = self.ledger.state.newest()
         ended = dict.fromkeys(batch.ended, newest) if newest is not None else {}
         with self._fenced_first():
-            state = self._read(batch)
+            state = self._read(batch, ended)
         self.step(state, batch.partitions, until, caught_up=batch.caught_up, ended=ended)
 
     def step(
@@ -155,14 +159,14 @@ class Flow:
         # the writes, each once
         plan = Plan(
             actions=planned.actions, folders=state.pending, sums=state.sums,
-            resent=state.resent if self.strategy.drops_resent else {}, state=reached, notes=planned.notes,
+            state=reached, notes=planned.notes, **self._left_out(state, chunks),
         )  # fmt: skip
         if plan.actions:
             self.ledger.begin(plan)
         self._carry_out(plan)
 
-    def _read(self, batch: Batch) -> State:
-        """The state with a batch in the pending store, and nothing of it applied."""
+    def _read(self, batch: Batch, ended: Mapping[tuple[str, int], int]) -> State:
+        """The state with a batch in the pending store, and nothing of it applied; `ended`: see `FrontierStrategy.advance`."""
         before = self.ledger.state
         # records -> chunks, on disk before anything else
         failpoint("stage.before")
@@ -176,13 +180,28 @@ class Flow:
         self.letters.take(self.pending, folder, fresh)
         # chunks -> positions, marks and counts; tables that must wait because of the batch are held
         held = self.strategy.arrived(before, fresh)
+        self.strategy.check(held, fresh, self._count)
         repeated = rows_within(self.pending, fresh, repeated=lambda chunk: self.strategy.repeated(held, chunk))
         quarantine = self.definition.pipeline.dead_letters == "quarantine"
         state = absorbed(held, fresh, (folder, total), batch.offset, repeated["repeated"], quarantine=quarantine)
-        # rows of tables without a key that the producer sends again
+        if self.strategy.drops_resent:
+            state = with_heads(state, held, fresh)
+        # rows that the producer sends again
         waiting_before = self.pending.index(held.pending, held.sums)
-        resent, last = sendings(held.resent, held.marks, waiting_before, fresh)
+        passed = passed_by_all(state, state.partitions().union(batch.partitions), ended)
+        state = with_repeats(state, held, waiting_before, fresh, passed, cuts=self.strategy.drops_resent)
+        resent, last = sendings(held.resent, held.marks, waiting_before, fresh, held.barrier)
         return replace(state, resent=resent, marks=last)
+
+    def _count(self, chunk: ChunkInfo, window: Window) -> int:
+        """The number of changes of a chunk in a window."""
+        return rows_within(self.pending, [replace(chunk, kind="rows")], rows=lambda _: [window])["rows"]
+
+    def _left_out(self, state: State, chunks: list[ChunkInfo]) -> dict[str, Stretches]:
+        """The rows that a plan leaves out because they were sent again. Without cuts, rows with a key are applied again."""
+        if not self.strategy.drops_resent:
+            return {"surplus": state.repeats}
+        return {"repeats": state.repeats, "surplus": surplus(state.resent, chunks)}
 
     def _counted(self, frontier: Frontier, planned: Planned, chunks: list[ChunkInfo]) -> State:
         """The state after the writes, after checking that applied, repeated and pending rows add up to all rows read."""
@@ -196,7 +215,8 @@ class Flow:
         reached = counted(reached, applied=rows["applied"])
         check_counts(reached.counts, rows["left"])
         pending = [chunk for chunk in chunks if chunk.folder in reached.pending]
-        return replace(reached.trimmed(), resent=still_needed(reached.resent, pending))
+        repeats = places.still_needed(reached.repeats, pending)
+        return replace(reached.trimmed(), resent=still_needed(reached.resent, pending), repeats=repeats)
 
     def _carry_out(self, plan: Plan) -> None:
         """Makes the missing writes of a begun step, and publishes its cut."""

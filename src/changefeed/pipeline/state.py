@@ -15,6 +15,8 @@ NOTHING = -1  # below every commit_ts
 DatedRecords = dict[str, dict[int, dict[str, tuple[int, int]]]]
 # topic -> partition -> offsets at which the producer began to send again
 Sendings = dict[str, dict[int, tuple[int, ...]]]
+# topic -> partition -> stretches of rows that were sent again: see `stages.repeats`
+Stretches = dict[str, dict[int, tuple[tuple[int, int, int, int], ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +146,22 @@ class State:
     Attributes:
         barrier: commit_ts up to which all tables have been applied; None before the first cut.
         mark: the upstream's name of the barrier: of its last transaction, or of a resolved event with a name.
-        reached: server UUID or GTID domain -> last transaction number at or below the barrier. Only without resolved events.
+        reached: server UUID or GTID domain -> last transaction number at or below the barrier; without a barrier, of all that was
+            read. Only without resolved events.
         ends: topic -> partition -> offset of the last end of a transaction below the barrier.
         snapshots: positions of the last snapshots below the barrier. Only without resolved events.
         changes: hashes of the schema changes at the position of the barrier. Only without resolved events.
-        time: latest commit time below the barrier, in milliseconds since 1970. Only without resolved events.
+        time: latest commit time below the barrier, or of all that was read, in milliseconds since 1970. Only without resolved
+            events.
         resolved: topic -> partition -> highest resolved commit_ts.
         marks: topic -> partition -> last resolved commit_ts that the producer sent; it goes back when the producer restarts.
         resent: offsets at which the producer began to send again, of partitions with pending rows; see `resent.py`.
+        repeats: positions of rows that were sent again, in partitions with pending rows; see `places.py`.
+        passed, recent, doubted: `consistency: key` only: what later rows of tables without a key are compared with, see
+            `places.py`. The commit_ts that every partition has passed; commit_ts and hash of the rows above it; the highest
+            place of an earlier binlog.
+        heads: topic -> partition -> `database.table`, or `` for schema changes -> highest commit_ts; see `heads.py`.
+        checked: commit_ts above which changes are compared with `heads`; None before the first batch with them.
         latest: topic -> partition -> highest commit_ts of rows, schema changes and resolved events; `NOTHING` if it has had
             nothing of these, but a dead letter, or only tombstones.
         dated: the last records with a commit_ts. Only for protocols with rows that have none.
@@ -181,6 +191,12 @@ class State:
     resolved: Positions = field(default_factory=dict)
     marks: Positions = field(default_factory=dict)
     resent: Sendings = field(default_factory=dict)
+    repeats: Stretches = field(default_factory=dict)
+    passed: int | None = None
+    recent: tuple[tuple[int, int], ...] = ()
+    doubted: int | None = None
+    heads: dict[str, dict[int, dict[str, int]]] = field(default_factory=dict)
+    checked: int | None = None
     latest: Positions = field(default_factory=dict)
     dated: DatedRecords = field(default_factory=dict)
     positions: Positions = field(default_factory=dict)
@@ -225,6 +241,16 @@ class State:
 def counted(state: State, *, applied: int) -> State:
     """A copy of the state with `applied` added to the count of applied rows."""
     return replace(state, counts=replace(state.counts, applied=state.counts.applied + applied))
+
+
+def merged(known: Stretches, new: Stretches) -> Stretches:
+    """The stretches of both, in order; none overlaps another."""
+    both = {topic: dict(partitions) for topic, partitions in known.items()}
+    for topic, partitions in new.items():
+        for partition, stretches in partitions.items():
+            of = both.setdefault(topic, {})
+            of[partition] = tuple(sorted({*of.get(partition, ()), *stretches}))
+    return both
 
 
 def write_state(state: State) -> str:

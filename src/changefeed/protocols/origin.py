@@ -17,6 +17,9 @@ from changefeed.model.table import TableShape
 
 _KEY_ONLY = r'"ohk":true'
 _TOMBSTONE = '"value":{"tombstone":true}'
+_ROW = r'"row":(?P<row>\d+)'
+_SERVER = r'"server_id":(?P<server>\d+)'
+_GTID = r'"gtid":"(?P<gtid>[^"]*)"'
 _SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
 LAST = "last"  # the mark of a snapshot's last record
 
@@ -49,6 +52,17 @@ def with_snapshot_mark(mark: str | None) -> dict[str, Any]:
 def snapshot_marks(origins: pa.StringArray) -> pa.StringArray:
     """Returns the `snapshot` mark of each row; NULL if its origin has none."""
     return pc.struct_field(pc.extract_regex(origins, _SNAPSHOT), "mark")
+
+
+def row_numbers(origins: pa.StringArray) -> pa.Int64Array:
+    """Returns the number of each row in its event of the binlog; NULL if its origin has none."""
+    return pc.struct_field(pc.extract_regex(origins, _ROW), "row").cast(pa.int64())
+
+
+def servers(origins: pa.StringArray) -> tuple[pa.Int64Array, pa.StringArray]:
+    """Returns the server id and the GTID of each row's transaction; NULL if its origin has none."""
+    server = pc.struct_field(pc.extract_regex(origins, _SERVER), "server").cast(pa.int64())
+    return server, pc.struct_field(pc.extract_regex(origins, _GTID), "gtid")
 
 
 def key_only(origins: pa.StringArray) -> pa.BooleanArray | None:

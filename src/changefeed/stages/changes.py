@@ -32,6 +32,7 @@ from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
 from changefeed.protocols.origin import finds_no_row
 from changefeed.stages.image import BEFORE, NO_EXCEPTIONS, DeclaredTypes, Image, SentTypes, named, place
+from changefeed.stages.repeats import NO_REPEATS, Repeats, without_repeats
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -91,6 +92,7 @@ def changes(
     tally: Tally | None = None,
     reads: int | None = None,
     sent: SentTypes = NO_EXCEPTIONS,
+    repeats: Repeats = NO_REPEATS,
 ) -> DataFrame:
     """Returns the typed changes of `table` in the window.
 
@@ -105,8 +107,11 @@ def changes(
         reads: for a table without a key: the only commit_ts at which snapshot rows are accepted. Snapshot rows at another
             commit_ts are in the table already, so they are refused, or skipped with `inserts`; None accepts all.
         sent: see `stages.image.SentTypes`.
+        repeats: positions of rows that are left out, because they were sent again.
     """
-    work = worker(table, window, irregular, redefinition, inserts=inserts, reads=reads, sent=sent, tally=tally)
+    work = worker(
+        table, window, irregular, redefinition, inserts=inserts, reads=reads, sent=sent, repeats=repeats, tally=tally
+    )
     return chunks.select("payload").mapInArrow(work, schema_ddl(table))
 
 
@@ -132,6 +137,7 @@ def worker(
     tally: Tally | None = None,
     reads: int | None = None,
     sent: SentTypes = NO_EXCEPTIONS,
+    repeats: Repeats = NO_REPEATS,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns the function for `mapInArrow`, which runs in Spark's Python workers. The arguments are those of `changes`.
 
@@ -139,7 +145,7 @@ def worker(
         UnsupportedError: a row cannot be applied: its table has no key, or its key is incomplete.
         SchemaError: a value is invalid for its column, or the column cannot represent it and `irregular` is `fail`.
     """
-    reading = ChunkReader(table, window, irregular, redefinition, inserts=inserts, reads=reads, sent=sent)
+    reading = ChunkReader(table, window, irregular, redefinition, inserts, reads, sent, repeats)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         own = replace(reading)  # a worker may run for several tasks
@@ -155,6 +161,7 @@ class ChunkReader:
     """Types the changes in the payloads of one table's `rows` chunks, without Spark; the arguments are those of `changes`.
 
     Attributes:
+        repeats: positions of rows that are left out, because they were sent again.
         read: rows in the window that have been read so far.
     """
 
@@ -165,6 +172,7 @@ class ChunkReader:
     inserts: bool = False
     reads: int | None = None
     sent: SentTypes = field(default_factory=dict)
+    repeats: Repeats = field(default_factory=dict)
     read: int = 0
 
     def batches(self, payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
@@ -195,6 +203,7 @@ class ChunkReader:
             self.read += len(rows)
             if finds_no_row(rows.shape, table):
                 continue
+            rows = TableBatch(rows.shape, without_repeats(rows.rows, self.repeats)) if self.repeats else rows
             if self.inserts and not table.keys:
                 rows = TableBatch(rows.shape, rows.rows.filter(pc.invert(_is_change(rows.rows))))
             if self.reads is not None and not table.keys:

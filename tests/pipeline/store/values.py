@@ -57,6 +57,9 @@ def state(step: int, tables: int = 3) -> State:
         resolved={"topic": {0: step, 1: step + 1}},
         marks={"topic": {0: step}},
         resent={"topic": {0: (1, step)}},
+        repeats={"topic": {0: ((1, 0, step, 2),)}},
+        passed=step,
+        recent=((step, -7),),
         latest={"topic": {0: 2**63 + step}},
         positions={"topic": {p: step * 7 + p for p in range(4)}},
         source=f'{{"topic":{{"0":{step}}}}}',
@@ -94,7 +97,12 @@ def plan(step: int, *paths: str) -> Plan:
     actions.append(Action(write=Upsert(path="shop/t2", number=2, table=table("t2")), changes=changes))
     sums = {"f": FolderSum(1, 2, "x")}
     return Plan(
-        actions=actions, folders=("f",), sums=sums, resent={"topic": {0: (1,)}}, state=state(step), notes=["note"]
+        actions=actions,
+        folders=("f",),
+        sums=sums,
+        repeats={"topic": {0: ((1, 0, 2, 0),)}},
+        state=state(step),
+        notes=["note"],
     )
 
 

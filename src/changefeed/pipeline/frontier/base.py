@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from changefeed.model.event import SchemaChange
@@ -75,6 +75,19 @@ class FrontierStrategy(Protocol):
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
         """The state with tables held that must wait because of a new batch, before the batch is counted."""
+        ...
+
+    def check(self, state: State, fresh: list[ChunkInfo], count: Callable[[ChunkInfo, Window], int]) -> None:
+        """Checks that the changes of a batch that count as sent again were sent before, see `heads.py`.
+
+        Args:
+            state: before the batch.
+            fresh: the batch's chunks.
+            count: the number of rows of a chunk in a window.
+
+        Raises:
+            UnsupportedError: a change was not sent before.
+        """
         ...
 
     def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:

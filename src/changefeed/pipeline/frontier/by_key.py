@@ -28,7 +28,7 @@ Rule 8. Where all pending rows wait as in Rule 4, schema changes wait with them:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from types import MappingProxyType
@@ -75,6 +75,9 @@ class ByKey:
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
         """Returns the state unchanged: arrived chunks do not move a barrier."""
         return state
+
+    def check(self, state: State, fresh: list[ChunkInfo], count: Callable[[ChunkInfo, Window], int]) -> None:
+        """Checks nothing: rows are applied when they come."""
 
     def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
         """Returns the windows of rows that are skipped as sent again (Rule 5)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from changefeed.pipeline.frontier import late
+from changefeed.pipeline.frontier import heads, late
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
@@ -35,6 +35,10 @@ class Marks:
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
         """See `late.py`: new tables of partitions that are behind wait."""
         return late.with_new_tables(state, fresh, self.excluded)
+
+    def check(self, state: State, fresh: list[ChunkInfo], count: Callable[[ChunkInfo, Window], int]) -> None:
+        """See `FrontierStrategy`."""
+        heads.check(state, fresh, count)
 
     def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
         """See `FrontierStrategy`."""

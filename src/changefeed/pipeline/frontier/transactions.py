@@ -33,7 +33,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,6 +48,7 @@ from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
+from changefeed.pipeline.frontier.heads import check_places
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import NOTHING, State
@@ -76,6 +77,10 @@ class Transactions:
                 passed,
             )
         return state
+
+    def check(self, state: State, fresh: list[ChunkInfo], count: Callable[[ChunkInfo, Window], int]) -> None:
+        """See `FrontierStrategy`."""
+        check_places(state, fresh)
 
     def repeated(self, state: State, chunk: ChunkInfo) -> list[Window]:
         """See `FrontierStrategy`."""

@@ -148,6 +148,9 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     # what a run has reached counts more than how the source begins
     tables = {**rehearsal.tables, **(latest.state.tables if latest else {})}
     notes = list(rehearsal.notes)
+    keyless = sorted(name for name, table in tables.items() if not table.table.keys)
+    if keyless and opened.capabilities.cuts != "transactions" and behaviour.keyless != "refuse":
+        notes.append(_doubt(keyless, behaviour.consistency))
     if lacks_ends(definition, opened.capabilities.cuts, rehearsal):
         what, remedy = ENDS[opened.capabilities.cuts]
         notes.append(
@@ -179,6 +182,19 @@ def _types_from(state: TableState) -> str:
     if not names:
         return "DDL"
     return "rows" if len(names) == len(state.table.columns) else f"DDL; rows for {', '.join(names)}"
+
+
+def _doubt(keyless: list[str], consistency: str) -> str:
+    """A sentence on rows of tables without a handle key that the producer sends again."""
+    unless = (
+        ""
+        if consistency == "key"
+        else (" unless a change of a table with a key, or a resolved event, comes again behind them in their partition")
+    )
+    return (
+        f"{', '.join(keyless)}: no handle key, so rows that the producer sends again after a restart are appended again{unless}; "
+        "a primary key avoids it"
+    )
 
 
 def _table(definition: Definition, target: TableSink, name: str, state: TableState) -> ExplainedTable:

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from changefeed.model.definition import Table
 from changefeed.pipeline.pending.counting import rows_between
-from changefeed.pipeline.pending.resent import once
 from changefeed.pipeline.planning.actions import Plan, Selection
-from changefeed.pipeline.state import Sendings
+from changefeed.pipeline.state import Stretches
 from changefeed.sinks.base import Chunked
 from changefeed.spark_runtime.files import is_local
 from changefeed.stages.changes import NO_READS, ChunkReader, Redefinition, Window, changes
@@ -53,7 +52,7 @@ class SparkChanges:
     selection: Selection
     table: Table
     folders: tuple[str, ...]
-    resent: Sendings
+    repeats: Stretches
     options: RowOptions
     least: int
     rows: int
@@ -67,7 +66,17 @@ class SparkChanges:
         folders = selection.folders or plan.folders
         chunks = store.index_of(folders, plan.sums, selection.name)
         least, most = rows_between(chunks, Window(selection.after, selection.through))
-        return cls(store, selection, table, folders, plan.resent, options, least, most, Tally(store.spark))
+        return cls(
+            store,
+            selection,
+            table,
+            folders,
+            plan.left_out(keyed=bool(table.keys)),
+            options,
+            least,
+            most,
+            Tally(store.spark),
+        )
 
     @property
     def partial(self) -> bool:
@@ -81,13 +90,11 @@ class SparkChanges:
 
     @property
     def chunked(self) -> Chunked | None:
-        """See `Changes`; rows of a table without a key that were sent again are counted only by Spark."""
-        if self.resent and not self.table.keys:
-            return None
+        """See `Changes`."""
         chosen, options = self.selection, self.options
         reading = ChunkReader(
             self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.redefinition if chosen.declared else None, options.inserts, chosen.reads, chosen.sent,
+            options.redefinition if chosen.declared else None, options.inserts, chosen.reads, chosen.sent, self.repeats,
         )  # fmt: skip
         last_reading = not self.table.keys and chosen.reads != NO_READS
         path = self.store.path
@@ -111,12 +118,11 @@ class SparkChanges:
         typed = changes(
             chunks, self.table, Window(chosen.after, chosen.through), options.irregular,
             options.redefinition if chosen.declared else None,
-            inserts=options.inserts, reads=chosen.reads, sent=chosen.sent, tally=self.tally,
+            inserts=options.inserts, reads=chosen.reads, sent=chosen.sent, repeats=self.repeats, tally=self.tally,
         )  # fmt: skip
         if self.table.keys:
             return latest(typed, self.table, partial=chosen.partial, final_states=chosen.final_states)
-        typed = last_reading(typed) if chosen.reads != NO_READS else typed
-        return once(typed, self.resent) if self.resent else typed
+        return last_reading(typed) if chosen.reads != NO_READS else typed
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """See `Changes`."""

@@ -22,6 +22,7 @@ class ChunkInfo:
     Attributes:
         event: of a schema change.
         transactions: of a `transactions` chunk: its columns are drawn in `frames.chunks`.
+        places, sent: of a chunk of that kind: its lines, see `frames.sent`.
         mark: the upstream's own name for the point of a `resolved` chunk.
         dated: of a `dated` chunk: `database.table` -> offset and commit_ts.
     """
@@ -40,6 +41,8 @@ class ChunkInfo:
     last: int
     event: SchemaChange | None = None
     transactions: pa.RecordBatch | None = None
+    places: pa.RecordBatch | None = None
+    sent: pa.RecordBatch | None = None
     mark: str | None = None
     dated: Mapping[str, tuple[int, int]] | None = None
 
@@ -59,6 +62,8 @@ def chunk_info(folder: str, row: Any) -> ChunkInfo:
             columns["mark"] = json.loads(row["payload"])["name"]
         case "transactions":
             columns["transactions"] = unpack_records(row["payload"])
+        case "places" | "sent" as kind:
+            columns[kind] = unpack_records(row["payload"])
         case "dated":
             records = json.loads(row["payload"])
             columns["dated"] = {name: (offset, ts) for name, (offset, ts) in records.items()}

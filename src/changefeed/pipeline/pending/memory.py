@@ -18,7 +18,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo, chunk_info
 from changefeed.pipeline.pending.counting import Across, count_across, rows_between
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.planning.writes import overlaps
-from changefeed.pipeline.state import FolderSum, Sendings
+from changefeed.pipeline.state import FolderSum, Stretches
 from changefeed.stages.changes import NO_READS, ChunkReader, Window, schema
 
 Row = dict[str, Any]
@@ -70,7 +70,7 @@ class MemoryPending:
         chunks = [(chunk_info("", row), row["payload"]) for row in named if row["kind"] == "rows"]
         least, most = rows_between((info for info, _ in chunks), window)
         payloads = [payload for info, payload in chunks if overlaps(info, window.after, window.upto)]
-        return MemoryChanges(payloads, selection, table, plan.resent, options, least, most)
+        return MemoryChanges(payloads, selection, table, plan.left_out(keyed=bool(table.keys)), options, least, most)
 
     def across(self, wanted: Across) -> Counter[str]:
         """See `PendingStore`."""
@@ -101,7 +101,7 @@ class MemoryChanges:
     payloads: list[bytes]
     selection: Selection
     table: Table
-    resent: Sendings
+    repeats: Stretches
     options: RowOptions
     least: int
     rows: int
@@ -130,7 +130,7 @@ class MemoryChanges:
         chosen, options = self.selection, self.options
         reading = ChunkReader(
             self.table, Window(chosen.after, chosen.through), options.irregular,
-            options.redefinition if chosen.declared else None, options.inserts, chosen.reads, chosen.sent,
+            options.redefinition if chosen.declared else None, options.inserts, chosen.reads, chosen.sent, self.repeats,
         )  # fmt: skip
         yield from reading.batches(self.payloads)
         self.read = reading.read
@@ -140,7 +140,7 @@ class MemoryChanges:
         typed = [row for batch in self.typed() for row in batch.to_pylist()]
         keys = [f"c{i}" for i, c in enumerate(self.table.columns) if c.name in self.table.keys]
         typed = in_order(typed, keys, final_states=self.selection.final_states)
-        rows = self._last(typed, keys) if self.table.keys else self._once(self._last_reading(typed))
+        rows = self._last(typed, keys) if self.table.keys else self._last_reading(typed)
         yield pa.RecordBatch.from_pylist(rows, schema(self.table))
 
     def _last(self, typed: list[Row], keys: Sequence[str]) -> list[Row]:
@@ -154,23 +154,6 @@ class MemoryChanges:
                 change = _merged(before, change, names)
             last[key] = change
         return list(last.values())
-
-    def _once(self, typed: list[Row]) -> list[Row]:
-        """Each change as often as in the sending that contains it most often: see `resent.py`."""
-        if not self.resent:
-            return typed
-        seen, kept = defaultdict[Any, Counter[int]](Counter), []
-        counted = Counter[Any]()
-        for change in typed:
-            begins = self.resent.get(change["_topic"], {}).get(change["_partition"], ())
-            sending = sum(change["_offset"] >= begin for begin in begins)
-            same = repr([change["_ts"], change["_irregular"], *(v for n, v in change.items() if n.startswith("c"))])
-            copies = seen[same]
-            copies[hash((change["_topic"], change["_partition"], sending))] += 1
-            if max(copies.values()) > counted[same]:
-                counted[same] += 1
-                kept.append(change)
-        return kept
 
     def _last_reading(self, typed: list[Row]) -> list[Row]:
         """Each row that a snapshot has read, once: see `stages.latest.last_reading`."""

@@ -1,41 +1,47 @@
-"""Detects where a producer began to send changes again.
+"""Detects where a producer without places in a binlog began to send changes again.
 
 After a restart TiCDC sends everything above its checkpoint again. Changes at or below the barrier have been applied by then, and
 are recognized by their commit_ts. Of pending changes, tables with a key take the last image of each key; a table without a key
 would get its rows twice:
 
-    offset        1     2     3     4     5     6     7
-    partition 0   r 5   r 7   r 7   | r 5   r 7   r 7   resolved 9          one sending ends before 4, another begins there
+    offset        1     2     3     4       5     6     7
+    partition 0   r 7   r 7   k 7   | r 7   r 7   k 7   resolved 9          one sending ends before 4, another begins there
 
-Rule 1. Within one sending, resolved events of a partition go forward, rows of a table are in the order of commit_ts, and no row
-follows a resolved event at or above it. Where this does not hold, another sending begins.
-Rule 2. A change counts as often as in the sending that contains it most often: equal rows of one transaction are kept, and a
+Rule 1. Within one sending, resolved events of a partition go forward, rows of a table are in the order of commit_ts, no row
+follows a resolved event at or above it, and a key has one change of an op in a transaction. Where this does not hold, another
+sending has begun: k 7 at offset 6 proves it.
+Rule 2. It began with the first record of the longest run of records, up to the proof, that the sending before has had, in the
+same order. It has had the changes at or below the barrier, too.
+Rule 3. A change counts as often as in the sending that contains it most often: equal rows of one transaction are kept, and a
 sending that stopped within a transaction does no harm.
-Rule 3. A sending that begins exactly at the commit_ts where the last one stopped, without a resolved event that goes back,
-cannot be distinguished from equal rows of one transaction: its rows of that transaction are applied twice.
-Rule 4. Changes may be sent again in another partition. While one of the partitions with equal rows of a transaction is sent
-again, these rows count as in the partition that has most of them. TiCDC's dispatchers use the table, the commit_ts or the row's
-values, and put equal rows into one partition; Debezium leaves rows without a key to the producer.
+Rule 4. A row of a table without a key that comes again without such a proof cannot be distinguished from an equal row of the same
+transaction, and is applied: the sending begins with the last rows of its partition, and nothing else of them is sent again.
+Rule 5. Each partition counts for itself. TiCDC's dispatchers use the table, the commit_ts or the row's values, and put equal rows
+into one partition.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass
 
-from changefeed.frames.payloads import read_shape
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from changefeed.frames.sent import LINES, combined
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
-from changefeed.pipeline.state import Positions, Sendings
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from changefeed.pipeline.pending.places import stretches_of
+from changefeed.pipeline.state import NOTHING, Positions, Sendings, Stretches
 
 _Partition = tuple[str, int]
+_Numbers = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
 
 
 def sendings(
-    begun: Sendings, marks: Positions, pending: Iterable[ChunkInfo], fresh: Iterable[ChunkInfo]
+    begun: Sendings, marks: Positions, pending: Iterable[ChunkInfo], fresh: Iterable[ChunkInfo], barrier: int | None
 ) -> tuple[Sendings, Positions]:
     """The offsets at which sendings begin, after a batch.
 
@@ -44,31 +50,27 @@ def sendings(
         marks: the last resolved commit_ts of each partition's sending, as known before.
         pending: the chunks that were pending before the batch.
         fresh: the chunks of the batch.
+        barrier: the commit_ts up to which changes have been applied.
 
     Returns:
         Both, updated with the batch.
     """
-    rows: defaultdict[_Partition, dict[str, int]] = defaultdict(dict)  # last commit_ts of each shape without a key
-    for chunk in sorted(pending, key=_order):
-        if _is_keyless(chunk):
-            rows[chunk.topic, chunk.partition][str(chunk.shape)] = chunk.max_ts or 0
+    earlier, later = _by_partition(pending), _by_partition(fresh)
     offsets_of = {topic: dict(offsets) for topic, offsets in begun.items()}
     last = {topic: dict(known) for topic, known in marks.items()}
-    for chunk in sorted(fresh, key=_order):
-        at, mark = (chunk.topic, chunk.partition), last.get(chunk.topic, {}).get(chunk.partition)
-        keyless = _is_keyless(chunk)
-        if chunk.min_ts is None or chunk.max_ts is None or not (keyless or chunk.kind == "resolved"):
-            continue
-        again = mark is not None and chunk.min_ts <= mark
-        if again or (keyless and chunk.min_ts < rows[at].get(str(chunk.shape), chunk.min_ts)):
-            offsets = offsets_of.setdefault(chunk.topic, {})
-            offsets[chunk.partition] = (*offsets.get(chunk.partition, ()), chunk.first)
-            rows[at].clear()
-            last.get(chunk.topic, {}).pop(chunk.partition, None)
-        if keyless:
-            rows[at][str(chunk.shape)] = chunk.max_ts
+    for at, chunks in later.items():
+        topic, partition = at
+        records = _Records.of(earlier.get(at, []), chunks)
+        known = offsets_of.get(topic, {}).get(partition, ())
+        scan = _Scan(
+            records, known, last.get(topic, {}).get(partition, NOTHING), NOTHING if barrier is None else barrier
+        )
+        if begins := scan.begins():
+            offsets_of.setdefault(topic, {})[partition] = (*known, *begins)
+        if scan.mark > NOTHING:
+            last.setdefault(topic, {})[partition] = scan.mark
         else:
-            last.setdefault(chunk.topic, {})[chunk.partition] = chunk.max_ts
+            last.get(topic, {}).pop(partition, None)
     return offsets_of, last
 
 
@@ -88,30 +90,172 @@ def still_needed(begun: Sendings, pending: Iterable[ChunkInfo]) -> Sendings:
     return needed
 
 
-def once(changes: DataFrame, begun: Mapping[str, Mapping[int, tuple[int, ...]]]) -> DataFrame:
-    """The typed changes of a table without a key, each as often as in Rule 2."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    sending = F.lit(0)
-    for topic, offsets in begun.items():
-        for partition, begins in offsets.items():
-            partition_rows = (F.col("_topic") == topic) & (F.col("_partition") == partition)
-            for begin in begins:
-                sending = sending + F.when(partition_rows & (F.col("_offset") >= begin), 1).otherwise(0)
-    values = [F.col(c) for c in changes.columns if c.startswith("c")]
-    same = [F.col("_ts"), *values, F.to_json("_irregular")]
-    place = ["_topic", "_partition", "_offset", "_index"]
-    numbered = changes.withColumn("_sending", sending)
-    within = Window.partitionBy("_topic", "_partition", "_sending", *same).orderBy("_offset", "_index")
-    numbered = numbered.withColumn("_nth", F.row_number().over(within))
-    across = Window.partitionBy(*same, "_nth").orderBy(*place)
-    return numbered.withColumn("_copy", F.row_number().over(across)).where("_copy = 1").select(*changes.columns)
+def surplus(begun: Sendings, chunks: Iterable[ChunkInfo]) -> Stretches:
+    """The positions of those rows of tables without a key that do not count, see Rule 3."""
+    positions: Stretches = {}
+    for (topic, partition), of in _by_partition(chunks).items():
+        begins = begun.get(topic, {}).get(partition, ())
+        lines = _lines(of)
+        if not begins or not len(lines):
+            continue
+        offsets, indexes = _column(lines, "offset"), _column(lines, "index")
+        sending = np.searchsorted(np.array(begins, np.int64), offsets, side="right")
+        ids = combined(_column(lines, "commit_ts"), _column(lines, "same"))
+        keyless = lines.column("keyless").to_numpy().astype(np.bool_)
+        dropped = keyless & _comes_again(ids, sending)
+        if dropped.any():
+            positions.setdefault(topic, {})[partition] = stretches_of(offsets, indexes, dropped)
+    return positions
 
 
-def _order(chunk: ChunkInfo) -> tuple[str, int, int, int]:
-    return chunk.topic, chunk.partition, chunk.first, chunk.last
+def _comes_again(ids: _Numbers, sending: _Numbers) -> _Mask:
+    """For each row, whether it is the nth equal one of its sending, and an earlier sending has n, too."""
+    order = np.lexsort([sending, ids])
+    group = np.concatenate([[True], (np.diff(ids[order]) != 0) | (np.diff(sending[order]) != 0)])
+    places = np.arange(len(ids))
+    nth = places - np.maximum.accumulate(np.where(group, places, 0))
+    by_nth = np.lexsort([sending[order], nth, ids[order]])  # equal rows with the same n, by sending
+    first = np.concatenate([[True], (np.diff(ids[order][by_nth]) != 0) | (np.diff(nth[by_nth]) != 0)])
+    again = np.empty(len(ids), np.bool_)
+    again[order[by_nth]] = ~first
+    return again
 
 
-def _is_keyless(chunk: ChunkInfo) -> bool:
-    return chunk.kind == "rows" and not any(column.key for column in read_shape(str(chunk.shape)).columns)
+def _by_partition(chunks: Iterable[ChunkInfo]) -> dict[_Partition, list[ChunkInfo]]:
+    parts = defaultdict[_Partition, list[ChunkInfo]](list)
+    for chunk in chunks:
+        if chunk.sent is not None or (chunk.kind == "resolved" and chunk.max_ts is not None):
+            parts[chunk.topic, chunk.partition].append(chunk)
+    return parts
+
+
+def _lines(chunks: Iterable[ChunkInfo]) -> pa.Table:
+    parts = [pa.Table.from_batches([chunk.sent]) for chunk in chunks if chunk.sent is not None]
+    lines = pa.concat_tables([LINES.empty_table(), *parts])
+    return lines.sort_by([("offset", "ascending"), ("index", "ascending")]).combine_chunks()
+
+
+def _column(lines: pa.Table, name: str) -> _Numbers:
+    numbers: _Numbers = lines.column(name).cast(pa.int64()).to_numpy()
+    return numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """The rows and resolved events of one partition, in order.
+
+    Attributes:
+        offsets: of their records.
+        ts: their commit_ts.
+        ids: equal for a row that is sent again, and for an equal resolved event.
+        tables: hash of the table's name of a row without a key; 0 of others.
+        is_mark, is_keyed: whether it is a resolved event, or a row with a key.
+        known: how many of them were pending before the batch.
+    """
+
+    offsets: _Numbers
+    ts: _Numbers
+    ids: _Numbers
+    tables: _Numbers
+    is_mark: _Mask
+    is_keyed: _Mask
+    known: int
+
+    @classmethod
+    def of(cls, pending: list[ChunkInfo], fresh: list[ChunkInfo]) -> _Records:
+        """The records of the chunks; those of `fresh` are behind all of `pending`."""
+        lines = _lines([*pending, *fresh])
+        keyless = lines.column("keyless").to_numpy().astype(np.bool_)
+        sent = [(c.first, c.max_ts or 0) for c in (*pending, *fresh) if c.kind == "resolved"]
+        marks = np.array(sent, np.int64).reshape(-1, 2)
+        mark_ids = combined(marks[:, 1], np.full(len(marks), NOTHING, np.int64))
+        row_ids = combined(_column(lines, "commit_ts"), _column(lines, "same"))
+        offsets = np.concatenate([_column(lines, "offset"), marks[:, 0]])
+        order = np.argsort(offsets, kind="stable")
+        first = min((c.first for c in fresh), default=0)
+        tables = np.where(keyless, _column(lines, "table"), 0)
+        return cls(
+            offsets[order],
+            np.concatenate([_column(lines, "commit_ts"), marks[:, 1]])[order],
+            np.concatenate([row_ids, mark_ids])[order],
+            np.concatenate([tables, np.zeros(len(marks), np.int64)])[order],
+            np.repeat([False, True], [len(lines), len(marks)])[order],
+            np.concatenate([~keyless, np.zeros(len(marks), np.bool_)])[order],
+            known=int(np.searchsorted(offsets[order], first)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+class _Scan:
+    """Finds the sendings that begin in a batch.
+
+    Attributes:
+        mark: the last resolved commit_ts of the current sending.
+    """
+
+    def __init__(self, records: _Records, begun: tuple[int, ...], mark: int, barrier: int) -> None:
+        self.records, self.mark, self._barrier = records, mark, barrier
+        self._begin = int(np.searchsorted(records.offsets, begun[-1])) if begun else 0
+        by_id = np.argsort(records.ids, kind="stable")
+        self._by_id, self._sorted_ids = by_id, records.ids[by_id]
+
+    def begins(self) -> list[int]:
+        """The offsets of the first records of the sendings."""
+        begins, at = list[int](), self.records.known
+        while (proof := self._proof(at)) is not None:
+            self._begin = self._first_of_run(proof)
+            begins.append(int(self.records.offsets[self._begin]))
+            self.mark, at = self._last_mark(NOTHING, self._begin, proof + 1), proof + 1
+        self.mark = self._last_mark(self.mark, at, len(self.records))
+        return begins
+
+    def _last_mark(self, mark: int, start: int, end: int) -> int:
+        marks = self.records.ts[start:end][self.records.is_mark[start:end]]
+        return max(mark, int(marks.max(initial=NOTHING)))
+
+    def _proof(self, at: int) -> int | None:
+        """The first record from `at` on that the current sending cannot contain, see Rule 1."""
+        records = self.records
+        ts = records.ts[at:]
+        if not len(ts):
+            return None
+        marks = np.where(records.is_mark[at:], ts, NOTHING)
+        passed = np.maximum.accumulate(np.concatenate([[self.mark], marks]))[:-1]
+        proofs = [at + np.flatnonzero(ts <= passed)[:1]]
+        own = slice(self._begin, len(records))
+        for table in np.unique(records.tables[own]).tolist():
+            if table:
+                rows = self._begin + np.flatnonzero(records.tables[own] == table)
+                back = rows[records.ts[rows] < np.maximum.accumulate(records.ts[rows])]
+                proofs.append(back[back >= at][:1])
+        keyed = self._begin + np.flatnonzero(records.is_keyed[own])
+        order = keyed[np.argsort(records.ids[keyed], kind="stable")]
+        twice = order[1:][records.ids[order][1:] == records.ids[order][:-1]]
+        proofs.append(np.sort(twice[twice >= at])[:1])
+        return min((int(place[0]) for place in proofs if len(place)), default=None)
+
+    def _first_of_run(self, proof: int) -> int:
+        """The first record of the sending that the record `proof` belongs to, see Rule 2."""
+        records = self.records
+        at, before = proof, self._read_before(proof, proof)
+        while before is not None and at > self._begin:
+            earlier = self._read_before(at - 1, before)
+            if earlier is None:
+                break
+            at, before = at - 1, earlier
+        offset = records.offsets[at]
+        if at > self._begin and records.offsets[at - 1] == offset:  # of that record, a part had not been read before
+            at = int(np.searchsorted(records.offsets, offset, side="right"))
+        return max(min(at, int(np.searchsorted(records.offsets, records.offsets[proof]))), self._begin)
+
+    def _read_before(self, record: int, bound: int) -> int | None:
+        """The last equal record of the current sending before `bound`; `NOTHING` if it was applied, None if there is none."""
+        start = int(np.searchsorted(self._sorted_ids, self.records.ids[record]))
+        end = int(np.searchsorted(self._sorted_ids, self.records.ids[record], side="right"))
+        places = self._by_id[start:end]
+        at = int(np.searchsorted(places, min(bound, record)))
+        if at and places[at - 1] >= self._begin:
+            return int(places[at - 1])
+        return NOTHING if self.records.ts[record] <= self._barrier else None

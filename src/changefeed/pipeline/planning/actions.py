@@ -9,7 +9,7 @@ import msgspec
 
 from changefeed.model.names import full_name
 from changefeed.model.types import ColumnType
-from changefeed.pipeline.state import FolderSum, Sendings, State
+from changefeed.pipeline.state import FolderSum, State, Stretches, merged
 from changefeed.sinks.base import (
     AddColumns,
     Append,
@@ -70,15 +70,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         sums: folder -> checksum, for `folders`.
-        resent: offsets in them at which the producer began to send again.
+        repeats: positions of rows that were sent again and are left out.
+        surplus: the same, only of tables without a key.
     """
 
     actions: list[Action]
     folders: tuple[str, ...]
     sums: dict[str, FolderSum]
-    resent: Sendings = msgspec.field(default_factory=dict)
+    repeats: Stretches = msgspec.field(default_factory=dict)
+    surplus: Stretches = msgspec.field(default_factory=dict)
     state: State
     notes: list[str]
+
+    def left_out(self, *, keyed: bool) -> Stretches:
+        """The positions of rows that are left out, of a table with or without a key."""
+        return self.repeats if keyed else merged(self.repeats, self.surplus)
 
 
 def write_plan(plan: Plan) -> str:

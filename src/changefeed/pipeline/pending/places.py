@@ -1,0 +1,219 @@
+"""Recognizes rows that are sent again by their place in the binlog.
+
+Debezium sends a row with the place of its event and its number in the event: a second row with both is the same row. After a
+restart the connector sends everything after its last stored offset again, to any partition if a table has no key.
+
+Rule 1. A row is sent again if a pending row, or one before it in its batch, has the same place (`frames.sent`). Of rows in a
+compressed transaction, which have one place, a row is another one if its number in the transaction is higher.
+Rule 2. With cuts, rows at or below the barrier have been applied; the others are pending. So Rule 1 finds every row.
+Rule 3. Without cuts, rows are applied as they are read, and only those of tables without a key have to be recognized.
+Partitions are in order: such a row was sent again if its partition has sent a later one, or if every partition has passed its
+place. Rows that not every partition has passed are remembered by their hashes: those of the last batch, as a rule.
+Rule 4. After a failover or RESET MASTER, places of another binlog are lower, too. But a row that was sent before is not newer, by
+commit time and GTID, than all that was read. Where a row with a lower place is newer, Rule 3 does not rely on places up to the
+highest one of the earlier binlog any more.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.frames.sent import LINES, combined
+from changefeed.mysql import gtid
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.state import NOTHING, Positions, State, Stretches, merged
+from changefeed.stages.repeats import Stretch
+
+_MOST_REMEMBERED = 10_000
+_Mask = npt.NDArray[np.bool_]
+_Numbers = npt.NDArray[np.int64]
+Partition = tuple[str, int]
+
+
+def with_repeats(
+    state: State,
+    before: State,
+    pending: Iterable[ChunkInfo],
+    fresh: Iterable[ChunkInfo],
+    passed: int | None,
+    *,
+    cuts: bool,
+) -> State:
+    """The state after a batch, with the rows of the batch that were sent again.
+
+    Args:
+        state, before: after and before the batch.
+        pending: the chunks that were pending before the batch.
+        fresh: the chunks of the batch.
+        passed: the commit_ts that every partition has passed.
+        cuts: whether tables move together.
+    """
+    earlier, lines = _Lines.of(pending), _Lines.of(fresh)
+    if not len(lines.table):
+        return state
+    repeated = _have_come_before(earlier, lines)
+    if not cuts:
+        keyless, low, newer = lines.mask("keyless"), _are_low(lines, before), _are_newer(lines, before)
+        remembered = np.isin(lines.ids, np.array([hash for _, hash in before.recent], np.int64))
+        repeated |= remembered
+        another = keyless & ~repeated & newer & (low | _go_back(lines))
+        repeated = keyless & (repeated | (low & ~newer))
+        state = _remembering(state, before, lines, keyless & ~repeated, passed, another=bool(another.any()))
+    return replace(state, repeats=merged(state.repeats, lines.stretches(repeated)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of chunks, those of a partition in the order of their offsets.
+
+    Attributes:
+        partitions: the partitions, and the number of lines of each.
+        ids: a hash of place and row.
+    """
+
+    table: pa.Table
+    partitions: list[tuple[Partition, int]]
+    ids: _Numbers
+
+    @classmethod
+    def of(cls, chunks: Iterable[ChunkInfo]) -> _Lines:
+        parts = defaultdict[Partition, list[pa.Table]](list)
+        for chunk in chunks:
+            if chunk.places is not None:
+                parts[chunk.topic, chunk.partition].append(pa.Table.from_batches([chunk.places]))
+        tables = [
+            pa.concat_tables(of).sort_by([("offset", "ascending"), ("index", "ascending")]) for of in parts.values()
+        ]
+        table = pa.concat_tables([LINES.empty_table(), *tables]).combine_chunks()
+        ids = combined(table.column("commit_ts").to_numpy(), table.column("same").to_numpy())
+        return cls(table, [(at, len(of)) for at, of in zip(parts, tables, strict=True)], ids)
+
+    def numbers(self, name: str, missing: int = NOTHING) -> _Numbers:
+        numbers: _Numbers = pc.fill_null(self.table.column(name), missing).to_numpy()
+        return numbers
+
+    def mask(self, name: str) -> _Mask:
+        mask: _Mask = self.table.column(name).to_numpy().astype(np.bool_)
+        return mask
+
+    def by_partition(self, values: Positions, missing: int = NOTHING) -> _Numbers:
+        """For each line, the value of its partition."""
+        of = [values.get(topic, {}).get(number, missing) for (topic, number), _ in self.partitions]
+        return np.repeat(np.array(of, np.int64), [count for _, count in self.partitions])
+
+    def stretches(self, chosen: _Mask) -> Stretches:
+        """The positions of the chosen lines."""
+        positions: Stretches = {}
+        start = 0
+        offsets, indexes = self.numbers("offset"), self.numbers("index")
+        for (topic, number), count in self.partitions:
+            end = start + count
+            if chosen[start:end].any():
+                positions.setdefault(topic, {})[number] = stretches_of(
+                    offsets[start:end], indexes[start:end], chosen[start:end]
+                )
+            start = end
+        return positions
+
+
+def stretches_of(offsets: _Numbers, indexes: _Numbers, chosen: _Mask) -> tuple[Stretch, ...]:
+    """The stretches of chosen rows of one partition; the rows are in order."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen.astype(np.int8), [0]])))
+    firsts, lasts = edges[::2], edges[1::2] - 1
+    columns = (offsets[firsts], indexes[firsts], offsets[lasts], indexes[lasts])
+    return tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in zip(*columns, strict=True))
+
+
+def still_needed(repeats: Stretches, pending: Iterable[ChunkInfo]) -> Stretches:
+    """The stretches that end behind the first pending row of their partition."""
+    first: dict[Partition, int] = {}
+    for chunk in pending:
+        if chunk.kind == "rows":
+            at = (chunk.topic, chunk.partition)
+            first[at] = min(chunk.first, first.get(at, chunk.first))
+    needed: Stretches = {}
+    for topic, partitions in repeats.items():
+        for partition, stretches in partitions.items():
+            kept = tuple(s for s in stretches if (topic, partition) in first and s[2] >= first[topic, partition])
+            if kept:
+                needed.setdefault(topic, {})[partition] = kept
+    return needed
+
+
+def _have_come_before(earlier: _Lines, lines: _Lines) -> _Mask:
+    """For each line, whether it has come before; see Rule 1."""
+    ids = np.concatenate([earlier.ids, lines.ids])
+    orders = np.concatenate([earlier.numbers("order"), lines.numbers("order")])
+    by_id = np.argsort(ids, kind="stable")
+    first = np.concatenate([[True], ids[by_id][1:] != ids[by_id][:-1]])
+    if first.all():
+        return np.zeros(len(lines.ids), np.bool_)
+    group = np.cumsum(first) - 1
+    some = np.bincount(group)[group] > 1  # groups of one line are as they are
+    by_id, group, first = by_id[some], group[some], first[some]
+    span = int(orders.max()) - NOTHING + 1
+    highest = np.maximum.accumulate(group * span + orders[by_id] - NOTHING) - group * span + NOTHING
+    before = np.concatenate([[NOTHING], highest[:-1]])
+    repeated = np.zeros(len(ids), np.bool_)
+    repeated[by_id] = ~first & (orders[by_id] <= before)
+    return repeated[len(earlier.ids) :]
+
+
+def _are_low(lines: _Lines, before: State) -> _Mask:
+    """For each line, whether its partition, or every partition, had passed its place before the batch; see Rule 3."""
+    bound = np.maximum(lines.by_partition(before.latest), NOTHING if before.passed is None else before.passed)
+    bound = np.where(bound > (NOTHING if before.doubted is None else before.doubted), bound, NOTHING)
+    low: _Mask = lines.numbers("commit_ts") < bound
+    return low
+
+
+def _go_back(lines: _Lines) -> _Mask:
+    """For each line, whether its place is lower than that of a line before it in its partition."""
+    places = lines.numbers("commit_ts")
+    back = np.zeros(len(places), np.bool_)
+    start = 0
+    for _, count in lines.partitions:
+        of = places[start : start + count]
+        back[start : start + count] = of < np.maximum.accumulate(of)
+        start += count
+    return back
+
+
+def _are_newer(lines: _Lines, before: State) -> _Mask:
+    """For each line, whether it is newer than all that was read before the batch, by commit time and GTID; see Rule 4."""
+    newer: _Mask = lines.numbers("time") > (NOTHING if before.time is None else before.time)
+    texts = pc.dictionary_encode(pa.concat_arrays(lines.table.column("gtid").chunks))
+    for number, text in enumerate(texts.dictionary.to_pylist()):
+        name = gtid.parse(text)
+        if name is not None and name.number > before.reached.get(name.source, NOTHING):
+            newer |= pc.fill_null(pc.equal(texts.indices, number), False).to_numpy(zero_copy_only=False)
+    return newer
+
+
+def _remembering(state: State, before: State, lines: _Lines, new: _Mask, passed: int | None, *, another: bool) -> State:
+    """The state with what later rows are compared with; `another`: another binlog has begun."""
+    doubted = before.doubted
+    if another:
+        doubted = max(state.newest() or NOTHING, NOTHING if doubted is None else doubted)
+    below = max(before.passed or NOTHING, passed or NOTHING)
+    fresh = zip(lines.numbers("commit_ts")[new].tolist(), lines.ids[new].tolist(), strict=True)
+    trusted = below > (NOTHING if doubted is None else doubted)
+    recent = [pair for pair in (*before.recent, *fresh) if pair[0] >= below or not trusted]
+    reached = dict(before.reached)
+    for text in pc.unique(lines.table.column("gtid").filter(pa.array(new))).to_pylist():
+        name = gtid.parse(text or "")
+        if name is not None:
+            reached[name.source] = max(name.number, reached.get(name.source, NOTHING))
+    times = lines.numbers("time")[new]
+    time = max([int(times.max(initial=NOTHING)), before.time or NOTHING])
+    return replace(
+        state, passed=below, doubted=doubted, reached=reached, time=time if time > NOTHING else None,
+        recent=tuple(recent[-_MOST_REMEMBERED:]),
+    )  # fmt: skip
