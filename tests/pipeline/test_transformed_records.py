@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from changefeed.errors import SchemaError
+from changefeed.errors import SchemaError, UnsupportedError
 from tests.pipeline.record_runs import RecordRun, field_run, json_record
 
 SIZES = [1, 2, 3, 1000]
@@ -117,3 +117,66 @@ def test_dates_as_text_by_a_converter_are_read_by_the_definition() -> None:
 def test_avro_without_connects_names_is_read_by_the_definition() -> None:
     run = field_run("avro-without-connect-names")
     assert run.rows("shop.bills") == [(1, date(2024, 10, 5), Decimal("12.34"))]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_without_a_place_come_after_the_create_of_their_table(size: int) -> None:
+    run = field_run("unwrap-rows-with-schema-changes", size)
+    assert run.rows("shop.parcels") == [(1, 1, date(2024, 10, 5)), (3, 3, date(2024, 10, 7))]
+    assert run.columns("shop.parcels") == ["id bigint", "qty int", "due date"]
+
+
+def flat(*, placed: bool, ddl: str) -> list[dict[str, Any]]:
+    """Rows 1 and 2 of carts without envelope, a schema change, and row 3."""
+    records = [schema_change(0, 100, CARTS), schema_change(1, 400, ddl)]
+    for number, pos in ((1, 200), (2, 300), (3, 500)):
+        value = {"id": number, "v": number, "__deleted": "false"}
+        place = {"__source_file": "bin.000003", "__source_pos": pos} if placed else {}
+        records.append(json_record("srv.shop.carts", number, {"id": number}, value | place))
+    return records
+
+
+def schema_change(offset: int, pos: int, ddl: str) -> dict[str, Any]:
+    return json_record(
+        "srv", offset, {"databaseName": "shop"}, {"source": source(pos), "databaseName": "shop", "ddl": ddl}
+    )
+
+
+CHANGES = ["TRUNCATE TABLE carts", "ALTER TABLE carts ADD w int", "RENAME TABLE carts TO baskets", "DROP TABLE carts"]
+FLAT = {"name": "debezium-mysql", "unwrap": True}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ddl", CHANGES)
+def test_a_schema_change_between_rows_without_a_place_stops(ddl: str, size: int) -> None:
+    with pytest.raises(UnsupportedError) as raised:
+        RecordRun(FLAT).run(flat(placed=False, ddl=ddl), size)
+    assert str(raised.value) == (
+        f"{ddl!r} at srv:0:1: the rows of shop.carts have no place in the order of changes, so that rows before this schema "
+        "change cannot be distinguished from rows after it. Let the transform add source.file and source.pos (`add.fields`), leave the "
+        "topic of schema changes out of the source, or set schema.change.behavior to `try_evolve` to go on without it"
+    )
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_ways_out_for_rows_without_a_place_work(size: int) -> None:
+    behavior: dict[str, Any] = {"schema.change.behavior": "try_evolve"}
+    going_on = RecordRun(FLAT, **behavior).run(flat(placed=False, ddl=CHANGES[0]), size)
+    assert going_on.rows("shop.carts") == [(1, 1), (2, 2), (3, 3)]
+    rows_alone = [record for record in flat(placed=False, ddl=CHANGES[0]) if record["topic"] != "srv"]
+    assert RecordRun(FLAT).run(rows_alone, size).rows("shop.carts") == [(1, 1), (2, 2), (3, 3)]
+    results = {
+        ddl: (run.tables(), [run.rows(name) for name in run.tables()])
+        for ddl in CHANGES
+        for run in [RecordRun(FLAT).run(flat(placed=True, ddl=ddl), size)]
+    }
+    assert results["TRUNCATE TABLE carts"] == (["shop.carts"], [[(3, 3)]])
+    assert results["ALTER TABLE carts ADD w int"] == (["shop.carts"], [[(1, 1, None), (2, 2, None), (3, 3, None)]])
+    assert results["RENAME TABLE carts TO baskets"] == (["shop.baskets", "shop.carts"], [[(1, 1), (2, 2)], [(3, 3)]])
+    assert results["DROP TABLE carts"] == (["shop.carts"], [[(3, 3)]])
+
+
+def test_a_table_remembers_that_its_rows_have_no_place() -> None:
+    run = RecordRun(FLAT).run([record for record in flat(placed=False, ddl="") if record["topic"] != "srv"])
+    with pytest.raises(UnsupportedError, match="have no place in the order of changes"):
+        run.run([schema_change(0, 900, CHANGES[0])])

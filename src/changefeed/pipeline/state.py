@@ -45,6 +45,7 @@ class TableState:
             none does: then the type of each row counts, and the column's type widens.
         gaps: columns that are NULL in existing rows although the upstream may have values there.
         keyless: whether DDL has removed the key of a table that is inferred from rows.
+        unplaced: whether it has had rows without commit_ts; schema changes have no order relative to them.
     """
 
     table: Table
@@ -56,6 +57,7 @@ class TableState:
     sent: dict[str, ColumnType | None] = field(default_factory=dict)
     gaps: tuple[str, ...] = ()
     keyless: bool = False
+    unplaced: bool = False
 
     @property
     def version(self) -> int | None:

@@ -10,7 +10,8 @@ remaining changes of a partition without resolved events are known when the sour
 Rule 2. Schema changes take effect in order. Rows of a table up to its first pending schema change are applied, the rest wait;
 other tables do not wait.
 Rule 3. Where tables have separate topics, a table may get its name by a schema change in another topic. Rows of an unknown table
-wait until every partition has passed them. Rows without commit_ts have no order to wait in.
+wait until every partition has passed them. Rows without commit_ts have no order to wait in, but they wait while a schema change
+of their table does: when it takes effect, `planning/unplaced.py` decides what becomes of them.
 Rule 4. Where a schema change is not sent to every partition, each partition is in order: it has passed everything at or below
 the last change that it has sent, and more if it was read to its end, see `ends.py`. Rows wait until every partition
 has passed them, because any partition may still send a schema change before them. When the source is idle, all have passed.
@@ -146,7 +147,8 @@ class Tables:
             for b in (done[chunk.name], floor(self.state, chunk.name, self.table_frontier.capabilities))
             if b is not None
         ]
-        return [Window(max(bounds, default=None))]
+        after = max(bounds, default=NOTHING)
+        return [Window(None if after == NOTHING else after)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +178,9 @@ class TableFrontier:
 
     def upto(self, name: str, *, known: bool) -> int | None:
         """The commit_ts above which rows of the table wait; None if none wait."""
-        if name in self.without_ts:
-            return None
         bounds = [self.bounds.get(key) for key in _keys(name, self.capabilities)]
+        if name in self.without_ts:
+            return None if bounds == [None, None] else NOTHING
         bounds += [self.schema_frontier, None if known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
 
@@ -231,7 +233,7 @@ class TableFrontier:
             elif chunk.kind == "rows":
                 done = self._done(chunk.folder, chunk.name)
                 bound = self.upto(chunk.name, known=chunk.name not in unknown)
-                if bound is None or done is None or chunk.max_ts is None or chunk.max_ts <= max(done, bound):
+                if bound is None or done is None or (chunk.max_ts is not None and chunk.max_ts <= max(done, bound)):
                     applied.add(chunk.folder)
                     if (chunk.folder, chunk.name) in self.resent:
                         of_folder = partly.setdefault(chunk.folder, {})

@@ -23,6 +23,7 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
+from changefeed.pipeline.planning import unplaced
 from changefeed.pipeline.planning.captured import concerned
 from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
 from changefeed.pipeline.planning.merging import Columns
@@ -62,7 +63,7 @@ class SchemaChanges:
         for statement, event in parsed:
             if self._left_out(statement, event, ts):
                 self._follow(statement, event, ts)
-            else:
+            elif self._has_order(statement, event, ts):
                 self._statement(statement, event, ts)
 
     def _parsed(self, event: SchemaChange) -> list[sql.Statement | Unread]:
@@ -93,6 +94,18 @@ class SchemaChanges:
             return False
         names = [full_name(*self._spelled(*names, event)) for names in concerned(statement)]
         return bool(names) and all(left_out.leaves_out(name) for name in names)
+
+    def _has_order(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> bool:
+        """Whether a statement has an order relative to its tables' rows (`unplaced.py`); if not, it stops, or is left out."""
+        inside = self._inside(statement.database) if isinstance(statement, sql.DropDatabase) else []
+        names = [full_name(*names) for names in inside or [self._spelled(*n, event) for n in concerned(statement)]]
+        why = unplaced.refusal(statement, [name for name in names if self._turn(name, ts)], event, self.writes)
+        if why is None:
+            return True
+        if self.rules.behavior in ("try_evolve", "lenient", "ignore"):
+            self.notes.append(f"not applied ({why}): {event.ddl}")
+            return False
+        self._stop(event, f"{why}. {unplaced.WAY_OUT}", None)
 
     def _follow(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> None:
         """Applies a statement to the definitions of tables that are left out."""
@@ -227,7 +240,8 @@ class SchemaChanges:
             self.notes.append(f"not applied, `lenient` keeps the rows that are there: {event.ddl}")
             self._extend(name, stated or definition.columns)
             return
-        writes.flushed[name] = ts  # earlier rows belong to a dropped table of this name
+        if not writes.is_unplaced(name):
+            writes.flushed[name] = ts  # earlier rows belong to a dropped table of this name
         if stated is not None or (definition.columns and not sent):
             self._define(definition, stated, event, ts)
         elif definition.columns:

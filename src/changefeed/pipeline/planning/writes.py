@@ -115,6 +115,13 @@ class Writes:
             return NO_READS
         return None if made is None else made + 1
 
+    def is_unplaced(self, name: str) -> bool:
+        """Whether the table has rows without commit_ts, in this step or before."""
+        known = self.tables.get(name)
+        return (known is not None and known.unplaced) or any(
+            chunk.min_ts is None for chunk in self.chunks.get(name, ())
+        )
+
     def names(self) -> set[tuple[str, str]]:
         """Database and name of every table that is known, or has rows or a hold in this step."""
         known = {(t.table.database, t.table.name) for t in self.tables.values()}
@@ -152,6 +159,8 @@ class Writes:
         if name not in self.tables:
             return
         self.admit(name)
+        if any(chunk.min_ts is None for chunk in rows):
+            self.tables[name] = replace(self.tables[name], unplaced=True)
         current, shapes = self.tables[name], [shape for shape in _shapes(rows) if not is_tombstone(shape)]
         for shape in _shapes(rows):
             if finds_no_row(shape, current.table):

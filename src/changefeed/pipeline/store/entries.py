@@ -201,6 +201,7 @@ class _PackedTable(msgspec.Struct, frozen=True, array_like=True):
     sent: dict[str, ColumnType | None] | None = None
     gaps: tuple[str, ...] = ()
     keyless: bool = False
+    unplaced: bool = False
 
 
 class PackedState(msgspec.Struct, frozen=True):
@@ -219,7 +220,16 @@ def pack_state(state: State, place: Callable[[Table], int]) -> PackedState:
     """Converts a state to the form that an entry stores."""
     tables = {
         name: _PackedTable(
-            place(t.table), t.path, t.declared, _packed(t.written), t.adopted, t.empty, t.sent, t.gaps, t.keyless
+            place(t.table),
+            t.path,
+            t.declared,
+            _packed(t.written),
+            t.adopted,
+            t.empty,
+            t.sent,
+            t.gaps,
+            t.keyless,
+            t.unplaced,
         )
         for name, t in state.tables.items()
     }
@@ -253,7 +263,8 @@ def _table_state(t: _PackedTable, table: Table) -> TableState:
     sent = t.sent
     if sent is None:  # an earlier version did not distinguish the columns of a table
         sent = {} if t.declared else dict.fromkeys(column.name for column in table.columns)
-    return TableState(table, t.path, t.declared, _unpacked(t.written), t.adopted, t.empty, sent, t.gaps, t.keyless)
+    written = _unpacked(t.written)
+    return TableState(table, t.path, t.declared, written, t.adopted, t.empty, sent, t.gaps, t.keyless, t.unplaced)
 
 
 def _unpacked(written: _Written | None) -> WrittenVersion | None:
