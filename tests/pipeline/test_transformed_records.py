@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model import text
+from changefeed.model.table import canonical
+from changefeed.pipeline.planning import unplaced
+from changefeed.protocols import protocol
+from changefeed.stores import stores_of
 from tests.pipeline.record_runs import RecordRun, field_run, json_record
 
 SIZES = [1, 2, 3, 1000]
@@ -151,10 +157,9 @@ FLAT = {"name": "debezium-mysql", "unwrap": True}
 def test_a_schema_change_between_rows_without_a_place_stops(ddl: str, size: int) -> None:
     with pytest.raises(UnsupportedError) as raised:
         RecordRun(FLAT).run(flat(placed=False, ddl=ddl), size)
+    why = "so that rows before this schema change cannot be distinguished from rows after it"
     assert str(raised.value) == (
-        f"{ddl!r} at srv:0:1: the rows of shop.carts have no place in the order of changes, so that rows before this schema "
-        "change cannot be distinguished from rows after it. Let the transform add source.file and source.pos (`add.fields`), leave the "
-        "topic of schema changes out of the source, or set schema.change.behavior to `try_evolve` to go on without it"
+        f"{ddl!r} at srv:0:1: the rows of shop.carts have no place in the order of changes, {why}. {unplaced.WAY_OUT}"
     )
 
 
@@ -180,3 +185,71 @@ def test_a_table_remembers_that_its_rows_have_no_place() -> None:
     run = RecordRun(FLAT).run([record for record in flat(placed=False, ddl="") if record["topic"] != "srv"])
     with pytest.raises(UnsupportedError, match="have no place in the order of changes"):
         run.run([schema_change(0, 900, CHANGES[0])])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_columns_have_the_names_of_the_definition(size: int) -> None:
+    run = field_run("debezium-field-names-adjusted-for-avro", size)
+    assert run.columns("shop.bills") == ["id bigint", "bill-no varchar(10)", "1st date", "amt-eur decimal(10,2)"]
+    due = date(2024, 10, 7), date(2024, 10, 6)
+    assert run.rows("shop.bills") == [(1, "B1", due[0], Decimal("12.35")), (2, "B2", due[1], Decimal("12.34"))]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_key_has_the_name_of_the_definition(size: int) -> None:
+    run = field_run("debezium-key-name-adjusted-for-avro", size)
+    assert (run.columns("shop.bills"), run.rows("shop.bills")) == (
+        ["bill-no varchar(10)", "due date"],
+        [("A", date(2024, 10, 7))],
+    )
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("consistency", ["transaction", "key"])
+@pytest.mark.parametrize("ddl", ["TRUNCATE TABLE `shop`.`bill-s`", "DROP TABLE `shop`.`bill-s`"])
+def test_schema_changes_of_the_true_name_reach_rows_in_avro(
+    ddl: str, consistency: str, size: int, tmp_path: Path
+) -> None:
+    columns = [
+        {"name": name, "type": t, "nullable": False, "key": t == "int"}
+        for name, t in (("id", "int"), ("bill-no", "varchar"))
+    ]
+    shape = {"kind": "shape", "shape": "s", "database": "shop", "table": "bill-s", "columns": columns, "wire": None}
+    create = "CREATE TABLE `shop`.`bill-s` (`id` int NOT NULL, `bill-no` varchar(10) NOT NULL, PRIMARY KEY (`id`))"
+
+    def schema(text: str) -> dict[str, Any]:
+        return {"kind": "schema", "type": "other", "database": "shop", "table": "bill-s", "ddl": text}
+
+    def row(number: int) -> dict[str, Any]:
+        names = {"database": "shop", "table": "bill-s", "shape": "s", "keys": ["id"]}
+        return {
+            "kind": "row",
+            "op": "insert",
+            **names,
+            "before": None,
+            "after": {"id": number, "bill-no": f"B{number}"},
+        }
+
+    events = [
+        schema(create),
+        row(1),
+        row(2),
+        schema(ddl),
+        *([schema(create)] if "DROP" in ddl else []),
+        row(3),
+        {"kind": "resolved"},
+    ]
+    ts = 450_000_000_000_000_000
+    lines = [shape, *(e | {"commit_ts": ts + (at << 18), "position": f"bills:0:{at}"} for at, e in enumerate(events))]
+    options = {
+        "schema-registry": str(tmp_path / "schemas.json"),
+        "enable-tidb-extension": "true",
+        "avro-enable-watermark": "true",
+    }
+    avro = protocol("ticdc-avro")
+    chosen = avro.read_options(options)
+    encoder = avro.encoder(chosen, stores_of(chosen))
+    records = [r for changes in text.parse(map(canonical, lines)) for r in encoder.encode(changes).to_pylist()]
+    run = RecordRun({"name": "ticdc-avro", **options}, consistency=consistency).run(records, size)
+    assert run.tables() == ["shop.bill-s"]
+    assert (run.columns("shop.bill-s"), run.rows("shop.bill-s")) == (["id int", "bill-no varchar(10)"], [(3, "B3")])

@@ -31,6 +31,7 @@ from changefeed.model.definition import Table
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
 from changefeed.protocols.origin import finds_no_row
+from changefeed.stages.adjusted import named_as
 from changefeed.stages.image import BEFORE, NO_EXCEPTIONS, DeclaredTypes, Image, SentTypes, named, place
 from changefeed.stages.repeats import NO_REPEATS, Repeats, without_repeats
 
@@ -201,6 +202,7 @@ class ChunkReader:
         for payload in payloads:
             rows = inside(unpack(payload), self.window)
             self.read += len(rows)
+            rows = named_as(table, rows)
             if finds_no_row(rows.shape, table):
                 continue
             rows = TableBatch(rows.shape, without_repeats(rows.rows, self.repeats)) if self.repeats else rows

@@ -39,6 +39,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.adjusted_names import tables_sent_as
 from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name, names_of
 from changefeed.mysql import ddl
@@ -315,6 +316,7 @@ def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
     except (SchemaError, UnsupportedError):
         statements = []
     names = {name for statement in statements for name in _names(statement)} or {own}
+    names |= {other for name in names for other in tables_sent_as(name)}
     return {name.lower() for name in names} if capabilities.restored_ddl else names
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.payloads import read_shape
+from changefeed.model.adjusted_names import adjusted, table_of, tables_sent_as
 from changefeed.model.definition import Table
 from changefeed.model.names import full_name, names_of
 from changefeed.model.table import TableShape
@@ -130,8 +131,21 @@ class Writes:
 
     def flush_all(self) -> None:
         """Plans all remaining rows."""
-        for chunks in list(self.chunks.values()):
-            self.flush(str(chunks[0].database), str(chunks[0].table), self.upto)
+        adjusted_names = [name for name in self.tables if tables_sent_as(name)]
+        for name in list(self.chunks):
+            self.flush(*names_of(name if name in self.tables else table_of(name, adjusted_names)), self.upto)
+
+    def _sent_as(self, name: str) -> str:
+        """The name that a table has in its rows: its own, or one that was adjusted (`model.adjusted_names`)."""
+        if name in self.chunks:
+            return name
+        others = (other for other in tables_sent_as(name) if other in self.chunks and other not in self.tables)
+        return next((other for other in others if table_of(other, self.tables) == name), name)
+
+    def _named(self, name: str, shapes: list[TableShape]) -> list[TableShape]:
+        """The shapes with the names that the table's columns have."""
+        current = self.tables.get(name)
+        return shapes if current is None else [adjusted(shape, current.table.columns) for shape in shapes]
 
     def flush(self, database: str, table: str, upto: int | None) -> None:
         """Plans the rows of a table up to this point, with the columns that it has here."""
@@ -143,26 +157,29 @@ class Writes:
         if self.table_frontier is None:
             self._flush(database, table, after, upto, ())
             return
-        (self.unknown.discard if name in self.tables else self.unknown.add)(name)
-        for part in self.table_frontier.parts(name, after, upto, known=name in self.tables):
+        sent = self._sent_as(name)
+        (self.unknown.discard if name in self.tables else self.unknown.add)(sent)
+        for part in self.table_frontier.parts(sent, after, upto, known=name in self.tables):
             self._flush(database, table, *part)
 
     def _flush(self, database: str, table: str, after: int | None, upto: int | None, folders: tuple[str, ...]) -> None:
         name = full_name(database, table)
+        sent = self._sent_as(name)
         rows = [
-            c for c in self.chunks.get(name, ()) if overlaps(c, after, upto) and (not folders or c.folder in folders)
+            c for c in self.chunks.get(sent, ()) if overlaps(c, after, upto) and (not folders or c.folder in folders)
         ]
         if not rows:
             return
-        inside = self._shapes_inside(name, rows, Window(after, upto))
+        inside = self._named(name, self._shapes_inside(name, rows, Window(after, upto)))
         self.extend(name, [shape for shape in inside if not is_tombstone(shape)])
         if name not in self.tables:
             return
         self.admit(name)
         if any(chunk.min_ts is None for chunk in rows):
             self.tables[name] = replace(self.tables[name], unplaced=True)
-        current, shapes = self.tables[name], [shape for shape in _shapes(rows) if not is_tombstone(shape)]
-        for shape in _shapes(rows):
+        current, known = self.tables[name], self._named(name, _shapes(rows))
+        shapes = [shape for shape in known if not is_tombstone(shape)]
+        for shape in known:
             if finds_no_row(shape, current.table):
                 _log.warning(
                     "%s: tombstones whose deletes are not in the topic are skipped: their key (%s) is not the table's (%s)",
@@ -178,7 +195,7 @@ class Writes:
         columns = {c.name.lower() for c in current.table.columns}
         partial = any(columns - {c.name.lower() for c in s.after_columns} for s in shapes)
         changes = Selection(
-            source=(database, table), after=after, through=upto, folders=folders, partial=partial and bool(current.table.keys),
+            source=names_of(sent), after=after, through=upto, folders=folders, partial=partial and bool(current.table.keys),
             declared=len(current.undeclared) < len(columns), sent=current.sent, reads=self._reads(name),
             final_states=self.rules.restored_ddl,
         )  # fmt: skip

@@ -16,7 +16,7 @@ Rule 4. A delete without `before` has the columns of the key; the origin's `abse
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,7 +40,6 @@ from changefeed.protocols.debezium_mysql import (
     headers,
     kinds,
     marks,
-    names,
     notices,
     shapes,
     tombstones,
@@ -114,7 +113,7 @@ class Decoder:
         if not lone:
             return decoded
         rows, events, dead = {3: BatchBuilder("ms"), 6: BatchBuilder("us")}, list[Control](), list[DeadLetter]()
-        spelled = _spelled(decoded.tables)
+        spelled = tombstones.spelled(decoded.tables)
         sent = each_record(records.take(pa.array([tombstone.record for tombstone in lone])))
         for tombstone, (at, key, value, sent_headers) in zip(lone, sent, strict=True):
             place = replace(at, record=tombstone.record)
@@ -192,7 +191,7 @@ class Decoder:
             case "notification":
                 events.append(notices.read_notification(named, part, place))
             case _:
-                raise ProtocolError(_not_an_event(part.payload), reason="unknown-kind")
+                raise ProtocolError(kinds.not_an_event(part.payload), reason="unknown-kind")
 
     def _row(
         self,
@@ -361,22 +360,6 @@ def _built(rows: Mapping[int, BatchBuilder]) -> list[TableBatch]:
 
 def _first_record(table: TableBatch) -> int:
     return int(table.shared.column("record")[table.start].as_py())
-
-
-def _spelled(tables: Iterable[TableBatch]) -> dict[tuple[str, str, str], tuple[str, str]]:
-    """Returns topic, and database and table as topics spell them -> their names."""
-    spelled = {}
-    for table in tables:
-        database, name = table.shape.database, table.shape.table
-        topic = table.shared.column("topic")[table.start].as_py()
-        spelled[topic, names.in_topic(database), names.in_topic(name)] = database, name
-    return spelled
-
-
-def _not_an_event(tree: dict[str, Any]) -> str:
-    members = ", ".join(tree)
-    error = f"value is not an event: it has {members[:80] or 'nothing'}"
-    return error + ('; if it is a row without envelope, set the option "unwrap"' if tree else "")
 
 
 def _family(

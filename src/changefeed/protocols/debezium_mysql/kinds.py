@@ -90,3 +90,10 @@ def _has_own_topic(likely: Kind, key: ConnectPart | None, tree: dict[str, Any], 
         own = topic.endswith(options.topic_delimiter + options.topic_transaction)
         return own and tree["status"] in ("BEGIN", "END") and type(tree["data_collections"]) is not str
     return False
+
+
+def not_an_event(tree: dict[str, Any]) -> str:
+    """Returns the error for a value of no kind."""
+    members = ", ".join(tree)
+    error = f"value is not an event: it has {members[:80] or 'nothing'}"
+    return error + ('; if it is a row without envelope, set the option "unwrap"' if tree else "")

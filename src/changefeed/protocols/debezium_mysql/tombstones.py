@@ -27,6 +27,7 @@ from changefeed.connect.parts import NULL
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import SchemaChange
 from changefeed.model.shared_rows import adjacent, end_to_end
+from changefeed.protocols.debezium_mysql import names
 
 Deletes = dict[tuple[str, int], int]  # topic and partition -> offset of the last delete
 
@@ -138,3 +139,13 @@ def _sequences(count: int, tables: list[TableBatch], control: Iterable[object]) 
         if isinstance(event, SchemaChange) and event.sequence is not None:
             sequences[event.place.record] = event.sequence
     return sequences
+
+
+def spelled(tables: Iterable[TableBatch]) -> dict[tuple[str, str, str], tuple[str, str]]:
+    """Returns topic, and database and table as topics spell them -> their names."""
+    names_by_topic = {}
+    for table in tables:
+        database, name = table.shape.database, table.shape.table
+        topic = table.shared.column("topic")[table.start].as_py()
+        names_by_topic[topic, names.in_topic(database), names.in_topic(name)] = database, name
+    return names_by_topic
