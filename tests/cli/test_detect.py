@@ -12,6 +12,7 @@ import yaml
 
 from changefeed.cli import run
 from changefeed.errors import ConfigError
+from changefeed.model.batch import record_batch
 from changefeed.pipeline.operations.detect import ProtocolFit, detect
 from changefeed.protocols import PROTOCOLS, protocol, strangers
 from changefeed.protocols.base import SampleRecord
@@ -206,3 +207,15 @@ def test_a_heartbeat_of_debezium_without_schema_is_known_by_its_key(key: str, de
     beat = records([{"topic": "__debezium-heartbeat.srv1", "key_text": key, "value_text": '{"ts_ms":1700000000000}'}])
     (topic,) = detect([beat], {})
     assert (topic.best and (topic.best.protocol, topic.best.decoded)) == (decoded and ("debezium-mysql", decoded))
+
+
+def test_rows_without_envelope_are_recognized_by_rewritten_deletes() -> None:
+    values = (b'{"id":1,"v":2,"__deleted":"false"}', b'{"id":1,"v":2,"__deleted":"true","__op":"d"}')
+    sent = [
+        {"topic": "srv.shop.carts", "partition": 0, "offset": at, "key": b'{"id":1}', "value": value}
+        for at, value in enumerate(values)
+    ]
+    (topic,) = detect([record_batch(sent)], {})
+    assert topic.best is not None
+    assert (topic.best.protocol, topic.best.decoded) == ("debezium-mysql", 2)
+    assert "unwrap: true" in topic.best.line

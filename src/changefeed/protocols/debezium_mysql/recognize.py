@@ -13,6 +13,7 @@ _MARKS = {  # what stands in values whose source block names no connector
     b'"io.debezium.connector.common.Heartbeat"': "a heartbeat",
     b'"aggregate_type":': "a notification",
 }
+_REWRITTEN = (b'"__deleted":"true"', b'"__deleted":"false"')  # what the transform adds to rows without envelope
 
 
 _HEARTBEAT = (b'{"serverName":', b'{"ts_ms":')  # how key and value of one without schema begin
@@ -21,7 +22,8 @@ _HEARTBEAT = (b'{"serverName":', b'{"ts_ms":')  # how key and value of one witho
 def recognize(record: SampleRecord) -> str | None:
     """Returns the evidence that a record is of this protocol; None if there is none.
 
-    Rows without envelope cannot be recognized; a record in Avro of another protocol may have the same header.
+    Rows without envelope are recognized if the transform rewrites deletes. A record in Avro of another protocol may have the
+    same header.
     """
     value = record.value or b""
     if _OTHER in value:
@@ -30,7 +32,8 @@ def recognize(record: SampleRecord) -> str | None:
         reasons = (f"the value is JSON with {text.decode()}" for text in _CONNECTORS.values() if text in value)
         marks = (f"the value is {what}: {text.decode()}" for text, what in _MARKS.items() if text in value)
         beat = (record.key or b"").startswith(_HEARTBEAT[0]) and value.startswith(_HEARTBEAT[1])
-        return next(reasons, next(marks, "key and value are a heartbeat's" if beat else None))
+        rewritten = (f"the value is a row without envelope: {text.decode()}" for text in _REWRITTEN if text in value)
+        return next(reasons, next(marks, next(rewritten, "key and value are a heartbeat's" if beat else None)))
     parts = [data for data in (record.key, record.value) if data is not None]
     if not parts or not all(data[:1] == b"\x00" and len(data) > 4 and any(data[1:5]) for data in parts):
         return None
@@ -45,4 +48,6 @@ def likely(record: SampleRecord) -> dict[str, str]:
     options = {"schemas.enable": "true" if value.startswith(b'{"schema":') else "false"}
     if _CONNECTORS["mariadb"] in value:
         options["connector"] = "mariadb"
+    if any(text in value for text in _REWRITTEN):
+        options["unwrap"] = "true"
     return options
