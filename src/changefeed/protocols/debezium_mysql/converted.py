@@ -1,7 +1,7 @@
 """Reads the texts of custom converters by the type in the DDL: dates, times and numbers that the connector sends in other forms.
 
-    DATE           2024-05-06
-    TIME           17:29:04.123
+    DATE           2024-05-06; an offset does not move the day
+    TIME           17:29:04.123; with an offset the time of day in UTC
     DATETIME       2024-05-06 07:08:09.123, with a T or a blank; with an offset it is that moment
     TIMESTAMP      the same; without an offset it is local to the option `time-zone`
     integers       -42
@@ -46,11 +46,14 @@ def reader(defined: ColumnType, options: Options) -> Callable[[str], Any] | None
 
 
 def _date(text: str, options: Options) -> Any:
-    return values.read_date(text.removesuffix("Z"))
+    day = times.read_iso_date(text) if _OFFSET.search(text) else values.read_date(text)
+    if isinstance(day, Irregular):
+        raise IrregularError(f"{text!r:.60} is not a valid date")
+    return day
 
 
 def _time(text: str, options: Options) -> Any:
-    return values.read_time(text.removesuffix("Z"))
+    return times.read_iso_time(text) if _OFFSET.search(text) else values.read_time(text)
 
 
 def _datetime(text: str, options: Options) -> Any:

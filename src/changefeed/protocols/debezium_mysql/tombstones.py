@@ -53,7 +53,7 @@ def is_tombstone(value: bytes | None) -> bool:
 
 
 def find(records: pa.RecordBatch, decoded: Decoded, deletes: Deletes) -> list[Tombstone]:
-    """Returns the tombstones of a batch, and notes in `deletes` the last delete of each partition.
+    """Returns the tombstones of a batch but those that follow from a delete in it; notes the last deletes in `deletes`.
 
     Args:
         records: the batch.
@@ -110,13 +110,16 @@ def _located(
     after = np.minimum.accumulate(np.where(sequence >= 0, at, len(order))[::-1])[::-1]
     is_delete = np.zeros(len(order), bool)
     is_delete[deleted] = True
+    places = np.flatnonzero(marks[order])
+    previous = order[np.maximum(places - 1, 0)]
+    is_first = places == first[places]
+    is_own = ~is_first & is_delete[previous] & (offset[previous] == offset[order[places]] - 1)
+    is_plain = records.column("value").is_null().to_numpy(zero_copy_only=False)[order[places]]
     located = []
-    for i in np.flatnonzero(marks[order]):
+    for i, own in zip(places[~(is_own & is_plain)], is_own[~(is_own & is_plain)], strict=True):
         record = int(order[i])
-        if i > first[i]:
-            previous = order[i - 1]
-            follows: bool | None = bool(is_delete[previous] and offset[previous] == offset[record] - 1)
-        else:
+        follows: bool | None = bool(own)
+        if i == first[i]:
             known = deletes.get((topics.dictionary[topic[record]].as_py(), int(partition[record])))
             follows = True if known == offset[record] - 1 else None
         place = None
