@@ -29,6 +29,8 @@ class Progress:
         quarantined: tables that are held back because of their dead letters.
         late: tables that are in no cut until their topics have caught up.
         waits_for: partitions without a resolved event, as `topic:partition`, while changes wait for one.
+        incomplete_transaction: a sentence about the transaction that all changes wait for, because the source lacks some of its
+            events; None if there is none.
     """
 
     commit_ts: int | None
@@ -38,6 +40,7 @@ class Progress:
     quarantined: tuple[str, ...]
     late: tuple[str, ...]
     waits_for: tuple[str, ...]
+    incomplete_transaction: str | None = None
 
     @classmethod
     def of(cls, definition: Definition, state: State) -> Progress:
@@ -51,11 +54,12 @@ class Progress:
             tuple(quarantined),
             tuple(sorted(state.held.keys() - quarantined)),
             tuple(_waits_for(definition, state)),
+            state.incomplete.waits if state.incomplete else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields of a line `{"event": "step", …}` of `changefeed run --json`."""
-        reached = _reached(self.commit_ts, self.counts, self.quarantined)
+        reached = _reached(self.commit_ts, self.counts, self.quarantined, self.incomplete_transaction)
         return {**reached, "tables": self.tables, "waits_for": list(self.waits_for)}
 
 
@@ -91,7 +95,7 @@ class Summary:
         seconds: duration of the run in seconds, without the start of Spark.
         reached: whether `until` was reached; None without `until`.
         stopped: whether the run ended because it was asked to stop.
-        commit_ts, commit_time, counts, quarantined, late: as in `Progress`, at the end of the run.
+        commit_ts, commit_time, counts, quarantined, late, incomplete_transaction: as in `Progress`, at the end of the run.
         tables: `database.table` -> the table's version and location.
         resolved: (topic, partition) -> commit_ts of its highest resolved event; None if none has been read.
     """
@@ -111,6 +115,7 @@ class Summary:
     late: tuple[str, ...]
     tables: dict[str, TableVersion]
     resolved: dict[tuple[str, int], int | None] = field(repr=False)
+    incomplete_transaction: str | None = None
 
     @classmethod
     def of(cls, definition: Definition, run: RunResult, seconds: float, *, stopped: bool) -> Summary:
@@ -133,6 +138,7 @@ class Summary:
             tuple(sorted(state.held.keys() - quarantined)),
             {name: _table(definition, state, before, name) for name in sorted(state.tables)},
             {(topic, p): state.resolved.get(topic, {}).get(p) for topic, of in state.positions.items() for p in of},
+            state.incomplete.waits if state.incomplete else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,7 +150,7 @@ class Summary:
             "reached": self.reached,
             "applied": self.applied,
             "seconds": round(self.seconds, 3),
-            **_reached(self.commit_ts, self.counts, self.quarantined),
+            **_reached(self.commit_ts, self.counts, self.quarantined, self.incomplete_transaction),
             "tables": {name: {"version": t.version, "path": t.path} for name, t in self.tables.items()},
         }
 
@@ -157,9 +163,13 @@ def _table(definition: Definition, state: State, before: State, name: str) -> Ta
     return TableVersion(path, table.version, old, name in state.held, after)
 
 
-def _reached(commit_ts: int | None, counts: Counts, quarantined: tuple[str, ...]) -> dict[str, Any]:
+def _reached(
+    commit_ts: int | None, counts: Counts, quarantined: tuple[str, ...], incomplete: str | None
+) -> dict[str, Any]:
     numbers = {**asdict(counts), "pending": counts.pending}
-    return {"commit_ts": commit_ts, "commit_time": time_of(commit_ts), "counts": numbers, "held": list(quarantined)}
+    waits = {"incomplete_transaction": incomplete} if incomplete else {}
+    times = {"commit_ts": commit_ts, "commit_time": time_of(commit_ts)}
+    return {**times, "counts": numbers, "held": list(quarantined), **waits}
 
 
 def _waits_for(definition: Definition, state: State) -> list[str]:

@@ -45,6 +45,7 @@ pipeline:
   # include: [shop.*]              # tables to apply; the others are skipped
   # exclude: [shop.audit]          # tables to skip
   # schema.change.behavior: evolve # or try_evolve, lenient, ignore, exception: `changefeed explain` describes them
+  # incomplete-transactions: wait  # when a filter removed some of a transaction's events: wait, or apply the others
   # parallelism: 4                 # number of tables written at the same time
   # trigger-interval: 1 second     # interval between reads of new records
   # max-retries: 5                 # retries after a transient error, each from the ledger

@@ -133,6 +133,8 @@ def _troubles(reached: Progress | Summary) -> Iterator[str]:
         yield f"in quarantine: {', '.join(reached.quarantined)}"
     if reached.late:
         yield f"not in the cut until their topics have caught up: {', '.join(reached.late)}"
+    if reached.incomplete_transaction:
+        yield reached.incomplete_transaction
 
 
 def _tell(output: Output, done: Summary, stop: Stop) -> None:

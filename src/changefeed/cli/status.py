@@ -59,6 +59,8 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
         output.lines([""])
     if report.not_captured:
         output.lines([f"not captured, known by DDL alone: {', '.join(report.not_captured)}", ""])
+    if report.incomplete_transaction:
+        output.lines([report.incomplete_transaction, ""])
     counts = report.counts
     output.lines(
         [

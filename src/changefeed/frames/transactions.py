@@ -1,7 +1,8 @@
 """The lines that tell which row belongs to which transaction: where cuts are made from transactions.
 
 There is one line for every row, for the end of every transaction, and for every schema change. A row has id and order
-where it has a transaction. The end of a transaction has its number of events, and where it lies: mark. A schema change has
+where it has a transaction. The end of a transaction has its number of events, and where it lies: mark; and the number of events
+of each table, as text, where the producer sends it: tables. A schema change has
 0 events, and an id where it is counted like a transaction. Of a snapshot, `snapshot` is the mark of its row or schema
 change, and SIGNAL for the row that requests one from Debezium, or reports the progress of an incremental one. `time` is a
 row's commit time in milliseconds: that of a schema change may be when the connector read it, another one each time.
@@ -9,7 +10,7 @@ row's commit time in milliseconds: that of a schema change may be when the conne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ TRANSACTIONS = pa.schema(
         ("mark", pa.int64()),
         ("snapshot", pa.string()),
         ("time", pa.int64()),
+        ("tables", pa.string()),
     ]
 )
 SIGNAL = "signal"
@@ -49,6 +51,7 @@ def transaction_lines(decoded: Decoded) -> Iterator[Part]:
         document: dict[str, Any] = {"topic": event.place.topic, "partition": event.place.partition}
         if isinstance(event, TransactionMark) and event.status == "end":
             document |= {"id": event.id, "events": event.event_count, "mark": event.place.offset}
+            document["tables"] = _counted(event.tables or {})
         elif isinstance(event, SchemaChange):
             document |= {"id": origin.gtid(event), "events": 0, "commit_ts": event.commit_ts}
             document["snapshot"] = origin.snapshot_mark(event)
@@ -74,8 +77,15 @@ def _lines_of_rows(tables: list[TableBatch]) -> pa.RecordBatch:
         "snapshot": _snapshot_marks(tables),
         "time": _milliseconds(tables).cast(pa.int64()),
     }
-    nothing = pa.nulls(len(transaction), pa.int64())
-    return pa.RecordBatch.from_arrays([columns.get(name, nothing) for name in _LINES.names], schema=_LINES)
+    nothing = {field.name: pa.nulls(len(transaction), field.type) for field in _LINES}
+    return pa.RecordBatch.from_pydict(nothing | columns, schema=_LINES)
+
+
+def _counted(tables: Mapping[str, int]) -> str | None:
+    """Tables with their numbers of events, as text for people; None if they are not known."""
+    if len(tables) == 1:
+        return next(iter(tables))
+    return ", ".join(f"{name} ({count})" for name, count in sorted(tables.items())) or None
 
 
 def _milliseconds(tables: list[TableBatch]) -> pa.Array:

@@ -116,6 +116,39 @@ class LastSchemaChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Incomplete:
+    """A transaction that lacks events although everything that the source has was read; all changes from it on wait.
+
+    Attributes:
+        name: the upstream's name of the transaction.
+        read: number of its events that were read.
+        events: number of its events; None if its end is what was not read.
+        tables: its tables, as text for people; None if the producer does not send them.
+    """
+
+    name: str
+    read: int
+    events: int | None
+    tables: str | None = None
+
+    def __str__(self) -> str:
+        if self.events is None:
+            return (
+                f"transaction {self.name}: its end was not read, but that of a later one, to the end of all partitions"
+            )
+        of = f" of {self.tables}" if self.tables else ""
+        return f"transaction {self.name}: {self.read:,} of {self.events:,} events{of} read to the end of all partitions"
+
+    @property
+    def waits(self) -> str:
+        """A sentence about what waits for it, and the way out."""
+        return (
+            f"{self}: it waits for the others, and all later changes with it. If a transform, a filter or compaction has removed "
+            "them, set pipeline.incomplete-transactions to `apply`"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Counts of everything read: rows = applied + repeated + pending.
 
@@ -179,6 +212,7 @@ class State:
         applied; for a
             missing folder nothing is applied.
         changed: `consistency: key` only. `database.table`, or `database.` -> last schema change that took effect.
+        incomplete: the transaction that all later changes wait for, and whose events the source does not have.
         held: tables that are quarantined or late.
         replayed: positions of dead letters whose changes are in this state, but which are not marked as replayed yet.
     """
@@ -211,6 +245,7 @@ class State:
     sums: dict[str, FolderSum] = field(default_factory=dict)
     partly: dict[str, dict[str, int]] = field(default_factory=dict)
     changed: dict[str, LastSchemaChange] = field(default_factory=dict)
+    incomplete: Incomplete | None = None
     held: dict[str, Hold] = field(default_factory=dict)
     replayed: tuple[str, ...] = ()
     counts: Counts = field(default_factory=Counts)

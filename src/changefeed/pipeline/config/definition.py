@@ -113,6 +113,12 @@ class Behaviour(Section):
         "`try_evolve`, and drops and truncations are only noted, so that no data is lost. `ignore`: all are only noted. "
         "`exception`: every schema change stops the run.",
     )
+    incomplete_transactions: Literal["wait", "apply"] = Field(
+        default="wait",
+        description="What to do with a transaction that lacks events although the source has nothing more to read, because a "
+        "transform, a filter or compaction has removed them. `wait`: it waits, with all later changes, and `status` names it. "
+        "`apply`: apply what was read of it. For sources that send the ends of transactions, and consistency `transaction`.",
+    )
     parallelism: int = Field(default=4, ge=1, le=64, description="Number of tables written at the same time.")
     trigger_interval: str = Field(
         default="1 second",

@@ -21,4 +21,4 @@ def strategy(consistency: str, capabilities: Capabilities, rules: Rules) -> Fron
     """The strategy for a pipeline's consistency and its source's capabilities."""
     if consistency == "key":
         return ByKey(capabilities)
-    return Transactions() if capabilities.cuts == "transactions" else Marks(rules.excluded)
+    return Transactions(rules.applies_incomplete) if capabilities.cuts == "transactions" else Marks(rules.excluded)

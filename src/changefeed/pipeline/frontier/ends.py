@@ -34,11 +34,19 @@ def passed_by_all(state: State, partitions: Iterable[Partition], ended: Mapping[
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The end of a transaction: its id and number of events, and the topic, partition and offset of the record."""
+    """The end of a transaction.
+
+    Attributes:
+        id: the transaction's name.
+        events: number of its events.
+        place: topic, partition and offset of the record.
+        tables: the tables of its events, as text for people; None if the producer does not send them.
+    """
 
     id: str
     events: int
     place: tuple[str, int, int]
+    tables: str | None = None
 
 
 def ends_after(chunks: Iterable[ChunkInfo], passed: Positions) -> list[End]:
@@ -49,7 +57,7 @@ def ends_after(chunks: Iterable[ChunkInfo], passed: Positions) -> list[End]:
             after = passed.get(chunk.topic, {}).get(chunk.partition, NOTHING)
             lines = chunk.transactions.filter(pc.greater(chunk.transactions.column("mark"), after))
             ends += [
-                End(line["id"], line["events"], (chunk.topic, chunk.partition, line["mark"]))
+                End(line["id"], line["events"], (chunk.topic, chunk.partition, line["mark"]), line.get("tables"))
                 for line in lines.to_pylist()
             ]
     return sorted(ends, key=lambda end: end.place)

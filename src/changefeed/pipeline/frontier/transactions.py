@@ -26,6 +26,9 @@ Rule 7. An event or an end that could not be decoded is a dead letter, and will 
         passed if there are as many dead letters, and nothing of it can follow: every partition has sent something after it,
         or has been read to its end after something was sent after it; or the source had nothing more to read, and the dead
         letters were read with what is pending. If a transaction lacks its end, a later end must have been read.
+Rule 8. A transaction that lacks events when the source had nothing more to read may lack them for ever: a transform, a filter or
+        compaction has removed them. `State.incomplete` names it. It waits, or is passed with what was read of it:
+        `incomplete-transactions`.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
 from changefeed.pipeline.frontier.heads import check_places
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.schema_events import distinct_changes
-from changefeed.pipeline.state import NOTHING, State
+from changefeed.pipeline.state import NOTHING, Incomplete, State
 from changefeed.protocols.origin import LAST
 from changefeed.stages.changes import Window
 
@@ -63,7 +66,13 @@ _KNOWN_SNAPSHOTS = 64  # remembered, to recognize snapshots that are sent again
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """See `FrontierStrategy`."""
+    """See `FrontierStrategy`.
+
+    Attributes:
+        applies_incomplete: transactions are applied without the events that the source does not have, see Rule 8.
+    """
+
+    applies_incomplete: bool = False
 
     drops_resent = True
     needs_ends = True
@@ -104,7 +113,7 @@ class Transactions:
             newest = state.newest()
             ended = dict.fromkeys(known, newest) if newest is not None else {}
         passed = passed_by_all(state, known, ended)
-        reached = barrier(state, chunks, until, idle=idle, passed=passed)
+        reached = barrier(state, chunks, until, idle=idle, passed=passed, applies_incomplete=self.applies_incomplete)
         late = late_changes(state, chunks)
         applied = late if reached.barrier == state.barrier else changes_at(chunks, reached.barrier)
         known_changes = state.changes if reached.barrier == state.barrier else ()
@@ -136,6 +145,7 @@ class _Item:
         rows: number of rows of a snapshot; None for everything else.
         lacks: number of its events, and of its end, that are missing.
         time: latest commit time in milliseconds, None if unknown.
+        incomplete: what is known of it, if it lacks events or its end.
     """
 
     name: gtid.Name | None
@@ -149,10 +159,17 @@ class _Item:
     rows: int | None = None
     time: int | None = None
     lacks: int = 0
+    incomplete: Incomplete | None = None
 
 
 def barrier(
-    state: State, chunks: Collection[ChunkInfo], until: int | str | None, *, idle: bool, passed: int | None = None
+    state: State,
+    chunks: Collection[ChunkInfo],
+    until: int | str | None,
+    *,
+    idle: bool,
+    passed: int | None = None,
+    applies_incomplete: bool = False,
 ) -> State:
     """`state` with the barrier after the last transaction that all tables can apply, and its name in `reached`.
 
@@ -162,16 +179,17 @@ def barrier(
         until: name of the last transaction to apply, or a position.
         idle: the source had nothing more to read.
         passed: commit_ts that every partition has passed.
+        applies_incomplete: as in `Transactions`.
 
     Raises:
         UnsupportedError: a transaction comes from another binlog, see Rule 4.
     """
     known = _lines(chunks)
     if not len(known):
-        return state
+        return replace(state, incomplete=None)
     target = gtid.parse(until) if isinstance(until, str) else until
     at, mark, reached, passed_ends = state.barrier, state.mark, dict(state.reached), list[tuple[str, int, int]]()
-    snapshots, time = state.snapshots, state.time
+    snapshots, time, incomplete = state.snapshots, state.time, None
     dead = sum(chunk.rows for chunk in chunks if chunk.kind == "dead") if idle else 0
     # more of the schema changes at the barrier may follow
     pending_changes = bool(state.changes) and (passed is None or at is None or passed <= at)
@@ -181,10 +199,15 @@ def barrier(
             passed_ends += [item.end] if item.end else []
             continue
         lost = 0 < item.lacks <= (state.counts.dead if _is_behind(item, passed) else dead)
+        given_up = idle and applies_incomplete and item.incomplete is not None and not lost
         in_order = not item.is_change and not pending_changes and _follows(name, reached)
         follows = not item.signal and (lost or in_order or _is_below(item, passed))
-        if not (item.whole or lost) or not (idle or follows) or _is_beyond(item, target):
+        if not (item.whole or lost or given_up) or not (idle or follows) or _is_beyond(item, target):
+            if (idle or item.incomplete == state.incomplete) and not _is_beyond(item, target):
+                incomplete = item.incomplete
             break
+        if given_up:
+            _log.warning("%s: it is applied with these (pipeline.incomplete-transactions)", item.incomplete)
         if lost:
             dead -= item.lacks
             _log.warning(
@@ -205,7 +228,9 @@ def barrier(
                 at, pc.max(loose if not isinstance(target, int) else loose.filter(pc.less_equal(loose, target))).as_py()
             )
     ends = highest(state.ends, passed_ends)
-    return replace(state, barrier=at, mark=mark, reached=reached, ends=ends, snapshots=snapshots, time=time)
+    return replace(
+        state, barrier=at, mark=mark, reached=reached, ends=ends, snapshots=snapshots, time=time, incomplete=incomplete
+    )
 
 
 def changes_at(chunks: Iterable[ChunkInfo], ts: int | None) -> list[SchemaChange]:
@@ -285,16 +310,20 @@ def _items(known: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_I
         keys[topic, partition] = key
         lacks = max(most[name] - seen, 0)
         before = min((p for p in (following[name], numbers.higher(number)) if p is not None), default=None)
-        item = _Item(number, first, last, not lacks, end.place, name in signals, before=before, time=time, lacks=lacks)
+        incomplete = Incomplete(name, seen, most[name], end.tables) if lacks else None
+        item = _Item(
+            number, first, last, not lacks, end.place, name in signals,
+            before=before, time=time, lacks=lacks, incomplete=incomplete,
+        )  # fmt: skip
         keyed.append((key, item))
     newest = max((key for key, _ in keyed), default=0)  # an end that comes before it will not follow
-    keyed += [
-        (
-            first,
-            _Item(gtid.parse(name), first, last, False, None, name in signals, time=time, lacks=int(first < newest)),
+    for name, (seen, first, last, time) in events.items():
+        lacks = int(first < newest)
+        incomplete = Incomplete(name, seen, None) if lacks else None
+        item = _Item(
+            gtid.parse(name), first, last, False, None, name in signals, time=time, lacks=lacks, incomplete=incomplete
         )
-        for name, (_, first, last, time) in events.items()
-    ]
+        keyed.append((first, item))
     keyed += [(c["commit_ts"], _change(c)) for c in streamed]
     keyed += [(item.first - 1, item) for item in _snapshots(known) if item.first is not None]
     keyed.sort(key=lambda pair: (pair[0], pair[1].first is None))

@@ -223,6 +223,12 @@ def _planned(
             f"{remedy}, or set pipeline.consistency to `key`",
         )
         records = Check("records", WARN, message, fix)
+    incomplete = rehearsal.state.incomplete
+    if records.status == OK and whole and incomplete is not None:
+        message = f"{records.message}; {incomplete}"
+        records = Check(
+            "records", WARN, message, "wait for the others, or set pipeline.incomplete-transactions to `apply`"
+        )
     yield records
     yield from _tables(definition, rehearsal)
 

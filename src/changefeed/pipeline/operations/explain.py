@@ -157,6 +157,8 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
             f"no {what.partition(' ')[2]} in the first {seen.records} records: with consistency `transaction` nothing is applied "
             f"without ({remedy})"
         )
+    if seen.records < limit and rehearsal.state.incomplete is not None:
+        notes.append(rehearsal.state.incomplete.waits)
     return Explanation(
         pipeline=behaviour.name,
         protocol=choice.name if (choice := protocol_of(definition.source)) else opened.title,

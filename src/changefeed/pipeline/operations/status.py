@@ -51,6 +51,8 @@ class Status:
         dead_letters: number of dead letters that have not been replayed.
         counts: what has been read since the pipeline began: rows = applied + repeated + pending.
         older_cuts: whether there are older cuts than those in `cuts`.
+        incomplete_transaction: a sentence about the transaction that all changes wait for, because the source lacks some of its
+            events; None if there is none.
         not_captured: tables that are known by their DDL alone, and left out: no row and no topic shows that they are captured.
     """
 
@@ -63,6 +65,7 @@ class Status:
     counts: Counts
     older_cuts: bool = False
     not_captured: tuple[str, ...] = ()
+    incomplete_transaction: str | None = None
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -70,7 +73,7 @@ class Status:
         return self.cuts[-1] if self.cuts else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON document of `changefeed status --json`; `older_cuts` and `not_captured` are there only if true."""
+        """Returns the JSON document of `changefeed status --json`; without `older_cuts` and its last two if false."""
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,
@@ -81,6 +84,7 @@ class Status:
             "dead_letters": self.dead_letters,
             "counts": asdict(self.counts),
             **({"not_captured": list(self.not_captured)} if self.not_captured else {}),
+            **({"incomplete_transaction": self.incomplete_transaction} if self.incomplete_transaction else {}),
         }
 
 
@@ -109,6 +113,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
         state.counts,
         cuts is not None and len(published) > cuts,
         tuple(sorted(state.uncaptured)),
+        state.incomplete.waits if state.incomplete else None,
     )
 
 

@@ -27,6 +27,7 @@ class Rules:
         adopts: whether the sink may have rows of a table, by `database.table`, that another program has written.
         restored_ddl: TiDB wrote the DDL, see `mysql.ddl.parse`; rows of a transaction are final states, see `stages.latest`.
         typed_rows: values of rows have the types that the upstream declares; otherwise the record may lack them.
+        applies_incomplete: transactions are applied without the events that the source does not have.
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
     """
 
@@ -38,6 +39,7 @@ class Rules:
     excluded: Callable[[str], bool] = lambda name: False
     adopts: Callable[[str], bool] = lambda name: False
     uncaptured_ddl: bool = False
+    applies_incomplete: bool = False
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
@@ -52,4 +54,5 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         behaviour.excludes,
         definition.sink.adopts,
         capabilities.uncaptured_ddl,
+        behaviour.incomplete_transactions == "apply",
     )
