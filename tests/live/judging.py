@@ -84,6 +84,10 @@ def _compared(history: History, storage: Storage, notes: list[str]) -> Outcome:
         for t in state.tables.values()
         if t.table.name != MARKER
     }
+    for one in state.uncaptured.values():  # an empty table without a topic, whose definition is followed
+        if one.table is not None:
+            name = f"{one.table.table.database}.{one.table.table.name}"
+            actual |= {name: (one.table.table, [])} if name in history.tables else {}
     different = differences(actual, history.tables, history.server)
     if state.counts.pending:
         return Outcome(

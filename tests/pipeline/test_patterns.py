@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from changefeed import record_log
 from changefeed.errors import ConfigError
+from changefeed.model.batch import record_batch
 from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Behaviour, Definition
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.operations.check import checks
+from tests.pipeline.connector import Connector
+from tests.pipeline.history import small_history
+from tests.pipeline.running import definition
 
 SELECTED: dict[str, tuple[list[tuple[str, str]], list[tuple[str, str]]]] = {
     # TiCDC's table filter
@@ -85,3 +92,30 @@ def test_a_wrong_pattern_is_refused_where_it_is_written(option: str, pattern: st
 def _definition(option: str, patterns: list[str]) -> Definition:
     source = {"type": "files", "path": "app.jsonl", "protocol": "ticdc-open"}
     return read({"source": source, "sink": {"type": "delta", "path": "lake"}, "pipeline": {option: patterns}})
+
+
+@pytest.mark.parametrize(
+    "include, missed",
+    [
+        ([], ""),
+        (["app.*"], ""),
+        (["APP.orders", "!app.x"], ""),
+        (["app.ordres", "shop.*", "*.notes"], "app.ordres, shop.*"),
+        ([r"app\.(orders|none)", r"app\.none"], r"app\.none"),
+    ],
+)
+def test_check_warns_of_a_pattern_that_selects_nothing(include: list[str], missed: str, tmp_path: Path) -> None:
+    log, _ = small_history(tmp_path / "app.jsonl")
+    reported = [one for one in checks(definition(log, tmp_path / "lake", include=include)) if one.name == "tables"]
+    known = "app.drafts, app.notes, app.orders, app.sales"
+    expected = [f"pipeline.include: no table or topic matches {missed}; known: {known}"] if missed else []
+    assert [one.message for one in reported] == expected
+
+
+def test_a_topic_is_enough_for_a_pattern(tmp_path: Path) -> None:
+    connector = Connector()
+    connector.ddl("shop", "orders", "CREATE TABLE `orders` (`id` INT PRIMARY KEY)")
+    connector.rows(("shop", "orders", {"id": 1}))
+    record_log.write(tmp_path / "log.jsonl", [record_batch(connector.taken())])
+    pipeline = definition(tmp_path / "log.jsonl", tmp_path / "lake", protocol="debezium-mysql", include=["shop.*"])
+    assert [one.message for one in checks(pipeline) if one.name == "tables"] == []

@@ -21,8 +21,10 @@ import pyarrow as pa
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Resolved, SchemaChange
+from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
+from changefeed.pipeline.config.patterns import table_patterns
 from changefeed.pipeline.ledger import ledger_name, occupied, read_ledger, strangers
 from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.rehearsal import ENDS, Rehearsal, lacks_ends, rehearse
@@ -230,6 +232,7 @@ def _planned(
             "records", WARN, message, "wait for the others, or set pipeline.incomplete-transactions to `apply`"
         )
     yield records
+    yield from _unmatched(definition, rehearsal)
     yield from _tables(definition, rehearsal)
 
 
@@ -268,6 +271,25 @@ def _records(
             definition, choice, batches, message, any_change=bool(good["rows"] or good["schema changes"])
         )
     return Check("records", OK, f"all decode as {choice.name}: {counts}")
+
+
+def _unmatched(definition: Definition, rehearsal: Rehearsal) -> Iterator[Check]:
+    """Yields a warning for the patterns of `include` that select no table of the sample or the ledger, and fit no topic."""
+    chunks = rehearsal.chunks
+    names = {full_name(chunk.database, chunk.table or "") for chunk in chunks if chunk.database}
+    try:
+        latest = read_ledger(definition).latest()
+    except ChangefeedError:
+        latest = None  # the check of the ledger has it
+    names |= latest.state.tables.keys() | latest.state.uncaptured.keys() if latest else set()
+    topics = {chunk.topic for chunk in chunks} | (set(latest.state.positions) if latest else set())
+    names |= {full_name(*topic.split(".")[-2:]) for topic in topics if "." in topic}
+    patterns = table_patterns(tuple(definition.pipeline.include)).patterns
+    if missed := [p.text for p in patterns if p.selects and not any(map(p.matches_name, names))]:
+        tables = sorted(name for name in names if not name.endswith("."))
+        known = ", ".join(tables[:20]) + (f" and {len(tables) - 20:,} more" if len(tables) > 20 else "")
+        message = f"pipeline.include: no table or topic matches {', '.join(missed)}; known: {known or 'none'}"
+        yield Check("tables", WARN, message, "correct the pattern, unless its tables come later")
 
 
 def _tables(definition: Definition, rehearsal: Rehearsal) -> Iterator[Check]:
