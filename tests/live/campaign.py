@@ -184,23 +184,23 @@ class Campaign:
 
     def _take(self, judging: Iterable[tuple[_Part | None, Future[Verdict]]]) -> None:
         """Takes the verdicts of a round: what follows from each is recorded in the next one."""
-        attempts: dict[int, list[tuple[History, Verdict]]] = {}
         for part, future in judging:
             its_verdict = future.result()
             path = self._path(its_verdict.history)
             if part is not None and part.reduction is not None:
-                attempts.setdefault(id(part.reduction), []).append((History.load(path), its_verdict))
+                part.reduction.results.append((History.load(path), its_verdict))
                 path.unlink()
                 continue
             self._add(its_verdict)
             self._follow_up(its_verdict, part)
         for reduction in list(self._reductions):
-            if id(reduction) in attempts:
-                reduction.results(attempts[id(reduction)])
+            if reduction.is_waiting:  # some of its attempts are in the next round
+                continue
+            reduction.take()
             if reduction.ended or reduction.rounds >= _ROUNDS:
                 self._reductions.remove(reduction)
                 self._save_fault(reduction)
-            elif not any(part.reduction is reduction for part in self._parts):
+            else:
                 self._parts += [self._part(s, reduction.history, reduction=reduction) for s in reduction.attempts()]
 
     def _follow_up(self, its_verdict: Verdict, part: _Part | None) -> None:

@@ -36,7 +36,7 @@ class Clauses:
         name = self._new_name()
         exists = "IF NOT EXISTS " if self.dialect.mariadb and random.random() < 0.05 else ""
         column = "COLUMN " if exists or random.random() < 0.6 else ""
-        kind, others = draw_type(random), [c for c in self.table.columns if c.generated == ""]
+        kind, others = draw_type(random), [c for c in self.table.columns if not c.generated and not c.auto_increment]
         text = f"ADD {column}{exists}{written(random, name)} {definition(random, self.dialect, kind, others)}"
         text += place(random, self.table, self.new)
         self.new.append(name)

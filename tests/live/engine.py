@@ -1,8 +1,8 @@
 """What the engine itself has got wrong: a history that it has spoiled says nothing about the pipeline.
 
-The engine keeps a picture of each table of its own, by its own parser. It is in the schema changes, and rows have its columns. If
-it is none of the pictures that the server's catalogue has had for the table, the engine has misunderstood a statement.
-Some values it changes by itself; these are known by type and value.
+The engine keeps a picture of each table of its own, by its own parser: it is in the schema changes, and rows have its columns. If
+it differs from the server's catalogue after the same statement, the engine has misunderstood a statement. Some values it
+changes by itself: those that are known by their type, and those of a row that it has sent just so.
 """
 
 from __future__ import annotations
@@ -11,103 +11,23 @@ import math
 import re
 import struct
 from collections import defaultdict
+from collections.abc import Iterator
 from decimal import Decimal
+from typing import Any
 
 from tests.live.comparing import Difference
 from tests.live.history import History
 from tests.live.recording import payload_of
 
 _ZERO_DATE = re.compile(r"'(0000-\d\d|\d{4}-00|\d{4}-\d\d-00)")
-_SENT_AS_THEY_ARE = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "double"}
-)
 _ID = re.compile(r'"((?:[^"]|"")*)"\."(.*)"$')
-
-
-def misunderstood(history: History) -> dict[str, str]:
-    """`database.table` -> what the engine has got wrong about it."""
-    right: dict[str, list[list[str]]] = defaultdict(list)
-    for statement in history.executed:
-        for name, columns in statement.columns.items():
-            right[name].append([column for column, _ in columns])
-    wrong: dict[str, str] = {}
-    last: dict[str, str] = {}
-    for event in history.events:
-        payload = payload_of(event)
-        for change in payload.get("tableChanges") or ():  # type: ignore[attr-defined]
-            name = _name_of(change["id"])
-            if not change.get("table"):
-                continue
-            names = [column["name"] for column in change["table"]["columns"]]
-            last[name] = str(payload.get("ddl"))
-            if names not in right[name]:
-                wrong.setdefault(name, f"its table {names} after {payload.get('ddl')!r}")
-        source = payload.get("source")
-        for image in ("before", "after"):
-            row = payload.get(image)
-            if isinstance(source, dict) and isinstance(row, dict) and "op" in payload:
-                name = f"{source['db']}.{source['table']}"
-                if name in right and list(row) not in right[name]:
-                    wrong.setdefault(name, f"its row {list(row)} after {last.get(name)!r}")
-    return wrong
-
-
-def _name_of(identity: str) -> str:
-    """`database.table` of the engine's `"database"."table"`."""
-    match = _ID.match(identity)
-    return "" if match is None else f"{match[1]}.{match[2]}".replace('""', '"')
-
-
-def is_known(difference: Difference, history: History) -> bool:
-    """Whether the engine changes such a value by itself."""
-    if difference.what != "rows" or not difference.column:
-        return False
-    if _sent(difference, history):
-        return True
-    actual, right = difference.actual, difference.right
-    columns = {name: kind for name, kind, _ in history.tables[difference.table].columns}
-    kind = columns.get(difference.column, "")
-    if _ZERO_DATE.match(right):
-        return True
-    if kind.startswith("year"):
-        return right == "Decimal('0')" and actual in ("Decimal('1900')", "None")
-    if kind.startswith("tinyint(1)"):
-        return actual == "Decimal('1')"
-    if kind.startswith("float"):  # a snapshot reads six digits
-        return abs(_float(actual) - _float(right)) <= 1e-5 * abs(_float(right))
-    return False
-
-
-def _sent(difference: Difference, history: History) -> bool:
-    """Whether the engine has sent just this row since the table's last schema change: then the value is its own."""
-    rows = list[dict[str, object]]()
-    for event in history.events:
-        payload = payload_of(event)
-        if any(_name_of(change["id"]) == difference.table for change in payload.get("tableChanges") or ()):  # type: ignore[attr-defined]
-            rows.clear()
-        source, after = payload.get("source"), payload.get("after")
-        if isinstance(source, dict) and isinstance(after, dict) and "op" in payload:
-            if f"{source['db']}.{source['table']}" == difference.table:
-                rows.append(after)
-    plain = {
-        name: int(value) if isinstance(value, Decimal) and value == int(value) else value
-        for name, value in difference.row.items()
-        if isinstance(value, Decimal | str | float | None)
+_SENT_AS_THEY_ARE = frozenset(
+    {
+        "tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum",
+        "set", "double",
     }
-    kinds = {name: kind.partition("(")[0] for name, kind, _ in history.tables[difference.table].columns}
-    compared = [name for name in plain if kinds[name].split(" ")[0] in _SENT_AS_THEY_ARE]
-    if difference.column not in compared:
-        return False
-    return any(all(row.get(name) == plain[name] for name in compared) for row in rows)
-
-
-def _float(text: str) -> float:
-    """A float of a difference, which has its bytes."""
-    try:
-        (number,) = struct.unpack("f", bytes.fromhex(text.strip("'")))
-    except (ValueError, struct.error):
-        return math.nan
-    return float(number)
+)  # fmt: skip
+_Payload = dict[str, Any]
 
 
 def spoiled(history: History, different: tuple[Difference, ...], text: str) -> str:
@@ -122,6 +42,137 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
         known = [str(d) for d in different if is_known(d, history)]
         return f"values: {known[0]}" if known else ""
     return ""
+
+
+def misunderstood(history: History) -> dict[str, str]:
+    """`database.table` -> the first thing that the engine has got wrong about it."""
+    statements = history.executed
+    states: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+    for number, statement in enumerate(statements):
+        for name, columns in statement.columns.items():
+            states[name].append((number, [column for column, _ in columns]))
+    texts = [_spaced(statement.text) for statement in statements]
+    wrong: dict[str, str] = {}
+    done, is_exact, last = -1, False, ""
+    for payload in _fresh(history):
+        if "ddl" in payload:
+            last = str(payload["ddl"])
+            if (payload.get("source") or {}).get("snapshot"):
+                is_exact = False
+            else:
+                found = _find(texts, _spaced(last), done)
+                done, is_exact = (done, is_exact) if found is None else (found, True)
+        for name, columns in _pictures(payload):
+            if name not in states:
+                continue
+            right = [c for number, c in states[name] if number <= done][-1:] if is_exact else [c for _, c in states[name]]
+            if right and columns not in right:
+                wrong.setdefault(name, f"{columns} at {last[:200]!r}")
+    return wrong
+
+
+def _pictures(payload: _Payload) -> Iterator[tuple[str, list[str]]]:
+    """Tables with the columns that a record gives them."""
+    for change in payload.get("tableChanges") or ():
+        if change.get("table"):
+            yield _name_of(change["id"]), [column["name"] for column in change["table"]["columns"]]
+    source = payload.get("source")
+    for image in ("before", "after"):
+        row = payload.get(image)
+        if isinstance(source, dict) and isinstance(row, dict) and "op" in payload:
+            yield f"{source['db']}.{source['table']}", list(row)
+
+
+def _fresh(history: History) -> Iterator[_Payload]:
+    """The records, without those that were sent again after a restart."""
+    newest = ("", 0)
+    for event in history.events:
+        payload = payload_of(event)
+        source = payload.get("source")
+        if isinstance(source, dict) and source.get("file") and not source.get("snapshot"):
+            place = str(source["file"]), int(source["pos"])
+            if place < newest:
+                continue
+            newest = place
+        yield payload
+
+
+def _find(texts: list[str], ddl: str, done: int) -> int | None:
+    """The statement of a schema change; the engine splits statements about several tables."""
+    for number in range(max(done, 0), len(texts)):
+        if texts[number] == ddl or texts[number].endswith(ddl):
+            return number
+    words = ddl.split(" ")
+    for number in range(max(done, 0), len(texts)):
+        if "," in texts[number] and all(word in texts[number] for word in words[2:]) and words[0] in texts[number]:
+            return number
+    return None
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _name_of(identity: str) -> str:
+    """`database.table` of the engine's `"database"."table"`."""
+    match = _ID.match(identity)
+    return "" if match is None else f"{match[1]}.{match[2]}".replace('""', '"')
+
+
+def is_known(difference: Difference, history: History) -> bool:
+    """Whether the engine changes such a value by itself."""
+    if difference.what != "rows" or not difference.column:
+        return False
+    actual, right = difference.actual, difference.right
+    kind = {name: kind for name, kind, _ in history.tables[difference.table].columns}.get(difference.column, "")
+    if _ZERO_DATE.match(right):
+        return True
+    if kind.startswith("year"):
+        return right == "Decimal('0')" and actual in ("Decimal('1900')", "None")
+    if kind.startswith("tinyint(1)") and actual == "Decimal('1')":
+        return True
+    if kind.startswith("float"):  # a snapshot reads six digits
+        return abs(_float(actual) - _float(right)) <= 1e-5 * abs(_float(right))
+    return _was_sent(difference, history)
+
+
+def _was_sent(difference: Difference, history: History) -> bool:
+    """Whether the engine has sent just this row, and no schema change has touched the column since."""
+    rows = list[_Payload]()
+    definitions: dict[str, Any] = {}
+    changed: dict[str, int] = {}  # column -> number of rows before its last change
+    for payload in _fresh(history):
+        for change in payload.get("tableChanges") or ():
+            if _name_of(change["id"]) == difference.table and change.get("table"):
+                columns = {c["name"]: {k: v for k, v in c.items() if k != "position"} for c in change["table"]["columns"]}
+                changed |= {name: len(rows) for name, column in columns.items() if definitions.get(name) != column}
+                definitions = columns
+        source, after = payload.get("source"), payload.get("after")
+        if isinstance(source, dict) and isinstance(after, dict) and "op" in payload:
+            if f"{source['db']}.{source['table']}" == difference.table:
+                rows.append(after)
+    kinds = {name: re.split(r"[ (]", kind)[0] for name, kind, _ in history.tables[difference.table].columns}
+    plain = {
+        name: int(value) if isinstance(value, Decimal) and value == int(value) else value
+        for name, value in difference.row.items()
+        if kinds[name] in _SENT_AS_THEY_ARE
+    }
+    if difference.column not in plain:
+        return False
+    return any(
+        all(row.get(name) == value for name, value in plain.items() if changed.get(name, 0) <= number)
+        for number, row in enumerate(rows)
+        if number >= changed.get(difference.column, 0)
+    )
+
+
+def _float(text: str) -> float:
+    """A float of a difference, which has its bytes."""
+    try:
+        (number,) = struct.unpack("f", bytes.fromhex(text.strip("'")))
+    except (ValueError, struct.error):
+        return math.nan
+    return float(number)
 
 
 def _is_of_rows(difference: Difference, different: tuple[Difference, ...]) -> bool:

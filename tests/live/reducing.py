@@ -6,8 +6,6 @@ together with others, and is told what has come of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tests.live.history import History, Statement
 from tests.live.verdicts import Verdict
 
@@ -20,7 +18,8 @@ class Reduction:
 
     Attributes:
         statements: the fewest that still fail.
-        rounds: how many rounds it has had.
+        results: what has come of the attempts, in their order.
+        rounds: how many rounds of attempts it has had.
         ended: no single statement can be left out.
     """
 
@@ -28,7 +27,9 @@ class Reduction:
         self.history, self.verdict = history, verdict
         self.statements = [s for s in history.executed if not s.text.startswith(_KEPT)]
         self.best: tuple[History, Verdict] = history, verdict
+        self.results: list[tuple[History, Verdict]] = []
         self.rounds, self.ended = 0, False
+        self._offered: list[int] = []
         self._size = max(1, len(self.statements) // 2)  # statements that an attempt leaves out
         self._start = 0
 
@@ -40,8 +41,16 @@ class Reduction:
         self._offered = chosen
         return [[*first, *self.statements[:at], *self.statements[at + self._size :]] for at in chosen]
 
-    def results(self, results: Sequence[tuple[History, Verdict]]) -> None:
-        """What has come of the attempts, in their order."""
+    @property
+    def is_waiting(self) -> bool:
+        """Whether some attempts have no result yet."""
+        return len(self.results) < len(self._offered)
+
+    def take(self) -> None:
+        """Goes on from the results of all attempts."""
+        if not self._offered:
+            return
+        results, self.results = self.results, []
         self.rounds += 1
         failing = [
             (at, history, verdict)

@@ -110,10 +110,11 @@ class Database:
 
     def _start(self) -> None:
         log = self._data / "log"
+        temporary = _made(self._data / "tmp")  # a server that starts deletes the temporary tables of others in its folder
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 [*self._command(), f"--socket={self._data}/s", f"--port={self.port}", f"--pid-file={self._data}/pid",
-                 f"--log-bin={self._data}/binlog", "--server-id=1", *_OPTIONS, *self._more],
+                 f"--log-bin={self._data}/binlog", f"--tmpdir={temporary}", "--server-id=1", *_OPTIONS, *self._more],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         deadline = time.monotonic() + 60
