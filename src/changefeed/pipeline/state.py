@@ -84,6 +84,23 @@ class Uncaptured:
 
 
 @dataclass(frozen=True, slots=True)
+class Shadow:
+    """A table outside the sink that may take the place of one in it, or has had the name of one: see `planning/shadows.py`.
+
+    Attributes:
+        table: its definition by its own DDL.
+        sources: column -> the column that it was when the table was created; new columns are missing.
+        former: `database.table` that it was before it was renamed; None if it was created under its name.
+        rows: the table in the sink under the former name, as the rename left it; None if there is none.
+    """
+
+    table: Table
+    sources: dict[str, str]
+    former: str | None = None
+    rows: TableState | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FolderSum:
     """Checksum of a folder in the pending store: its files, their bytes, and an MD5 over names, lengths and contents."""
 
@@ -205,6 +222,8 @@ class State:
         tables: `database.table` -> its table in the sink.
         uncaptured: `database.table` -> a table that is known by its DDL alone, and is in no cut.
         left: path -> last write to it, for tables that were dropped or renamed: the path may be used again.
+        shadows: `database.table` -> a table that may take the place of one in `tables`, or had its name.
+        lower_case_table_names: the server's setting; None if no name has shown it.
         waiting: folder of the pending store with the incomplete fragments, if there are any.
         pending: folders of the pending store that still contain changes above the barrier, oldest first.
         sums: folder -> checksum, for the folders in `pending`.
@@ -240,6 +259,8 @@ class State:
     tables: dict[str, TableState] = field(default_factory=dict)
     uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
     left: dict[str, WrittenVersion] = field(default_factory=dict)
+    shadows: dict[str, Shadow] = field(default_factory=dict)
+    lower_case_table_names: int | None = None
     waiting: str | None = None
     pending: tuple[str, ...] = ()
     sums: dict[str, FolderSum] = field(default_factory=dict)

@@ -25,6 +25,8 @@ Rule 7. The schema changes of a snapshot wait until it is known whether rows fol
 its last schema change, which is marked if no rows follow, or a schema change after it. Any later row is enough if nothing more
 comes; otherwise it is not: a snapshot that recovers the schema may lie before rows that were read long ago.
 Rule 8. Where all pending rows wait as in Rule 4, schema changes wait with them: a new table is created and filled in one commit.
+Rule 9. A statement may spell a table in another case than its rows, or leave out its database (`planning/names.py`). Rows wait
+for it if it may mean their table. It counts as sent again only under its own names.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.ends import END, passed_by, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.planning.names import own_names, unqualified
 from changefeed.pipeline.planning.schema_events import distinct_changes
 from changefeed.pipeline.state import NOTHING, LastSchemaChange, State
 from changefeed.protocols.base import Capabilities
@@ -160,7 +163,7 @@ class TableFrontier:
         state: before the step.
         changes: schema changes that take effect, in order.
         waiting: schema changes that do not take effect yet.
-        bounds: name -> commit_ts of the first waiting schema change that concerns it.
+        bounds: name as in `_waiting_names` -> commit_ts of the first waiting schema change that may concern it, see Rule 9.
         schema_frontier: commit_ts up to which no schema change is missing, see Rule 4; None for no bound.
         covered: commit_ts that every partition has passed, see Rule 3; None for no bound.
         without_ts: tables with rows that have no commit_ts.
@@ -179,7 +182,7 @@ class TableFrontier:
 
     def upto(self, name: str, *, known: bool) -> int | None:
         """The commit_ts above which rows of the table wait; None if none wait."""
-        bounds = [self.bounds.get(key) for key in _keys(name, self.capabilities)]
+        bounds = [self.bounds.get(key) for key in _waiting_names(name)]
         if name in self.without_ts:
             return None if bounds == [None, None] else NOTHING
         bounds += [self.schema_frontier, None if known else self.covered]
@@ -213,7 +216,8 @@ class TableFrontier:
 
     def made(self, name: str) -> int | None:
         """The commit_ts of the DDL that created a table in an earlier step, if it was the table's last DDL."""
-        last = self.state.changed.get(_keys(name, self.capabilities)[0])
+        changed, key = self.state.changed, _keys(name, self.capabilities)[0]
+        last = changed.get(key) or next((c for n, c in changed.items() if n.lower() == key.lower()), None)
         return (
             last.commit_ts if last is not None and any("CREATE" in text[:20].upper() for text in last.texts) else None
         )
@@ -289,7 +293,7 @@ def table_frontier(
         for e, back in zip(new, ({(c.topic, c.partition) for c in again} for again in resent), strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
-    bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in concerned(e, capabilities)}
+    bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in _perhaps_concerned(e, capabilities)}
     schema_frontier = covered = None
     if not idle and not capabilities.broadcast:
         schema_frontier = passed_by_all(state, known, ended)
@@ -318,6 +322,19 @@ def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
     names = {name for statement in statements for name in _names(statement)} or {own}
     names |= {other for name in names for other in tables_sent_as(name)}
     return {name.lower() for name in names} if capabilities.restored_ddl else names
+
+
+def _perhaps_concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
+    """The names, as in `_waiting_names`, whose meaning a schema change may alter: see Rule 9."""
+    names = concerned(event, capabilities) | {full_name(*name) for name in own_names(event)}
+    names |= {full_name("", table) for table in unqualified(event, restored=capabilities.restored_ddl)}
+    return {name.lower() for name in names}
+
+
+def _waiting_names(name: str) -> tuple[str, str, str]:
+    """The names of the table, of its database, and of a table that is named without a database."""
+    database, table = names_of(name.lower())
+    return full_name(database, table), full_name(database, ""), full_name("", table)
 
 
 def _names(statement: sql.Statement) -> list[str]:

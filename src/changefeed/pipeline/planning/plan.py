@@ -14,7 +14,7 @@ Tables that swap names with it are held with it.
 
 Rule 5. A table that is known by DDL alone is left out, see `captured.py`.
 
-Schema changes are planned in `schema_changes.py`, rows in `writes.py`.
+Schema changes are planned in `schema_changes.py` and `renames.py`, rows in `writes.py`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,13 @@ from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, fused
 from changefeed.pipeline.planning.captured import LeftOut
+from changefeed.pipeline.planning.names import Names, server_rule
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SchemaChanges
 from changefeed.pipeline.planning.schema_events import distinct_changes, within
+from changefeed.pipeline.planning.shadows import Shadows
 from changefeed.pipeline.planning.writes import ShapesInside, Writes, by_table
-from changefeed.pipeline.state import Hold, State, TableState, Uncaptured
+from changefeed.pipeline.state import Hold, Shadow, State, TableState, Uncaptured
 from changefeed.sinks.base import TableSink
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class Planned:
         schema_changes: number of schema changes in the step, each counted once.
         unknown: tables that were not known before their last rows were read.
         uncaptured: tables that are left out, see `captured.py`.
+        shadows, lower_case_table_names: as in `State`.
     """
 
     actions: list[Action]
@@ -56,11 +59,16 @@ class Planned:
     schema_changes: list[SchemaChange]
     unknown: set[str]
     uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
+    shadows: dict[str, Shadow] = field(default_factory=dict)
+    lower_case_table_names: int | None = None
 
     def reached(self, state: State) -> State:
         """`state` after the step: its tables, quarantine and schema changes."""
         counts = replace(state.counts, schema_changes=state.counts.schema_changes + len(self.schema_changes))
-        return replace(state, tables=self.tables, uncaptured=self.uncaptured, held=self.held, counts=counts)
+        return replace(
+            state, tables=self.tables, uncaptured=self.uncaptured, held=self.held, counts=counts, shadows=self.shadows,
+            lower_case_table_names=self.lower_case_table_names,
+        )  # fmt: skip
 
 
 def make(
@@ -102,13 +110,18 @@ def make(
         frontier.again,
         left_out,
     )
-    schema_changes, late = SchemaChanges(writes), list(frontier.late_changes)
-    if late:
-        schema_changes.apply(after, late, late=True)
+    late = list(frontier.late_changes)
     starts = [hold.after for hold in state.held.values() if hold.released] + [after]
     first = None if None in starts else min(start for start in starts if start is not None)
     events = distinct_changes(chunks, first, upto) if table_frontier is None else table_frontier.changes
     events = [event for event in events if event not in late]
+    known = {(t.table.database, t.table.name) for t in tables.values()}
+    rule = server_rule(state.lower_case_table_names, chunks, [*late, *events], known, restored=rules.restored_ddl)
+    shadows = Shadows(dict(state.shadows))
+    schema_changes = SchemaChanges(writes, Names(writes, shadows, rule), shadows)
+    schema_changes.names.fold()
+    if late:
+        schema_changes.apply(after, late, late=True)
     for ts, together in groupby(events, key=lambda event: event.commit_ts):
         schema_changes.apply(ts, together)
     writes.flush_all()
@@ -122,4 +135,6 @@ def make(
         [*late, *(e for e in events if within(e.commit_ts, after, None))],
         writes.unknown,
         left_out.state_of(writes.tables),
+        schema_changes.shadows.shadows,
+        None if rules.restored_ddl else rule,
     )

@@ -2,8 +2,8 @@
 
 Rule 1. Quarantined tables are skipped. Tables that swap names with one are held with it, from before the first rename.
 Rule 2. A renamed table is copied to its new path; the old one stays for earlier cuts. So does the path of a dropped table.
-Rule 3. TiDB compares table names case-insensitively, and its DDL has the user's spelling. The spelling in rows and events is the
-right one.
+Rule 3. A statement about a table that is not known has no effect, and is noted. `names.py` finds the table that it means,
+`renames.py` plans renames and the swaps of online schema changes.
 Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow. A snapshot without rows (modes `no_data` and
 `recovery`) marks its last schema change: then existing tables keep their rows, because no others will come.
 """
@@ -23,18 +23,21 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
+from changefeed.mysql.ddl.mentions import mentioned
 from changefeed.pipeline.planning import unplaced
 from changefeed.pipeline.planning.captured import concerned
 from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
 from changefeed.pipeline.planning.merging import Columns
+from changefeed.pipeline.planning.names import Name, Names, own_names, same
+from changefeed.pipeline.planning.renames import Answers, Renames
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
+from changefeed.pipeline.planning.shadows import Shadows
 from changefeed.pipeline.planning.writes import NEW_SNAPSHOT, Writes
 from changefeed.pipeline.state import Hold
 from changefeed.protocols.origin import LAST, snapshot_mark
 
 SKIPPED = "skipped"  # first word of the note on a statement without effect in the sink
-_Name = tuple[str, str]  # database and table
 
 
 @dataclass(slots=True)
@@ -42,8 +45,16 @@ class SchemaChanges:
     """Plans schema changes, one after another."""
 
     writes: Writes
+    names: Names
+    shadows: Shadows
     notes: list[str] = field(default_factory=list)
+    renames: Renames = field(init=False)
     _late: bool = False
+
+    def __post_init__(self) -> None:
+        self.names.notes = self.notes
+        answers = Answers(self._turn, self._forbidden, self._refuse, self._alter)
+        self.renames = Renames(self.writes, self.names, self.shadows, self.notes, answers)
 
     @property
     def rules(self) -> Rules:
@@ -59,12 +70,20 @@ class SchemaChanges:
         if any(snapshot_mark(event) == LAST for event in events):
             self._without_rows(parsed, ts)
             parsed = [pair for pair in parsed if snapshot_mark(pair[1]) is None]
-        self._hold_together([self._names(s, e) for s, e in parsed if isinstance(s, sql.RenameTable)], ts)
+        try:
+            renames = [self.renames.names_of(s, e) for s, e in parsed if isinstance(s, sql.RenameTable)]
+        except SchemaError:  # refused below
+            renames = []
+        self._hold_together(renames, ts)
         for statement, event in parsed:
-            if self._left_out(statement, event, ts):
-                self._follow(statement, event, ts)
-            elif self._has_order(statement, event, ts):
-                self._statement(statement, event, ts)
+            try:
+                self._follow_shadows(statement, event, ts)
+                if self._left_out(statement, event, ts):
+                    self._follow(statement, event, ts)
+                elif self._has_order(statement, event, ts):
+                    self._statement(statement, event, ts)
+            except SchemaError as error:
+                self._refuse(event, str(error), error)
 
     def _parsed(self, event: SchemaChange) -> list[sql.Statement | Unread]:
         if event.commit_ts is None:
@@ -74,8 +93,8 @@ class SchemaChanges:
             return list(ddl.statements_of(event, restored=self.rules.restored_ddl))
         except (SchemaError, UnsupportedError) as error:
             if event.columns is not None and event.table and (kind := unread_kind(event.ddl or "")):
-                return [Unread(*_named(event), str(error), kind)]
-            database, table = _named(event)
+                return [Unread(*own_names(event)[0], str(error), kind)]
+            database, table = own_names(event)[0]
             if self._turn(full_name(database, table), event.commit_ts):
                 out = self.writes.left_out.leaves_out_all(database, table)
                 with self._without_stop([(database, table)] if table else []) if out else nullcontext():
@@ -87,17 +106,20 @@ class SchemaChanges:
         """Whether a statement concerns only tables that are left out (`captured.py`); a DROP DATABASE takes these out first."""
         left_out = self.writes.left_out
         if isinstance(statement, sql.DropDatabase):
-            for name in (full_name(*names) for names in self._inside(statement.database)):
+            for name in (full_name(*names) for names in self.names.inside(statement.database)):
                 if name in left_out and self._turn(name, ts):
                     self.writes.tables.pop(name, None)
                     left_out.dropped(name)
             return False
         names = [full_name(*self._spelled(*names, event)) for names in concerned(statement)]
+        known = {n.lower() for n in self.writes.tables if n not in left_out and n not in names}
+        if any(name.lower() in known and name not in self.writes.tables for name in names):
+            return False  # its name differs by case alone from that of a table in the sink
         return bool(names) and all(left_out.leaves_out(name) for name in names)
 
     def _has_order(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> bool:
         """Whether a statement has an order relative to its tables' rows (`unplaced.py`); if not, it stops, or is left out."""
-        inside = self._inside(statement.database) if isinstance(statement, sql.DropDatabase) else []
+        inside = self.names.inside(statement.database) if isinstance(statement, sql.DropDatabase) else []
         names = [full_name(*names) for names in inside or [self._spelled(*n, event) for n in concerned(statement)]]
         why = unplaced.refusal(statement, [name for name in names if self._turn(name, ts)], event, self.writes)
         if why is None:
@@ -117,7 +139,7 @@ class SchemaChanges:
             self.writes.left_out.dropped(full_name(*names[0]))
 
     @contextmanager
-    def _without_stop(self, tables: list[_Name]) -> Iterator[None]:
+    def _without_stop(self, tables: list[Name]) -> Iterator[None]:
         """Keeps what would stop the run, for tables that are left out: whatever the behavior, their definitions follow DDL."""
         rules, notes = self.rules, len(self.notes)
         self.writes.rules = replace(rules, behavior="evolve")
@@ -135,14 +157,14 @@ class SchemaChanges:
         why = "a schema change without commit_ts has no place in the order of rows"
         if self.rules.behavior in ("try_evolve", "lenient", "ignore"):
             self.notes.append(f"not applied ({why}): {event.ddl}")
-        elif not self.rules.excluded(full_name(*_named(event))):
+        elif not self.rules.excluded(full_name(*own_names(event)[0])):
             fix = "Let the producer send commit_ts, or set schema.change.behavior to `try_evolve` to go on without it"
             self._stop(event, f"{why}. {fix}", None)
 
-    def _hold_together(self, renames: list[tuple[_Name, _Name]], ts: int) -> None:
+    def _hold_together(self, renames: list[tuple[Name, Name]], ts: int) -> None:
         """Holds tables that swap names with a quarantined one, from before the first rename: see Rule 1."""
         writes = self.writes
-        groups: list[set[_Name]] = []
+        groups: list[set[Name]] = []
         for pair in renames:
             joined = [g for g in groups if g & {*pair}]
             groups = [g for g in groups if g not in joined] + [set(pair).union(*joined)]
@@ -160,13 +182,14 @@ class SchemaChanges:
             case sql.CreateTable():
                 self._create(statement, event, ts)
             case sql.DropTable(database=database, table=table):
-                self._drop([self._spelled(database, table, event)], event, ts)
+                self._drop([self._spelled(database, table, event)], event, ts, if_exists=statement.if_exists)
             case sql.DropDatabase(database=database):
-                self._drop(self._inside(database), event, ts)
+                self.shadows.drop_database(database)
+                self._drop(self.names.inside(database), event, ts)
             case sql.TruncateTable(database=database, table=table):
                 self._truncate(*self._spelled(database, table, event), event, ts)
             case sql.RenameTable():
-                self._rename(statement, event, ts)
+                self.renames.apply(statement, event, ts)
             case sql.AlterTable(database=database, table=table):
                 self._alter(statement, *self._spelled(database, table, event), event, ts)
             case Unread(database=database, table=table, kind="create_table"):
@@ -174,11 +197,11 @@ class SchemaChanges:
             case Unread(database=database, table=table):
                 self._alter(statement, database, table, event, ts)
             case sql.Unapplied():
-                concerned = statement.tables or ((event.database or "", event.table or ""),)
+                concerned = statement.tables or (own_names(event)[0],)
                 if any(self._turn(full_name(*self._spelled(*names, event)), ts) for names in concerned):
                     self._refuse(event, f"{statement.kind} changes rows that cannot be identified", None)
             case sql.Passed() if within(ts, self.writes.after, None):
-                self.notes.append(f"{SKIPPED}: {event.ddl}")
+                self._pass(statement, event)
 
     def _without_rows(self, parsed: list[tuple[sql.Statement | Unread, SchemaChange]], ts: int) -> None:
         """Plans the DDL of a snapshot without rows: see Rule 4."""
@@ -204,22 +227,37 @@ class SchemaChanges:
             return False
         return within(ts, self.writes.start(name), None) or (self._late and ts == self.writes.after)
 
-    def _spelled(self, database: str, table: str, event: SchemaChange) -> _Name:
-        """The name of a table in its right spelling, see Rule 3."""
-        if not self.rules.restored_ddl:
-            return database, table
-        known = self.writes.names()
-        if (database, table) in known:
-            return database, table
-        return next((n for n in [_named(event), *sorted(known)] if _same(n, (database, table))), (database, table))
+    def _spelled(self, database: str, table: str, event: SchemaChange) -> Name:
+        return self.names.existing(database, table, event)
 
-    def _inside(self, database: str) -> list[_Name]:
-        known = sorted(self.writes.names())
-        return [n for n in known if n[0] == database or (self.rules.restored_ddl and n[0].lower() == database.lower())]
+    def _follow_shadows(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> None:
+        """Follows the DDL of shadows."""
+        if not isinstance(statement, sql.CreateTable | sql.AlterTable | sql.DropTable):
+            return
+        if not within(ts, self.writes.after, None):
+            return
+        model = None
+        if isinstance(statement, sql.CreateTable):
+            name = self._made(statement, event)
+            if statement.like is not None:
+                like = full_name(*self._spelled(*statement.like, event))
+                known = self.writes.tables.get(like) or self.shadows.shadows.get(like)
+                model = None if known is None else known.table
+        else:
+            name = self._spelled(statement.database, statement.table, event)
+        self.shadows.follow(statement, name, model, excluded=self.rules.excluded(full_name(*name)))
+
+    def _made(self, statement: sql.CreateTable, event: SchemaChange) -> Name:
+        """The name of the table that a CREATE TABLE makes or, with IF NOT EXISTS, finds."""
+        if statement.if_not_exists:
+            existing = self._spelled(statement.database, statement.table, event)
+            if full_name(*existing) in self.writes.tables:
+                return existing
+        return self.names.new(statement.database, statement.table, event)
 
     def _create(self, statement: sql.CreateTable, event: SchemaChange, ts: int) -> None:
         writes, behavior = self.writes, self.rules.behavior
-        database, table = self._spelled(statement.database, statement.table, event)
+        database, table = self._made(statement, event)
         name = full_name(database, table)
         there = name in writes.tables
         if not self._turn(name, ts) or (there and (statement.if_not_exists or self._forbidden(event))):
@@ -242,6 +280,7 @@ class SchemaChanges:
             return
         if not writes.is_unplaced(name):
             writes.flushed[name] = ts  # earlier rows belong to a dropped table of this name
+        self.shadows.take(name)
         if stated is not None or (definition.columns and not sent):
             self._define(definition, stated, event, ts)
         elif definition.columns:
@@ -249,8 +288,11 @@ class SchemaChanges:
         else:  # as for an unknown table, its columns are inferred from its rows
             writes.tables.pop(name, None)
 
-    def _drop(self, tables: list[_Name], event: SchemaChange, ts: int) -> None:
+    def _drop(self, tables: list[Name], event: SchemaChange, ts: int, *, if_exists: bool = True) -> None:
         now = [names for names in tables if self._turn(full_name(*names), ts)]
+        if now and not if_exists and not set(now) & self.writes.names():
+            self._without_effect(now[0], event)
+            return
         if not now or self._forbidden(event):
             return
         kept = self._keeps(event)
@@ -265,6 +307,9 @@ class SchemaChanges:
         name = full_name(database, table)
         if not self._turn(name, ts) or self._forbidden(event):
             return
+        if (database, table) not in self.writes.names():
+            self._without_effect((database, table), event)
+            return
         if self._keeps(event):
             self.writes.flush(database, table, ts)
             return
@@ -272,25 +317,21 @@ class SchemaChanges:
         if name in self.writes.tables:
             self.writes.empty(name, ts)
 
-    def _names(self, statement: sql.RenameTable, event: SchemaChange) -> tuple[_Name, _Name]:
-        """The old and the new name."""
-        new = (statement.to_database, statement.to_table)
-        is_new_name_in_event = self.rules.restored_ddl and _same(_named(event), new)
-        return self._spelled(statement.database, statement.table, event), _named(event) if is_new_name_in_event else new
+    def _pass(self, statement: sql.Passed, event: SchemaChange) -> None:
+        """Notes a statement that is skipped: with a warning, if it mentions tables and only its first words were read."""
+        known = {(t.table.database, t.table.name) for t in self.writes.tables.values()}
+        tables = [] if statement.understood else mentioned(event.ddl or "", known, event.database)
+        if tables:
+            listed = ", ".join(full_name(*name) for name in tables)
+            self.notes.append(f"not applied, although it mentions {listed}: {event.ddl} at {event.place}")
+        else:
+            self.notes.append(f"{SKIPPED}: {event.ddl}")
 
-    def _rename(self, statement: sql.RenameTable, event: SchemaChange, ts: int) -> None:
-        old, new = self._names(statement, event)
-        if old == new or not self._turn(full_name(*old), ts) or self._forbidden(event):
-            return
-        self.writes.flush(*old, ts)
-        if self.rules.behavior == "lenient" and full_name(*new) in self.writes.tables:
-            self.notes.append(f"not applied, `lenient` keeps the table that has this name: {event.ddl}")
-            return
-        self.writes.flushed[full_name(*new)] = ts
-        if self.rules.excluded(full_name(*new)):
-            self.writes.tables.pop(full_name(*old), None)
-            return
-        self.writes.move(full_name(*old), *new)
+    def _without_effect(self, name: Name, event: SchemaChange) -> None:
+        """Notes a statement about a table that is not known: it has nothing to change."""
+        alike = sorted(full_name(*n) for n in self.writes.names() if same(n, name))
+        but = f", but {', '.join(alike)} differs by case alone" if alike else ""
+        self.notes.append(f"no effect, {full_name(*name)} is not known{but}: {event.ddl} at {event.place}")
 
     def _alter(
         self, statement: sql.AlterTable | Unread, database: str, table: str, event: SchemaChange, ts: int
@@ -313,7 +354,9 @@ class SchemaChanges:
         if current is None:
             if stated is not None:
                 self._define(Table(database, table, ()), stated, event, ts)
-            return  # otherwise its columns will be inferred from its rows
+            else:  # its columns will be inferred from its rows
+                self._without_effect((database, table), event)
+            return
         try:
             outcome = changed(
                 current, statement, stated, self.writes.sink.types,
@@ -347,9 +390,9 @@ class SchemaChanges:
         self.notes += [f"{name}: {note}" for note in outcome.notes]
         self.writes.change(name, outcome.state, outcome.rewriting)
 
-    def _stated(self, event: SchemaChange, names: _Name) -> Columns | None:
+    def _stated(self, event: SchemaChange, names: Name) -> Columns | None:
         """The columns by the producer after a schema change, if they are those of this table and of no later statement."""
-        if event.columns is None or not _same(_named(event), names):
+        if event.columns is None or not any(same(name, names) for name in own_names(event)):
             return None
         try:
             statements = ddl.statements_of(event, restored=self.rules.restored_ddl)
@@ -392,11 +435,3 @@ class SchemaChanges:
 
     def _stop(self, event: SchemaChange, why: str, error: Exception | None) -> NoReturn:
         raise UnsupportedError(f"{event.ddl!r} at {event.place}: {why}") from error
-
-
-def _named(event: SchemaChange) -> _Name:
-    return event.database or "", event.table or ""
-
-
-def _same(left: _Name, right: _Name) -> bool:
-    return left[0].lower() == right[0].lower() and left[1].lower() == right[1].lower()

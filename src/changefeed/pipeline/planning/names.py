@@ -1,0 +1,253 @@
+"""Names of tables in statements: the table that a statement means, and the name that a new table gets.
+
+Rule 1. The server's `lower_case_table_names` decides whether `Slots` and `slots` are two tables (0), one that is stored in lower
+case (1), or one in the spelling of its CREATE (2, and TiDB). No producer sends it: `server_rule` derives it from names that a
+record spells in two ways.
+Rule 2. A statement means the known table of exactly this name. Without one, it means the table that its event names in another
+spelling. Otherwise it means the only known table whose name differs by case alone, unless the server distinguishes them.
+Rule 3. Rows have the stored name. So a new table gets the spelling that its event has, or lower case.
+Rule 4. The event of `USE a; RENAME TABLE t TO b.u` names the new database. So a table that is named without a database may be in
+any: it is the only known one of its name, or the only one with the columns that the event has.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.event import SchemaChange
+from changefeed.model.names import full_name
+from changefeed.mysql import ddl
+from changefeed.mysql.ddl import statements as sql
+from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.planning.writes import Writes
+
+if TYPE_CHECKING:
+    from changefeed.pipeline.planning.shadows import Shadows
+
+Name = tuple[str, str]  # database and table
+EXACT, LOWER, IGNORED = 0, 1, 2  # values of lower_case_table_names
+_SESSION = "\0"  # in place of the session's database, which is unknown
+
+
+@dataclass(slots=True)
+class Names:
+    """Finds the tables that statements mean.
+
+    Attributes:
+        shadows: tables outside the sink whose DDL is followed.
+        rule: the server's `lower_case_table_names`; None if nothing shows it yet.
+        notes: notes of the step.
+    """
+
+    writes: Writes
+    shadows: Shadows
+    rule: int | None
+    notes: list[str] = field(default_factory=list)
+
+    def known(self) -> set[Name]:
+        """The names of tables in the sink, with rows in the step, and of shadows."""
+        return self.writes.names() | self.shadows.names()
+
+    def existing(self, database: str, table: str, event: SchemaChange) -> Name:
+        """The table that a statement means: see Rules 2 and 4.
+
+        Raises:
+            SchemaError: the statement does not show which of several tables it means.
+        """
+        if database == event.database and table in unqualified(event, restored=self.writes.rules.restored_ddl):
+            return self._in_any_database(table, event)
+        stated, known = (database, table), self.known()
+        if stated in known or self.rule == EXACT:
+            return stated
+        if self.rule == LOWER:
+            return lowered(stated)
+        own = next((name for name in own_names(event) if same(name, stated)), None)
+        if own is not None and (own != stated or self.rule is None):
+            return own
+        alike = [name for name in known if same(name, stated)]
+        if len(alike) != 1:
+            return stated
+        if self.rule is None:
+            self._note(
+                f"{full_name(*stated)} is taken for {full_name(*alike[0])}, the only table whose name differs by case alone, at "
+                f"{event.place}: {event.ddl}"
+            )
+        return alike[0]
+
+    def new(self, database: str, table: str, event: SchemaChange, old: Name | None = None) -> Name:
+        """The name that a new or renamed table gets: see Rule 3; `old` is its name before."""
+        stated = database, table
+        if self.rule == LOWER:
+            return lowered(stated)
+        own = [name for name in own_names(event) if same(name, stated)]
+        if self.rule == EXACT or stated in own:
+            return stated
+        if own:
+            return own[0]
+        alike = [name for name in self.writes.names() if same(name, stated) and name != old]
+        return alike[0] if self.rule == IGNORED and len(alike) == 1 and stated not in alike else stated
+
+    def inside(self, database: str) -> list[Name]:
+        """The known tables of a database."""
+        known = sorted(self.writes.names())
+        exact = [name for name in known if name[0] == database]
+        if self.rule == EXACT or (self.rule is None and exact):
+            return exact
+        return [name for name in known if name[0].lower() == database.lower()]
+
+    def fold(self) -> None:
+        """Gives tables that were created before the server's rule was known the names that their rows have.
+
+        Only lower case is known beforehand: an empty table beside one in lower case is dropped, because it is the same table.
+        """
+        tables = self.writes.tables
+        for name, current in list(tables.items()) if self.rule == LOWER else ():
+            stored = lowered((current.table.database, current.table.name))
+            if name == full_name(*stored) or self.writes.is_held(name):
+                continue
+            if full_name(*stored) not in tables:
+                self.writes.move(name, *stored)
+            elif current.empty:
+                del tables[name]
+
+    def _in_any_database(self, table: str, event: SchemaChange) -> Name:
+        tables = self.writes.tables
+        fitting = sorted(
+            n for n in self.writes.names() if n[1] == table or (self.rule and same(("", n[1]), ("", table)))
+        )
+        if len(fitting) > 1 and event.columns is not None:
+            columns = [c.name for c in event.columns]
+            named = {n: tables[full_name(*n)].table.columns for n in fitting if full_name(*n) in tables}
+            fitting = [n for n, own in named.items() if [c.name for c in own] == columns] or fitting
+        if len(fitting) > 1:
+            listed = ", ".join(full_name(*n) for n in fitting)
+            raise SchemaError(f"table {table} is named without its database, and may be any of {listed}")
+        return fitting[0] if fitting else (event.database or "", table)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def same(left: Name, right: Name) -> bool:
+    """Whether two names differ by case at most."""
+    return lowered(left) == lowered(right)
+
+
+def lowered(name: Name) -> Name:
+    """The name in lower case."""
+    return name[0].lower(), name[1].lower()
+
+
+def own_names(event: SchemaChange) -> list[Name]:
+    """The names of tables in the event's own members; Debezium writes several with commas between them."""
+    table = event.table or ""
+    return [(event.database or "", name) for name in dict.fromkeys((table, *table.split(",")))]
+
+
+def unqualified(event: SchemaChange, *, restored: bool) -> frozenset[str]:
+    """The tables that are named without a database where the event's database is that of a new name: see Rule 4."""
+    text = event.ddl or ""
+    if not event.database or ("TO" not in text.upper() and "LIKE" not in text.upper()):
+        return frozenset()
+    tables = set()
+    for statement in _statements(replace(event, database=_SESSION), restored):
+        match statement:
+            case sql.RenameTable(database=database, table=table, to_database=new):
+                tables |= {table} if (database, new) == (_SESSION, event.database) else set()
+            case sql.CreateTable(database=new, like=(database, table)):
+                tables |= {table} if (database, new) == (_SESSION, event.database) else set()
+    return frozenset(tables)
+
+
+def _statements(event: SchemaChange, restored: bool) -> list[sql.Statement]:
+    try:
+        return ddl.statements_of(event, restored=restored)
+    except (SchemaError, UnsupportedError):
+        return []
+
+
+# The server's rule.
+
+
+def server_rule(
+    rule: int | None,
+    chunks: Collection[ChunkInfo],
+    events: Iterable[SchemaChange],
+    tables: Collection[Name],
+    *,
+    restored: bool,
+) -> int | None:
+    """The server's `lower_case_table_names`, as far as names show it: see Rule 1.
+
+    Args:
+        rule: what was known before.
+        chunks: all pending chunks.
+        events: the schema changes of the step.
+        tables: the tables that the pipeline has.
+        restored: TiDB wrote the DDL.
+    """
+    if restored:
+        return IGNORED
+    if rule in (EXACT, LOWER):
+        return rule
+    events = list(events)
+    topics: defaultdict[Name, set[str]] = defaultdict(set)
+    for chunk in chunks:
+        if chunk.kind == "rows":
+            topics[str(chunk.database), str(chunk.table)].add(chunk.topic)
+    if any(lowered(row) == row and _is_spelled_otherwise(row, topics[row]) for row in topics):
+        return LOWER
+    if rule is None and (_has_two_spellings(topics) or _has_two_spellings(tables)):
+        return EXACT
+    declared = {*tables, *(name for event in events for name in _new_names(event))}
+    if rule is None and all(lowered(row) == row for row in topics):
+        others = {lowered(name) for name in declared if name != lowered(name) and name not in topics}
+        if any(row in others and row not in declared and not _is_in_topic(row, topics[row]) for row in topics):
+            return LOWER
+    shown = [shows for event in events if (shows := _shown_by(event)) is not None]
+    return min(shown, default=rule)
+
+
+def _is_spelled_otherwise(row: Name, topics: Iterable[str]) -> bool:
+    """Whether a topic is named after the table, in another spelling: Debezium takes it from DDL, rows from the server."""
+    tail = f".{row[0]}.{row[1]}"
+    return any(topic.lower().endswith(tail) and not topic.endswith(tail) for topic in topics)
+
+
+def _is_in_topic(row: Name, topics: Iterable[str]) -> bool:
+    return any(topic.endswith(f".{row[0]}.{row[1]}") for topic in topics)
+
+
+def _has_two_spellings(names: Collection[Name]) -> bool:
+    return len({lowered(name) for name in names}) < len(set(names))
+
+
+def _new_names(event: SchemaChange) -> list[Name]:
+    names = []
+    for statement in _statements(event, restored=False):
+        match statement:
+            case sql.CreateTable(database=database, table=table):
+                names.append((database, table))
+            case sql.RenameTable(to_database=database, to_table=table):
+                names.append((database, table))
+    return names
+
+
+def _shown_by(event: SchemaChange) -> int | None:
+    """The rule that an event shows by its own names, if their spelling differs from that of its statement."""
+    new = _new_names(event)
+    stated = new or [
+        (s.database, s.table)
+        for s in _statements(event, restored=False)
+        if isinstance(s, sql.AlterTable | sql.TruncateTable)
+    ]
+    others = [name for name in own_names(event) if name not in stated]
+    pairs = [(name, own) for name in stated for own in others if same(name, own)]
+    if not pairs:
+        return None
+    return LOWER if any(name in new and own == lowered(own) for name, own in pairs) else IGNORED

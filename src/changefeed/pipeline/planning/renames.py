@@ -1,0 +1,183 @@
+"""Plans renames, and the swaps of online schema changes.
+
+    old    new    rows of `new` after RENAME TABLE old TO new
+    sink   sink   those of `old`
+    sink   –      none: the table leaves the sink, and a shadow remembers it
+    –      –      none
+    –      sink   a swap, if `old` is a copy of the table that had the name `new`: the rows of that table, with the definition of
+                  `old`; otherwise unknown
+
+`sink` is a table that the pipeline applies; `–` one that is excluded, or of which the producer sends nothing, or its DDL alone.
+
+Rule 1. The parts of a swap may come in one statement or in two, in one event or in two, or the second part alone.
+Rule 2. A table is a copy if a tool for online schema changes names it so (`shadows.py`), or if the definition excludes both it
+and the new name of the table whose place it takes. A table that such a tool has replaced is not a copy: it lacks what came after.
+Rule 3. A table with a copy's name whose rows are read is an ordinary table: its own rows are the right ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from changefeed.model.event import SchemaChange
+from changefeed.model.names import full_name
+from changefeed.mysql.ddl import statements as sql
+from changefeed.pipeline.planning.names import Name, Names
+from changefeed.pipeline.planning.shadows import (
+    Shadows,
+    difference,
+    is_copy,
+    is_replaced,
+    redefined,
+    unknown_values,
+    with_nulls,
+)
+from changefeed.pipeline.planning.writes import Writes
+from changefeed.pipeline.state import TableState
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The rules' answers about a schema change.
+
+    Attributes:
+        turn: whether one of a table is applied at a commit_ts.
+        forbidden: whether the rules forbid changes of existing tables; notes or raises it.
+        refuse: stops or notes, for a reason.
+        alter: plans an ALTER TABLE of a table of the sink.
+    """
+
+    turn: Callable[[str, int], bool]
+    forbidden: Callable[[SchemaChange], bool]
+    refuse: Callable[[SchemaChange, str, Exception | None], None]
+    alter: Callable[[sql.AlterTable, str, str, SchemaChange, int], None]
+
+
+@dataclass(slots=True)
+class Renames:
+    """Plans renames, one after another."""
+
+    writes: Writes
+    names: Names
+    shadows: Shadows
+    notes: list[str]
+    answers: Answers
+    departures: dict[str, str] = field(default_factory=dict)  # table -> the note that it has left the sink in this step
+
+    def names_of(self, statement: sql.RenameTable, event: SchemaChange) -> tuple[Name, Name]:
+        """The old and the new name."""
+        old = self.names.existing(statement.database, statement.table, event)
+        return old, self.names.new(statement.to_database, statement.to_table, event, old)
+
+    def apply(self, statement: sql.RenameTable, event: SchemaChange, ts: int) -> None:
+        """Plans a rename."""
+        old, new = self.names_of(statement, event)
+        if old == new:
+            return
+        excluded = self.writes.rules.excluded
+        if excluded(full_name(*old)):
+            if excluded(full_name(*new)):
+                self.shadows.rename(old, new)
+            elif self.answers.turn(full_name(*new), ts) and not self.answers.forbidden(event):
+                self._unread(old, new, event, ts)
+        elif self.answers.turn(full_name(*old), ts) and not self.answers.forbidden(event):
+            self._of_sink(old, new, event, ts)
+
+    def _of_sink(self, old: Name, new: Name, event: SchemaChange, ts: int) -> None:
+        writes, name, target = self.writes, full_name(*old), full_name(*new)
+        writes.flush(*old, ts)
+        current, excluded = writes.tables.get(name), writes.rules.excluded(target)
+        if current is None:
+            if excluded:
+                self.notes.append(
+                    f"{name} is not known, and becomes {target}, which is excluded, at {event.place}: {event.ddl}"
+                )
+            else:
+                self._unread(old, new, event, ts)
+            return
+        unread = current.empty or name in writes.left_out
+        if unread and not excluded and self._replaces_rows(old, new, event, ts):
+            return
+        if writes.rules.behavior == "lenient" and target in writes.tables:
+            self.notes.append(f"not applied, `lenient` keeps the table that has this name: {event.ddl}")
+            return
+        writes.flushed[target] = ts
+        self.shadows.take(target)
+        self.shadows.leave(current, new)
+        if excluded:
+            del writes.tables[name]
+            note = f"{name} is left out from here on: it becomes {target}, which is excluded, at {event.place}: {event.ddl}"
+            self.departures[name] = note
+            self.notes.append(note)
+        else:
+            writes.move(name, *new)
+
+    def _replaces_rows(self, old: Name, new: Name, event: SchemaChange, ts: int) -> bool:
+        """Whether a table of which no row was read takes the place of a table with rows, as its copy: then that is planned."""
+        self.writes.flush(*new, ts)
+        former = self._former(new)
+        if former is None or former[1].empty:
+            return False
+        if self._is_copy(old, new, former[0]):
+            self._unread(old, new, event, ts)
+            self.writes.tables.pop(full_name(*old), None)
+            self.writes.left_out.dropped(full_name(*old))
+            return True
+        if full_name(*old) in self.writes.left_out:
+            self.writes.admit(full_name(*old))
+        self.notes.append(
+            f"{full_name(*new)} has no rows from here on: it was {full_name(*old)}, of which no row was read, at {event.place}: "
+            f"{event.ddl}. If the producer does not send the rows of {full_name(*old)}, start from a new snapshot"
+        )
+        return False
+
+    def _unread(self, old: Name, new: Name, event: SchemaChange, ts: int) -> None:
+        """Plans the name `new` for a table whose rows were not read."""
+        writes, name, target = self.writes, full_name(*old), full_name(*new)
+        writes.flush(*new, ts)
+        former = self._former(new)
+        if former is None or not self._is_copy(old, new, former[0]):
+            self.answers.refuse(event, f"{name} becomes {target}, and its rows were not read", None)
+            if former is None:
+                return
+        self.shadows.take(target)
+        writes.tables[target] = former[1]
+        departure = self.departures.pop(target, None)
+        if departure is not None:
+            self.notes.remove(departure)
+        self.notes.append(
+            f"{target} keeps its rows: {name}, of which no row was read, takes its place as its copy at {event.place}"
+        )
+        self._redefine(name, new, event, ts)
+        self.shadows.shadows.pop(name, None)
+
+    def _former(self, new: Name) -> tuple[str, TableState] | None:
+        """The table that has the name, or had it before: its name now, and its rows; None if there is none."""
+        current = self.writes.tables.get(full_name(*new))
+        return self.shadows.former(full_name(*new)) if current is None else (full_name(*new), current)
+
+    def _is_copy(self, old: Name, new: Name, left: str) -> bool:
+        """Whether `old` is a copy of the table that had the name `new` and is `left` now: see Rule 2."""
+        if is_replaced(old[1], new[1]):
+            return False
+        excluded = self.writes.rules.excluded
+        return is_copy(old[1], new[1]) or (left != full_name(*new) and excluded(left) and excluded(full_name(*old)))
+
+    def _redefine(self, name: str, new: Name, event: SchemaChange, ts: int) -> None:
+        """Plans the definition that the copy has, for the rows of the original."""
+        current, shadow = self.writes.tables[full_name(*new)].table, self.shadows.shadows.get(name)
+        if shadow is not None:
+            table, sources = replace(shadow.table, database=new[0], name=new[1]), shadow.sources
+        elif event.columns is not None:
+            table, sources = redefined(current, event.columns), None
+        else:
+            self.notes.append(f"{full_name(*new)} keeps its columns: the definition of {name} was not read")
+            return
+        why = unknown_values(current, table) if sources is None else None
+        if why is not None:
+            self.answers.refuse(event, why, None)
+            table = with_nulls(current, table)
+        self.answers.alter(
+            difference(current, table, sources or {c.name: c.name for c in table.columns}), *new, event, ts
+        )
