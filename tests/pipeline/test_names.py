@@ -220,4 +220,3 @@ def test_names_show_the_server_s_rule(
 ) -> None:
     assert server_rule(None, chunks, events, [("shop", name) for name in known], restored=False) == rule
     assert server_rule(None, chunks, events, [("shop", name) for name in known], restored=True) == IGNORED
-    assert server_rule(EXACT, chunks, events, [("shop", name) for name in known], restored=False) == EXACT

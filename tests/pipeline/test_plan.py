@@ -288,7 +288,7 @@ def test_a_table_that_is_excluded_is_skipped(
 
 
 def test_a_table_whose_rows_were_excluded_does_not_take_a_name_in_silence() -> None:
-    changes = [("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), ("RENAME TABLE gone TO t", "t"), ROW]
+    changes: list[Any] = [("CREATE TABLE gone (id INT PRIMARY KEY)", "gone"), ("RENAME TABLE gone TO t", "t"), ROW]
     rules: dict[str, Any] = {"excluded": lambda name: name == "app.gone"}
     with pytest.raises(UnsupportedError, match=r"app\.gone becomes app\.t, and its rows were not read"):
         _applied(*changes, **rules)

@@ -11,7 +11,7 @@ from tests.examples import TIMES
 from tests.pipeline.mysql_server import Server
 from tests.pipeline.server_log import run, tables
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 HISTORIES = max(1, round(2 * TIMES))
 
 

@@ -193,7 +193,7 @@ def server_rule(
     """
     if restored:
         return IGNORED
-    if rule in (EXACT, LOWER):
+    if rule == LOWER:
         return rule
     events = list(events)
     topics: defaultdict[Name, set[str]] = defaultdict(set)
@@ -202,6 +202,9 @@ def server_rule(
             topics[str(chunk.database), str(chunk.table)].add(chunk.topic)
     if any(lowered(row) == row and _is_spelled_otherwise(row, topics[row]) for row in topics):
         return LOWER
+    shown = [shows for event in events if (shows := _shown_by(event)) is not None]
+    if shown:  # this proves it; two spellings may also be those of a table that was created again
+        return min(shown)
     if rule is None and (_has_two_spellings(topics) or _has_two_spellings(tables)):
         return EXACT
     declared = {*tables, *(name for event in events for name in _new_names(event))}
@@ -209,8 +212,7 @@ def server_rule(
         others = {lowered(name) for name in declared if name != lowered(name) and name not in topics}
         if any(row in others and row not in declared and not _is_in_topic(row, topics[row]) for row in topics):
             return LOWER
-    shown = [shows for event in events if (shows := _shown_by(event)) is not None]
-    return min(shown, default=rule)
+    return rule
 
 
 def _is_spelled_otherwise(row: Name, topics: Iterable[str]) -> bool:
