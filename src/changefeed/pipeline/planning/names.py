@@ -248,8 +248,11 @@ def _shown_by(event: SchemaChange) -> int | None:
         for s in _statements(event, restored=False)
         if isinstance(s, sql.AlterTable | sql.TruncateTable)
     ]
-    others = [name for name in own_names(event) if name not in stated]
-    pairs = [(name, own) for name in stated for own in others if same(name, own)]
+    own_spellings = own_names(event)
+    pairs = [
+        (name, own) for name in stated if name not in own_spellings for own in own_spellings
+        if own not in stated and same(name, own)
+    ]  # fmt: skip
     if not pairs:
         return None
     return LOWER if any(name in new and own == lowered(own) for name, own in pairs) else IGNORED
