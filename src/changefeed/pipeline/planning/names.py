@@ -69,6 +69,8 @@ class Names:
         if own is not None and (own != stated or self.rule is None):
             return own
         alike = [name for name in known if same(name, stated)]
+        # a name that only rows have may be that of a later table
+        alike = [name for name in alike if full_name(*name) in self.writes.tables] or alike
         if len(alike) != 1:
             return stated
         if self.rule is None:
