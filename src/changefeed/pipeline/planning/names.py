@@ -66,11 +66,14 @@ class Names:
         if self.rule == LOWER:
             return lowered(stated)
         own = next((name for name in own_names(event) if same(name, stated)), None)
-        if own is not None and (own != stated or self.rule is None):
-            return own
+        if own == stated and self.rule is None:
+            return stated
         alike = [name for name in known if same(name, stated)]
-        # a name that only rows have may be that of a later table
-        alike = [name for name in alike if full_name(*name) in self.writes.tables] or alike
+        # a name that only rows have may be that of a later table; a name of the event, that of another part of the statement
+        there = [name for name in alike if full_name(*name) in self.writes.tables]
+        if own is not None and own != stated and (own in there or not there):
+            return own
+        alike = there or alike
         if len(alike) != 1:
             return stated
         if self.rule is None:
