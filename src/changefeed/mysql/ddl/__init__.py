@@ -38,7 +38,7 @@ def _kept(text: str, database: str | None, restored: bool) -> tuple[Statement, .
 
 
 def execution_of(event: SchemaChange, *, restored: bool) -> Execution:
-    """How the server executed the statement of a schema change, as far as the event shows it.
+    """Returns what a schema change shows about the execution of its statement.
 
     A binlog's own time is when the statement began, in whole seconds; a time with a fraction is that of the commit.
     """

@@ -53,7 +53,7 @@ NULL = Default()
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """How the server executed a statement, as far as the producer sends it.
+    """Facts about the execution of a statement that decide values and are not in its text.
 
     Attributes:
         time: when the server began the statement; None if unknown. A time of its commit is later than that.
