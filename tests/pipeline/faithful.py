@@ -1,42 +1,40 @@
-"""Tables in memory whose columns are converted as Spark converts them: the SQL of a rewrite is computed by Spark itself.
+"""Tables in memory whose columns are converted by Spark: the rows of a rewrite pass through the same DataFrame as Delta's.
 
-`sinks.memory` implements a few conversions in Python. This sink has the conversions of Delta's tables (`SparkTypes`) and
-passes the rows of a rewrite through the same SQL. A table that is rewritten in the same way again, as when a history is
-read in other batches, is not computed again.
+A table that is rewritten in the same way again, as when a history is read in other batches, is not computed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
-from changefeed.sinks.base import METADATA, Rewrite
+from changefeed.sinks.base import METADATA, ConvertedFrom, Rewrite
 from changefeed.sinks.memory import MemorySink, Row, Version
-from changefeed.sinks.sql import SparkTypes, quoted, rewrite_sql
+from changefeed.sinks.sql import expression_sql, quoted, rewritten
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Compute = Callable[[pa.Table, list[str]], list[Row]]
+Compute = Callable[[pa.Table, Rewrite, Sequence[str]], list[Row]]
 
 
 class SparkCompute:
-    """Computes the columns of a SELECT over rows by Spark, and remembers the results."""
+    """Computes the rows of a rewrite by Spark, and remembers the results."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
         self._results: dict[str, list[Row]] = {}
 
-    def __call__(self, rows: pa.Table, columns: list[str]) -> list[Row]:
+    def __call__(self, rows: pa.Table, write: Rewrite, kept: Sequence[str]) -> list[Row]:
         """The new rows."""
-        key = repr((columns, rows.schema, rows.to_pylist()))
+        key = repr((write.table.columns, write.expressions, write.texts, rows.schema, rows.to_pylist()))
         if key not in self._results:
-            frame = self.spark.createDataFrame(rows).selectExpr(*columns)
+            frame = rewritten(self.spark.createDataFrame(rows), write, kept)
             self._results[key] = frame.toArrow().to_pylist()
         return [dict(row) for row in self._results[key]]
 
@@ -49,32 +47,23 @@ class SparkCompute:
 class FaithfulSink(MemorySink):
     """The sink; see the head of this file."""
 
-    types: SparkTypes = field(default_factory=SparkTypes)  # type: ignore[assignment]
     compute: Compute | None = None
 
-    def _after(
-        self, write: Any, before: Version, batches: list[pa.RecordBatch]
-    ) -> tuple[Any, list[Row]]:
-        if not isinstance(write, Rewrite) or not before.rows:
+    def _after(self, write: Any, before: Version, batches: list[pa.RecordBatch]) -> tuple[Any, list[Row]]:
+        if not isinstance(write, Rewrite) or not before.rows or _copies(write):
             return MemorySink._after(self, write, before, batches)
-        types = self._types_of(write.table)
-        columns = rewrite_sql(write, self.metadata_columns)
-        if all(_is_name(column) for column in columns):
-            names = [_is_name(column) for column in columns]
-            return types, [dict(zip(types, (row[str(name)] for name in names), strict=True)) for row in before.rows]
         assert self.compute is not None
         schema = pa.schema([pa.field(name, kind) for name, kind in before.types.items()])
         rows = pa.Table.from_pylist([dict(row) for row in before.rows], schema)
-        return types, self.compute(rows, columns)
+        return self._types_of(write.table), self.compute(rows, write, self.metadata_columns)
 
 
-def _is_name(column: str) -> str | None:
-    """The column of the old table, if an expression of a SELECT is just that."""
-    source, _, _ = column.rpartition(" AS ")
-    inner = source[1:-1]
-    if source[:1] == source[-1:] == "`" and "`" not in inner.replace("``", ""):
-        return inner.replace("``", "`")
-    return None
+def _copies(write: Rewrite) -> bool:
+    """Whether all values stay as they are."""
+    columns = zip(write.table.columns, write.expressions, strict=True)
+    return write.texts is None and all(
+        isinstance(e, ConvertedFrom) and expression_sql(c, e) == quoted(e.column) for c, e in columns
+    )
 
 
 def types_of(table: Table) -> dict[str, pa.DataType]:

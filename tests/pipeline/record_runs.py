@@ -85,9 +85,9 @@ class RecordRun:
 def field_run(name: str, size: int = 1000, options: Mapping[str, Any] = MappingProxyType({})) -> RecordRun:
     """Runs one of the cases in tests/data/field, with more options of its protocol."""
     written = yaml.safe_load((FIELD / f"{name}.yaml").read_text())
-    run = RecordRun(
-        written["source"]["protocol"] | dict(options), FIELD, consistency=written["pipeline"]["consistency"]
-    )
+    named = written["source"]["protocol"]
+    choice = {"name": named} if isinstance(named, str) else named
+    run = RecordRun(choice | dict(options), FIELD, consistency=written["pipeline"].get("consistency", "transaction"))
     return run.run(field_records(name), size)
 
 

@@ -138,7 +138,6 @@ def test_a_refused_column_is_null_in_old_rows_and_all_others_keep_their_types(
     "alter, new, kind, old, read",
     [
         ("MODIFY n DATE", 20001, "longtext", "5", "2024-10-05"),
-        ("MODIFY n YEAR", 2024, "int", 5, 2024),
         ("MODIFY n DECIMAL(5,2) AS (id / 3) STORED", "BNM=", "decimal(5,2)", None, Decimal("12.35")),
     ],
 )

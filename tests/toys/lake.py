@@ -20,15 +20,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.frames.reshape import family
-from changefeed.frames.types import SinkType, sink_type
+from changefeed.frames.types import sink_type
 from changefeed.local_files import link_new, make_folder, sync
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
@@ -57,6 +56,7 @@ from changefeed.sinks.base import (
     Write,
     WriteId,
 )
+from changefeed.sinks.expressions import converted
 from changefeed.sinks.section import SinkSection
 from changefeed.sinks.sql import SparkTypes
 from tests.toys.letters import SqliteLetters
@@ -97,23 +97,6 @@ def schema_of(table: Table, metadata: Sequence[str]) -> pa.Schema:
     return pa.schema([*columns, *((name, METADATA[name].arrow) for name in metadata)])
 
 
-class LakeTypes:
-    """Spark's types. Of the conversions that a schema change may need, those that Arrow's cast makes."""
-
-    _CASTS = (("integer", "integer"), ("integer", "text"), ("date", "text"))
-
-    def sink_type(self, type: ColumnType) -> SinkType:
-        """See `TypeMap`."""
-        return sink_type(type)
-
-    def conversion(
-        self, old: ColumnType, new: ColumnType, *, widening: bool = False
-    ) -> Literal["none", "rewrite"] | None:
-        """See `TypeMap`."""
-        answer = SparkTypes().conversion(old, new, widening=widening)
-        return answer if answer != "rewrite" or (family(old), family(new)) in self._CASTS else None
-
-
 @dataclass(frozen=True, slots=True)
 class LakeSink:
     """The tables below `root`, written by one pipeline; see `TableSink`."""
@@ -121,7 +104,7 @@ class LakeSink:
     root: Path
     metadata_columns: tuple[str, ...] = ()
     owner: str = ""
-    types: LakeTypes = field(default_factory=LakeTypes)
+    types: SparkTypes = field(default_factory=SparkTypes)
 
     # What is there.
 
@@ -374,7 +357,7 @@ def _rewritten(write: Rewrite, row: Row, metadata: Sequence[str]) -> Row:
     new = {column.name: _value(expression, column.type, row) for column, expression in pairs}
     kept = {name: row[name] for name in metadata}
     if IRREGULAR in kept and write.texts is not None:
-        kept[IRREGULAR] = list(_texts(dict(kept[IRREGULAR] or ()), write.texts).items())
+        kept[IRREGULAR] = list(_texts(dict(kept[IRREGULAR] or ()), write.texts, new).items())
     return new | kept
 
 
@@ -388,12 +371,13 @@ def _value(expression: Expression, type: ColumnType, row: Row) -> Any:
         case Constant(value=value):
             return pa.scalar(value).cast(wanted).as_py()
         case ConvertedFrom(column=name, type=old):
-            return pa.scalar(row[name], sink_type(old).arrow).cast(wanted).as_py()
+            return converted(pa.array([row[name]], sink_type(old).arrow), expression, type)[0].as_py()
 
 
-def _texts(old: dict[str, str], change: IrregularUpdate) -> dict[str, str]:
+def _texts(old: dict[str, str], change: IrregularUpdate, new: Row) -> dict[str, str]:
     kept = {change.renamed.get(name, name): text for name, text in old.items() if name not in change.dropped}
-    return kept | change.added
+    zeros = {name: text for name, text in change.nulls.items() if new[name] is None}
+    return zeros | kept | change.added
 
 
 # The two functions by which the pipeline opens the sink, and its section of the definition.

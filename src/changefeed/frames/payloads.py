@@ -45,6 +45,7 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
         "commit_ts": event.commit_ts,
         "snapshot": snapshot_mark(event),
+        "connector": event.origin.get("connector"),
         "columns": None if event.columns is None else [_written(column) for column in event.columns],
     }
 
@@ -55,17 +56,21 @@ def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
     return SchemaChange(
         document["type"], document["database"], document["table"], document["ddl"], Place(*document["place"]),
         None if columns is None else tuple(_read(column) for column in columns), document["commit_ts"],
-        origin=with_snapshot_mark(document.get("snapshot")),
+        origin=with_snapshot_mark(document.get("snapshot")) | _connector(document.get("connector")),
     )  # fmt: skip
 
 
+def _connector(name: Any) -> dict[str, Any]:
+    return {} if name is None else {"connector": name}
+
+
 def _written(column: Column) -> list[Any]:
-    return [column.name, str(column.type), column.nullable, column.key, column.default]
+    return [column.name, str(column.type), column.nullable, column.key, column.default, column.charset]
 
 
 def _read(column: list[Any]) -> Column:
-    name, kind, nullable, key, default = column
-    return Column(name, ColumnType.parse(kind), nullable, key, default)
+    name, kind, nullable, key, default, *charset = column  # earlier versions wrote no charset
+    return Column(name, ColumnType.parse(kind), nullable, key, default, charset=charset[0] if charset else None)
 
 
 def dead_to_dict(letter: DeadLetter) -> dict[str, Any]:

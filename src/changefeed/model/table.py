@@ -25,6 +25,7 @@ class Column:
         default: the SQL text of its default; None without a default, and always in rows: only schema changes have it.
         expression: the SQL text from which a generated column is computed; None for another column, and always in rows.
         zerofill: the number of characters to which numbers are padded with zeros as text; 0 without ZEROFILL, and in rows.
+        charset: the character set of its texts or members; None if unknown, and in rows.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Column:
     default: str | None = None
     expression: str | None = None
     zerofill: int = 0
+    charset: str | None = None
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ reader has. The sink adds no column that the definition does not name.
 
 The module of a sink has `SECTION`, the model of its section (derived from `sinks.section.SinkSection`), and two functions:
 `open_sink(section, session)`, and `open_letters(path, session)` for the pipeline's dead letters (`letters.py`). The session is
-None in commands that need no Spark. For sinks with Spark's types, `frames.types` has the types, and `sql.py` conversions and SQL.
+None in commands that need no Spark. For sinks with Spark's types, `frames.types` has the types, `frames.retype` the
+conversions, and `sql.py` the SQL.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import msgspec
 import pyarrow as pa
 
+from changefeed.frames.retype import UNKNOWN, Details
 from changefeed.frames.types import SinkType
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
@@ -82,11 +84,15 @@ class ConvertedFrom(msgspec.Struct, frozen=True, tag="converted", tag_field="kin
         column: name of the old column.
         type: the old column's type.
         widening: rows have widened the type, not DDL: every value is kept, as text if need be.
+        details: what else the conversion depends on.
+        null: the value that NULL becomes, as in `Constant`; None keeps NULL.
     """
 
     column: str
     type: ColumnType
     widening: bool = False
+    details: Details = UNKNOWN
+    null: str | dict[str, str] | None = None
 
 
 Expression: TypeAlias = Null | Constant | ConvertedFrom
@@ -99,11 +105,13 @@ class IrregularUpdate(msgspec.Struct, frozen=True, kw_only=True):
         dropped: names to remove.
         renamed: old name -> new name.
         added: new column -> its text in every row.
+        nulls: column -> its text in the rows in which it is NULL and has no text.
     """
 
     dropped: tuple[str, ...] = ()
     renamed: dict[str, str] = {}
     added: dict[str, str] = {}
+    nulls: dict[str, str] = {}
 
 
 class _Write(msgspec.Struct, frozen=True, tag=True, kw_only=True):
@@ -312,7 +320,7 @@ class TypeMap(Protocol):
         ...
 
     def conversion(
-        self, old: ColumnType, new: ColumnType, *, widening: bool = False
+        self, old: ColumnType, new: ColumnType, *, widening: bool = False, details: Details = UNKNOWN
     ) -> Literal["none", "rewrite"] | None:
         """Returns the effect on existing rows of a change of a column's type.
 
@@ -320,6 +328,7 @@ class TypeMap(Protocol):
             old: the MySQL type before the change.
             new: the MySQL type after the change.
             widening: whether rows have widened the type, not DDL: see `ConvertedFrom`.
+            details: what else the conversion depends on.
 
         Returns:
             `none`: the sink's type and values do not change. `rewrite`: the sink can convert the values as MySQL does. None:

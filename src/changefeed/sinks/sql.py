@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from changefeed.frames.reshape import family
-from changefeed.frames.retype import retyped
+import pyarrow as pa
+
+from changefeed.frames.retype import UNKNOWN, Details
 from changefeed.frames.types import SinkType, sink_type
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import IRREGULAR, Constant, ConvertedFrom, Expression, IrregularUpdate, Null, Rewrite
+from changefeed.sinks.base import IRREGULAR, Constant, ConvertedFrom, Expression, Null, Rewrite
+from changefeed.sinks.expressions import conversion_between, conversion_of, converted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
 
 # metadata column -> expression over a change `s` of `stages.changes`
 METADATA_SQL = {
@@ -31,57 +37,76 @@ class SparkTypes:
         return sink_type(type)
 
     def conversion(
-        self, old: ColumnType, new: ColumnType, *, widening: bool = False
+        self, old: ColumnType, new: ColumnType, *, widening: bool = False, details: Details = UNKNOWN
     ) -> Literal["none", "rewrite"] | None:
         """See `TypeMap`."""
-        sql = _converted("c", old, new, widening)
-        return None if sql is None else "none" if sql == "c" else "rewrite"
+        made = conversion_between(old, new, widening=widening, details=details)
+        if made is None:
+            return None
+        same = sink_type(old).sql == sink_type(new).sql
+        return "none" if made.is_copy or (made.is_cast and same) else "rewrite"
 
 
-def _converted(name: str, old: ColumnType, new: ColumnType, widening: bool) -> str | None:
-    """Returns SQL that converts the expression `name` to the new type; None if MySQL's rule is unknown."""
-    kind, same = sink_type(new).sql, sink_type(old).sql == sink_type(new).sql
-    if widening and same:
-        return name
-    sql = retyped(name, old, new)
-    if not widening:
-        return name if same and sql == f"CAST({name} AS {kind})" else sql
-    exact = family(old) in ("integer", "date") or (family(old) == "decimal" and sink_type(old).sql != "string")
-    if sql is None and exact and old.name != "boolean" and kind == "string":
-        sql = f"CAST({name} AS string)"
-    if sql is None and family(old) == "text" and kind == "binary":
-        sql = f"CAST({name} AS binary)"
-    return sql
+def rewritten(rows: DataFrame, write: Rewrite, kept: Iterable[str]) -> DataFrame:
+    """Returns the new rows of a table, computed from the old ones; `kept`: the metadata columns."""
+    from pyspark.sql.functions import expr
 
-
-def rewrite_sql(write: Rewrite, kept: Iterable[str]) -> list[str]:
-    """Returns the columns of a SELECT that computes the new rows from the old ones; `kept`: the metadata columns."""
-    columns = zip(write.table.columns, write.expressions, strict=True)
-    selected = [f"{_expression(column, e)} AS {quoted(column.name)}" for column, e in columns]
+    columns: list[SparkColumn] = []
+    for column, expression in zip(write.table.columns, write.expressions, strict=True):
+        sql = expression_sql(column, expression)
+        values = expr(sql) if sql is not None else _in_python(column, expression)
+        columns.append(values.alias(column.name))
     for name in kept:
-        sql = _texts(write.texts) if name == IRREGULAR and write.texts is not None else quoted(name)
-        selected.append(f"{sql} AS {quoted(name)}")
-    return selected
+        sql = texts_sql(write) if name == IRREGULAR and write.texts is not None else quoted(name)
+        columns.append(expr(sql).alias(name))
+    return rows.select(columns)
 
 
-def _expression(column: Column, expression: Expression) -> str:
-    kind = sink_type(column.type).sql
+def expression_sql(column: Column, expression: Expression) -> str | None:
+    """Returns the values of a column in SQL; None if Spark's SQL does not have the conversion."""
     match expression:
         case Null():
-            return f"CAST(NULL AS {kind})"
-        case Constant(value=dict(value)):
-            return f"unbase64('{value['base64']}')"
+            return f"CAST(NULL AS {sink_type(column.type).sql})"
         case Constant(value=value):
-            return text(str(value)) if kind == "string" else f"CAST({text(str(value))} AS {kind})"
-        case ConvertedFrom():
-            sql = _converted(quoted(expression.column), expression.type, column.type, expression.widening)
-            assert sql is not None, "the planner asks `conversion` first"
-            return sql
+            return _constant(value, column.type)
+        case ConvertedFrom(column=name):
+            made, sql = conversion_of(expression, column.type), quoted(name)
+            if not made.is_cast:
+                return None
+            if not made.is_copy:
+                sql = f"CAST({sql} AS {sink_type(column.type).sql})"
+            return sql if expression.null is None else f"coalesce({sql}, {_constant(expression.null, column.type)})"
 
 
-def _texts(texts: IrregularUpdate) -> str:
+def _in_python(column: Column, expression: Expression) -> SparkColumn:
+    """Returns a column that Spark's Python workers compute."""
+    from pyspark.sql.functions import col
+    from pyspark.sql.pandas.functions import arrow_udf
+
+    assert isinstance(expression, ConvertedFrom)
+    old, new = expression.type, column.type
+
+    def values(array: pa.Array) -> pa.Array:
+        return converted(array.cast(sink_type(old).arrow), expression, new)
+
+    # the stubs lack the form that finds the kind of function in its annotations
+    made: SparkColumn = arrow_udf(values, sink_type(new).sql)(col(quoted(expression.column)))  # type: ignore[call-overload]
+    return made
+
+
+def _constant(value: str | dict[str, str], new: ColumnType) -> str:
+    kind = sink_type(new).sql
+    if isinstance(value, dict):
+        return f"unbase64('{value['base64']}')"
+    return text(value) if kind == "string" else f"CAST({text(value)} AS {kind})"
+
+
+def texts_sql(write: Rewrite) -> str:
     """Returns SQL for the map of irregular texts after a rewrite, with columns renamed as in the table."""
-    sql = f"coalesce({quoted(IRREGULAR)}, CAST(map() AS map<string,string>))"
+    texts = write.texts
+    assert texts is not None
+    nothing = "CAST(map() AS map<string,string>)"
+    sql = f"coalesce({quoted(IRREGULAR)}, {nothing})"
     if texts.dropped:
         sql = f"map_filter({sql}, (k, v) -> k NOT IN ({', '.join(text(name) for name in texts.dropped)}))"
     if texts.renamed:
@@ -89,6 +114,12 @@ def _texts(texts: IrregularUpdate) -> str:
         sql = f"transform_keys({sql}, (k, v) -> CASE k {cases} ELSE k END)"
     if texts.added:
         sql = f"map_concat({sql}, map({', '.join(f'{text(n)}, {text(t)}' for n, t in texts.added.items())}))"
+    columns = zip(write.table.columns, write.expressions, strict=True)
+    sources = {c.name: e.column for c, e in columns if isinstance(e, ConvertedFrom)}
+    for name, zero in texts.nulls.items():
+        old = sources[name]
+        lacks = f"{quoted(old)} IS NULL AND element_at({quoted(IRREGULAR)}, {text(old)}) IS NULL"
+        sql = f"map_concat({sql}, if({lacks}, map({text(name)}, {text(zero)}), {nothing}))"
     return sql
 
 

@@ -37,7 +37,6 @@ from changefeed.mysql.ddl.statements import (
     SetCharset,
     SetDefault,
 )
-from changefeed.mysql.ddl.types import binary
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +220,8 @@ class _Columns:
             if name.lower() in seen:
                 self._fail(f"already has a column {name}")
             seen.add(name.lower())
-            if self._converts and self.charset == "binary" and slot.old is not None and not slot.redefined:
-                slot.column = replace(slot.column, type=binary(slot.column.type))
+            if self._converts and slot.old is not None and not slot.redefined:
+                slot.column = in_charset(slot.column, None, self.charset)
         if all(s.hidden for s in self._order):
             self._fail("would have no column left")
         self._rename_in_expressions()

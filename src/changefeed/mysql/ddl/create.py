@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from changefeed.model.definition import Table, VirtualColumn
 from changefeed.model.table import Column
+from changefeed.model.types import TEXTS
+from changefeed.mysql import charsets
 from changefeed.mysql.ddl.columns import ColumnDefinition, definition
 from changefeed.mysql.ddl.indexes import created, split
 from changefeed.mysql.ddl.keys import is_key, key, period
@@ -140,7 +142,11 @@ def virtual_column(place: int, column: Column) -> VirtualColumn:
 
 def in_charset(column: Column, declared: str | None, charset: str | None) -> Column:
     """The column with the table's character set, if it declares none itself; only `binary` changes the type."""
-    return replace(column, type=binary(column.type)) if charset == "binary" and declared is None else column
+    if charset == "binary" and declared is None:
+        column = replace(column, type=binary(column.type))
+    has_texts = column.type.name in TEXTS or column.type.name in ("enum", "set")
+    name = (declared or charset) if has_texts else None
+    return replace(column, charset=None if name is None else charsets.known(name))
 
 
 def _in_period(column: Column, listed: Items) -> Column:

@@ -87,7 +87,7 @@ def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, u
                 unknown=_UNDECLARED.format(column.name, "is NOT NULL" if nullable is False else "may be NOT NULL")
             )
     if column.default is None:
-        return NULL if column.nullable is not False else _implicit(column.type)
+        return NULL if column.nullable is not False else implicit(column.type)
     if _NOW.fullmatch(column.default):
         default = _now(column, execution)
     else:
@@ -140,7 +140,7 @@ def _constant(sql: str, t: ColumnType) -> Default | None:
         return None
 
 
-def _implicit(t: ColumnType) -> Default:
+def implicit(t: ColumnType) -> Default:
     """MySQL's implicit default of a NOT NULL column without DEFAULT."""
     fraction = "." + "0" * t.length if t.name in ("datetime", "timestamp", "time") and t.length else ""
     if t.name in INTEGERS or t.name in ("bit", "year"):

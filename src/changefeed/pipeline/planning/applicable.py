@@ -13,12 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from changefeed.frames.reshape import family
+from changefeed.frames.retype import Server
 from changefeed.frames.types import widen
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl.apply import Altered, Projection
 from changefeed.mysql.ddl.defaults import NULL
 from changefeed.pipeline.planning.evolution import underivable
+from changefeed.pipeline.planning.values import conversion, default_for_null
 from changefeed.pipeline.state import TableState
 from changefeed.sinks.base import TypeMap
 
@@ -34,6 +36,7 @@ class Applicable:
         gaps: see `TableState`.
         notes: for people.
         keeps: no value of existing rows may change.
+        server: the server that executed the statement; empty if unknown.
         change: the change with types and values that the sink can have.
         widening: names of the columns that get a type for old and new values.
     """
@@ -47,6 +50,7 @@ class Applicable:
     gaps: set[str]
     notes: list[str]
     keeps: bool = False
+    server: Server = ""
     widening: set[str] = field(default_factory=set)
     _sent: dict[str, ColumnType | None] = field(default_factory=dict)
 
@@ -92,10 +96,18 @@ class Applicable:
         if sent is not None and (declared == sent or not self._is_touched(name)):  # refused before
             self._sent[name] = sent
             return replace(p, column=replace(p.column, type=source.type))
-        conversion = self.types.conversion(source.type, declared)
-        if conversion == "none" or (conversion and not self.keeps):
-            return p
+        effect = conversion(self.types, source, p.column, self.server)
+        if effect == "none" or (effect and not self.keeps):
+            return self._without_null(p)
         return self._refused(p, source)
+
+    def _without_null(self, p: Projection) -> Projection:
+        """A column that allows no NULL any more keeps those that it has, if their new values are unknown."""
+        unknown = NULL if self.keeps else default_for_null(p, self.server)
+        if not unknown.unknown:
+            return p
+        self.refusals.append(unknown.unknown)
+        return replace(p, column=replace(p.column, nullable=True))
 
     def _new(self, p: Projection) -> Projection:
         if p.unknown:
@@ -115,11 +127,11 @@ class Applicable:
         if not (self.complete or touched):
             self._sent[p.column.name] = None
             return p
-        conversion = self.types.conversion(source.type, declared)
+        effect = conversion(self.types, source, p.column, self.server)
         wraps = declared.name == "bigint" and declared.unsigned and not source.type.unsigned
         same_kind = family(source.type) == family(declared) and not (wraps or self.keeps)
-        if conversion == "none" or (conversion and (touched or same_kind)):
-            return p
+        if effect == "none" or (effect and (touched or same_kind)):
+            return self._without_null(p)
         if touched and self.touched is not None:
             return self._refused(p, source)
         self._sent[p.column.name] = None

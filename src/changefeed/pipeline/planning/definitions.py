@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from changefeed.errors import SchemaError
+from changefeed.frames.retype import Server
 from changefeed.model.definition import Table
 from changefeed.mysql.ddl.apply import Altered, Projection
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
@@ -125,6 +126,7 @@ def changed(
     irregular: str = "null",
     carries_virtual: bool = True,
     execution: Execution = UNKNOWN_EXECUTION,
+    server: Server = "",
 ) -> Outcome:
     """The table after ALTER TABLE.
 
@@ -137,6 +139,7 @@ def changed(
         irregular: the sink's policy for values that a column cannot hold.
         carries_virtual: whether rows have virtual generated columns.
         execution: of the statement, for the values of new columns.
+        server: the server that executed the statement; empty if unknown.
 
     Raises:
         SchemaError: existing rows get a default that is irregular, and `irregular` is `fail`.
@@ -160,12 +163,12 @@ def changed(
         elif why is not None:
             refusals, notes = [], [f"settled by the producer's definition ({why})", *notes]
     partial = why is not None and stated is None
-    applicable = Applicable(current, change, types, complete, refusals, touched, gaps, notes)
+    applicable = Applicable(current, change, types, complete, refusals, touched, gaps, notes, server=server)
     state = applicable.state()
     if current.empty:
         return Outcome(state, None, tuple(applicable.refusals), None, tuple(notes), partial)
     lost = next((key for key in state.table.keys if key in state.gaps), None)
-    rewriting = rewritten(current.table, applicable.change, types, irregular, applicable.widening)
+    rewriting = rewritten(current.table, applicable.change, types, irregular, applicable.widening, server)
     if irregular == "null":
         texts = irregular_defaults(applicable.change)
         notes += [f"NULL for {text!r} in the rows of the new column {c}" for c, text in texts]

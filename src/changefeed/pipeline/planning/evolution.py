@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from changefeed.errors import SchemaError
+from changefeed.frames.retype import Server
 from changefeed.frames.types import widen
 from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
@@ -26,6 +27,7 @@ from changefeed.mysql.ddl.statements import (
     RenameColumn,
     SetDefault,
 )
+from changefeed.pipeline.planning.values import conversion, default_for_null, details_of
 from changefeed.sinks.base import Constant, ConvertedFrom, Expression, IrregularUpdate, Null, TypeMap
 
 # Types of which rows contain only the bare name: the details come from DDL, and are kept.
@@ -161,17 +163,23 @@ def _known(table: Table, part: ColumnChange) -> ColumnChange | None:
 
 
 def _again(table: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) -> ColumnChange:
-    """Handles a column that is added although it exists: it was dropped upstream, and has stayed."""
+    """Handles a column that is added although it exists: it was dropped upstream, and has stayed, with its NULLs."""
     if not isinstance(part, AddColumn) or table.column(part.column.name) is None:
         return part
     name = part.column.name
     if any(isinstance(p, (DropColumn, RenameColumn, ModifyColumn)) and p.name.lower() == name.lower() for p in parts):
         return part
-    return ModifyColumn(name, part.column, part.first, part.after, part.generated, charset=part.charset)
+    column = replace(part.column, nullable=True)
+    return ModifyColumn(name, column, part.first, part.after, part.generated, charset=part.charset)
 
 
 def rewritten(
-    old: Table, change: Altered, types: TypeMap, irregular: str = "null", widening: Collection[str] = ()
+    old: Table,
+    change: Altered,
+    types: TypeMap,
+    irregular: str = "null",
+    widening: Collection[str] = (),
+    server: Server = "",
 ) -> Rewriting | None:
     """The values of the new columns, and the changes of irregular texts, if existing rows change; otherwise None.
 
@@ -182,26 +190,28 @@ def rewritten(
         SchemaError: the new values cannot be derived from the statement, or are irregular and `irregular`
             is `fail`.
     """
-    expressions = tuple(_expression(p, types, irregular, p.column.name in widening) for p in change.rows)
+    expressions = tuple(_expression(p, types, irregular, p.column.name in widening, server) for p in change.rows)
     sources = {p.source.name for p in change.rows if p.source is not None}
     dropped = {c.name for c in old.columns} - sources
     stays = all(_stays(p, e, types) for p, e in zip(change.rows, expressions, strict=True))
     added = dict(irregular_defaults(change)) if irregular == "keep" else {}
-    if stays and not dropped and not added:
+    nulls = _irregular_nulls(change, server) if irregular == "keep" else {}
+    if stays and not dropped and not added and not nulls:
         return None
     if irregular != "keep":
         return expressions, None
     renamed = {p.source.name: p.column.name for p in change.rows if p.source and p.source.name != p.column.name}
-    return expressions, IrregularUpdate(dropped=tuple(sorted(dropped)), renamed=renamed, added=added)
+    return expressions, IrregularUpdate(dropped=tuple(sorted(dropped)), renamed=renamed, added=added, nulls=nulls)
 
 
 def _stays(p: Projection, expression: Expression, types: TypeMap) -> bool:
     """Whether the column is unchanged, or new and NULL in every row."""
     if p.source is None:
         return isinstance(expression, Null)
-    widening = isinstance(expression, ConvertedFrom) and expression.widening
-    unchanged = types.conversion(p.source.type, p.column.type, widening=widening) == "none"
-    return p.source.name == p.column.name and unchanged
+    assert isinstance(expression, ConvertedFrom)
+    details, widening = expression.details, expression.widening
+    unchanged = types.conversion(p.source.type, p.column.type, widening=widening, details=details) == "none"
+    return p.source.name == p.column.name and unchanged and expression.null is None
 
 
 def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
@@ -209,7 +219,13 @@ def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
     return [(p.column.name, p.default.irregular) for p in change.rows if p.default.irregular is not None]
 
 
-def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool) -> Expression:
+def _irregular_nulls(change: Altered, server: Server) -> dict[str, str]:
+    """Columns in which NULL becomes a value that their type cannot hold, such as a zero date: name -> text."""
+    defaults = {p.column.name: default_for_null(p, server).irregular for p in change.rows}
+    return {name: text for name, text in defaults.items() if text is not None}
+
+
+def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, server: Server) -> Expression:
     new = p.column
     if p.unknown:
         raise SchemaError(p.unknown)
@@ -220,9 +236,23 @@ def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool) -
                 "downstream, and `irregular: fail` is set"
             )
         return Null() if p.default.value is None else _constant(p.default.value)
-    if types.conversion(p.source.type, new.type, widening=widening) is None:
+    if conversion(types, p.source, new, server, widening=widening) is None:
         raise SchemaError(underivable(p.source, new))
-    return ConvertedFrom(column=p.source.name, type=p.source.type, widening=widening)
+    null = default_for_null(p, server)
+    if null.unknown:
+        raise SchemaError(null.unknown)
+    if null.irregular is not None and irregular == "fail":
+        raise SchemaError(
+            f"column {new.name}: NULL becomes {null.irregular!r} in existing rows, which {new.type} cannot hold downstream, "
+            "and `irregular: fail` is set"
+        )
+    return ConvertedFrom(
+        column=p.source.name,
+        type=p.source.type,
+        widening=widening,
+        details=details_of(p.source, new, server),
+        null=None if null.value is None else _constant(null.value).value,
+    )
 
 
 def underivable(old: Column, new: Column) -> str:

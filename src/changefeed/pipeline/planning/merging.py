@@ -145,7 +145,7 @@ class Merger:
         # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
         from_own = stated.nullable is None or (own.type.name != "timestamp" and not undeclared)
         nullable = own.nullable if from_own else stated.nullable
-        column = replace(own, type=merged, nullable=nullable)
+        column = replace(own, type=merged, nullable=nullable, charset=stated.charset or own.charset)
         if p.source is not None or p.unknown or merged == own.type:
             return replace(p, column=column)
         return replace(p, column=column, default=existing_rows(column, self.execution))

@@ -33,6 +33,7 @@ from changefeed.pipeline.planning.renames import Answers, Renames
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
 from changefeed.pipeline.planning.shadows import Shadows
+from changefeed.pipeline.planning.values import server_of
 from changefeed.pipeline.planning.writes import NEW_SNAPSHOT, Writes
 from changefeed.pipeline.state import Hold
 from changefeed.protocols.origin import LAST, snapshot_mark
@@ -363,6 +364,7 @@ class SchemaChanges:
                 lenient=self.rules.behavior == "lenient", irregular=self.rules.irregular,
                 carries_virtual=not self.rules.restored_ddl,
                 execution=ddl.execution_of(event, restored=self.rules.restored_ddl),
+                server=server_of(event, restored_ddl=self.rules.restored_ddl),
             )  # fmt: skip
         except SchemaError as error:  # an irregular default, and the policy is to stop
             self._stop(event, str(error), error)

@@ -16,7 +16,8 @@ from typing import Any
 
 from changefeed.errors import SchemaError
 from changefeed.model.table import Column
-from changefeed.model.types import INTEGERS, ColumnType
+from changefeed.model.types import BINARIES, INTEGERS, ColumnType
+from changefeed.mysql import charsets
 
 _ALIASES = {
     "uuid": "char(36)",
@@ -57,12 +58,15 @@ def columns(changes: list[dict[str, Any]], database: str | None, table: str | No
 
 def _column(described: dict[str, Any], keys: Any) -> Column:
     t = column_type(described["typeName"], described["length"], described["scale"], described.get("enumValues"))
-    if described.get("charsetName") == "binary":
+    charset = described.get("charsetName")
+    if charset == "binary":
         t = ColumnType(_BINARY.get(t.name, t.name), length=t.length)
     name, default = described["name"], described.get("defaultValueExpression")
     if not isinstance(name, str):
         raise SchemaError("column without a name")
-    return Column(name, t, bool(described["optional"]), name in keys, None if default is None else _sql(default, t))
+    sql = None if default is None else _sql(default, t)
+    known = charsets.known(charset) if isinstance(charset, str) and t.name not in BINARIES else None
+    return Column(name, t, bool(described["optional"]), name in keys, sql, charset=known)
 
 
 def column_type(name: str, length: int | None, scale: int | None, members: list[str] | None) -> ColumnType:

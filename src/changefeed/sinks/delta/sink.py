@@ -50,7 +50,7 @@ from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
-from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewrite_sql
+from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewritten
 from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local
 from changefeed.spark_runtime.session import another, compiled
 
@@ -245,7 +245,7 @@ class DeltaTables:
                 commit.add_columns([f.jsonValue() for f in self._empty(spark, write.table).schema.fields])
             case Rewrite():
                 rows = spark.read.format("delta").load(commit.path)
-                commit.replace(rows.selectExpr(*rewrite_sql(write, self.metadata_columns)))
+                commit.replace(rewritten(rows, write, self.metadata_columns))
             case Copy(source=source):
                 commit.replace(spark.read.format("delta").load(self.location(source)))
             case Import(source=source):

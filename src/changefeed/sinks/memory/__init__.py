@@ -6,19 +6,15 @@ a version, and versions are kept. A lock makes commits atomic.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from decimal import ROUND_HALF_UP, Decimal
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.frames.reshape import family
-from changefeed.frames.types import SinkType, sink_type
+from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.sinks.base import (
@@ -46,6 +42,7 @@ from changefeed.sinks.base import (
     Write,
     WriteId,
 )
+from changefeed.sinks.expressions import constant, converted
 from changefeed.sinks.sql import SparkTypes
 
 Row = dict[str, Any]
@@ -84,21 +81,6 @@ class Lake:
         return [dict(row) for row in self.tables[path][version].rows]
 
 
-class MemoryTypes:
-    """Spark's types, and the conversions of Spark that this sink implements."""
-
-    def sink_type(self, type: ColumnType) -> SinkType:
-        """See `TypeMap`."""
-        return sink_type(type)
-
-    def conversion(
-        self, old: ColumnType, new: ColumnType, *, widening: bool = False
-    ) -> Literal["none", "rewrite"] | None:
-        """See `TypeMap`."""
-        conversion = SparkTypes().conversion(old, new, widening=widening)
-        return conversion if conversion != "rewrite" or _converter(old, new) is not None else None
-
-
 @dataclass(slots=True)
 class MemorySink:
     """The tables of a lake, written by one pipeline."""
@@ -106,7 +88,7 @@ class MemorySink:
     lake: Lake
     metadata_columns: tuple[str, ...] = ()
     owner: str = ""
-    types: MemoryTypes = field(default_factory=MemoryTypes)
+    types: SparkTypes = field(default_factory=SparkTypes)
     _prepared: dict[tuple[str, WriteId], list[pa.RecordBatch]] = field(default_factory=dict)
 
     def owned_by(self, owner: str) -> MemorySink:
@@ -220,7 +202,7 @@ class MemorySink:
             case AddColumns():
                 return types, [dict.fromkeys(types) | row for row in old]
             case Rewrite():
-                return types, [self._rewritten(write, row) for row in old]
+                return types, self._rewritten(write, old)
             case Copy(source=source):
                 copied = self.lake.tables[source][-1]
                 return copied.types, list(copied.rows)
@@ -269,13 +251,16 @@ class MemorySink:
         }
         return {name: values[name]() for name in self.metadata_columns}
 
-    def _rewritten(self, write: Rewrite, row: Row) -> Row:
+    def _rewritten(self, write: Rewrite, rows: Sequence[Row]) -> list[Row]:
         columns = zip(write.table.columns, write.expressions, strict=True)
-        new = {column.name: _value(expression, column.type, row) for column, expression in columns}
+        new = {column.name: _values(expression, column.type, rows) for column, expression in columns}
         for name in self.metadata_columns:
-            is_texts = name == IRREGULAR and write.texts is not None
-            new[name] = _texts(write.texts, dict(row[name] or ())) if is_texts and write.texts else row[name]
-        return new
+            new[name] = [row[name] for row in rows]
+        made = [dict(zip(new, values, strict=True)) for values in zip(*new.values(), strict=True)]
+        if write.texts is not None and IRREGULAR in self.metadata_columns:
+            for row in made:
+                row[IRREGULAR] = _texts(write.texts, row)
+        return made
 
     def _types_of(self, table: Table) -> dict[str, pa.DataType]:
         return {c.name: sink_type(c.type).arrow for c in table.columns} | {
@@ -283,43 +268,20 @@ class MemorySink:
         }
 
 
-def _texts(texts: IrregularUpdate, old: dict[str, str]) -> list[tuple[str, str]]:
-    kept = {texts.renamed.get(n, n): text for n, text in old.items() if n not in texts.dropped}
-    return list((kept | texts.added).items())
+def _texts(texts: IrregularUpdate, row: Row) -> list[tuple[str, str]]:
+    """Returns the irregular texts of a row with new values and its old texts."""
+    kept = {texts.renamed.get(n, n): text for n, text in row[IRREGULAR] or () if n not in texts.dropped}
+    zeros = {n: text for n, text in texts.nulls.items() if row[n] is None and n not in kept}
+    return list((kept | texts.added | zeros).items())
 
 
-def _value(expression: Expression, new: ColumnType, row: Row) -> Any:
+def _values(expression: Expression, new: ColumnType, rows: Sequence[Row]) -> list[Any]:
     match expression:
         case Null():
-            return None
-        case Constant(value=dict(value)):
-            return base64.b64decode(value["base64"])
+            return [None] * len(rows)
         case Constant(value=value):
-            return pa.scalar(str(value)).cast(sink_type(new).arrow).as_py()
+            return [constant(value, new).as_py()] * len(rows)
         case ConvertedFrom(column=column, type=old):
-            convert = _converter(old, new)
-            return row[column] if convert is None or row[column] is None else convert(row[column])
-
-
-def _converter(old: ColumnType, new: ColumnType) -> Callable[[Any], Any] | None:
-    """Returns a function that converts values to another type; only for the conversions of `MemoryTypes`."""
-    before, after = sink_type(old).arrow, sink_type(new).arrow
-    if before == after:
-        return (lambda value: value.rstrip(" ")) if new.name == "char" != old.name else (lambda value: value)
-    if old.name == "null":
-        return lambda value: None
-    number = pa.types.is_integer(before) or pa.types.is_decimal(before) or pa.types.is_floating(before)
-    if number and pa.types.is_integer(after):
-        return lambda value: int(Decimal(value).to_integral_value(ROUND_HALF_UP))
-    if number and pa.types.is_decimal(after):
-        step = Decimal(1).scaleb(-after.scale)
-        return lambda value: Decimal(value).quantize(step, ROUND_HALF_UP)
-    if number and pa.types.is_floating(after):
-        return float
-    if pa.types.is_string(after) and (number or pa.types.is_date(before)):
-        return str
-    if family(old) == "text" and pa.types.is_binary(after):
-        return lambda value: value.encode()
-    if pa.types.is_date(before) and pa.types.is_timestamp(after):
-        return lambda value: datetime(value.year, value.month, value.day)
-    return None
+            array = pa.array([row[column] for row in rows], sink_type(old).arrow)
+            values: list[Any] = converted(array, expression, new).to_pylist()
+            return values

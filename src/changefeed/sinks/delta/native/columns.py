@@ -1,12 +1,11 @@
 """Changes a table's columns without Spark: commits new metadata, and rewrites the rows of a small table.
 
     AddColumns   metadata
-    Rewrite      metadata, and new files that replace all: columns dropped, renamed, moved, or filled with one value
+    Rewrite      metadata, and new files that replace all: columns dropped, renamed, moved, converted, or filled with one value
     Create       metadata, and removal of all files
     Copy         metadata, and new files with the rows of another table that replace all
 
-Spark makes the write if values must be converted to another type, if the table is large enough for a Spark job, or if the
-texts of `_irregular` change.
+Spark makes the write if the table is large enough for a Spark job, or if the texts of `_irregular` change.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.frames.types import sink_type
 from changefeed.model.table import Column
 from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Expression, Null, Rewrite, WriteId
 from changefeed.sinks.delta.native.commit import change_columns
@@ -23,7 +23,7 @@ from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileW
 from changefeed.sinks.delta.native.log_file import NTZ_TYPE
 from changefeed.sinks.delta.native.opened import Opened, delta_fields
 from changefeed.sinks.delta.native.statistics import INDEXED
-from changefeed.sinks.sql import SparkTypes
+from changefeed.sinks.expressions import conversion_of, converted
 
 _Field = Mapping[str, Any]
 _Values = Callable[[pa.RecordBatch], pa.Array]
@@ -105,7 +105,7 @@ def with_missing(has: Iterable[_Field], wanted: Iterable[_Field]) -> list[_Field
 
 
 def _values(write: Rewrite, old: pa.Schema, new: pa.Schema) -> list[_Values] | None:
-    """Returns a function for each column: old rows -> new values; None if a column is neither a copy nor a constant."""
+    """Returns a function for each column: old rows -> new values; None if Spark must compute one."""
     if write.texts is not None and new.get_field_index("_irregular") >= 0:
         return None
     upstream = list(zip(write.table.columns, write.expressions, strict=True))
@@ -125,10 +125,18 @@ def _value(column: Column, expression: Expression, old: pa.Schema, new: pa.Schem
             except pa.ArrowException:
                 return None
             return lambda rows: pa.repeat(one, rows.num_rows)
-        case ConvertedFrom(column=name, type=kind, widening=widening):
-            is_same = SparkTypes().conversion(kind, column.type, widening=widening) == "none"
-            return _copied(name, old, field) if is_same else None
+        case ConvertedFrom():
+            return _converted(column, expression, old, field)
     return None
+
+
+def _converted(column: Column, expression: ConvertedFrom, old: pa.Schema, field: pa.Field) -> _Values | None:
+    name, kind = expression.column, sink_type(expression.type).arrow
+    if expression.null is None and conversion_of(expression, column.type).is_copy:
+        return _copied(name, old, field)
+    if old.get_field_index(name) < 0 or old.field(name).type != kind or field.type != sink_type(column.type).arrow:
+        return None
+    return lambda rows: converted(rows.column(name), expression, column.type)
 
 
 def _copied(name: str, old: pa.Schema, field: pa.Field) -> _Values | None:

@@ -1,0 +1,95 @@
+"""Dates and times after a change of type: fewer fraction digits, the date or the time of a DATETIME, and their numbers.
+
+MySQL and TiDB round what does not fit, half a second to the next one; MariaDB leaves it out. What is then after the last
+moment of its type (the year 9999; January 19, 2038) is a zero date to the server: NULL.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.frames.retype.printing import printed
+from changefeed.model.types import ColumnType
+
+_YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # in µs from 1970
+_TIMESTAMP_END = 2**31 * 1_000_000
+_TIME = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
+_LONGEST = (838 * 3600 + 59 * 60 + 59) * 1_000_000
+_TIME_OF_DAY = 11  # where the time begins in the text of a DATETIME
+
+
+def datetimes(array: pa.Array, old: ColumnType, new: ColumnType, *, rounds: bool) -> pa.Array:
+    """Converts DATETIME or TIMESTAMP to another number of fraction digits."""
+    reduced = _reduced(array.cast(pa.int64()), new.length or 0, rounds)
+    if old.name == "timestamp":
+        is_zero = pc.or_(pc.equal(reduced, 0), pc.greater_equal(reduced, _TIMESTAMP_END))
+        reduced = pc.if_else(is_zero, pa.scalar(None, pa.int64()), reduced)
+    return reduced.cast(array.type)
+
+
+def _reduced(us: pa.Array, digits: int, rounds: bool) -> pa.Array:
+    """Leaves out fraction digits; what is after the year 9999 then is NULL."""
+    unit = 10 ** (6 - digits)
+    positive = pc.add(us, (unit // 2 if rounds else 0) - _YEAR_1)
+    reduced = pc.add(pc.multiply(pc.divide(positive, unit), unit), _YEAR_1)
+    return pc.if_else(pc.less(reduced, _YEAR_10000), reduced, pa.scalar(None, pa.int64()))
+
+
+def dates(array: pa.Array, old: ColumnType, new: ColumnType, *, rounds: bool) -> pa.Array:
+    """Converts DATETIME to DATE."""
+    seconds = _reduced(array.cast(pa.int64()), 0, rounds) if old.length else array.cast(pa.int64())
+    return seconds.cast(pa.timestamp("us")).cast(pa.date32(), safe=False)
+
+
+def times_of_day(array: pa.Array, old: ColumnType, new: ColumnType, *, rounds: bool) -> pa.Array:
+    """Converts DATETIME to TIME."""
+    time = pc.utf8_slice_codeunits(printed(array, old), _TIME_OF_DAY, None)
+    return times(time, old, new, rounds=rounds)
+
+
+def midnights(array: pa.Array, new: ColumnType) -> pa.Array:
+    """Converts DATE to TIME."""
+    midnight = "00:00:00" + ("." + "0" * new.length if new.length else "")
+    return pc.if_else(pc.is_null(array), pa.scalar(None, pa.string()), pa.scalar(midnight))
+
+
+def times(array: pa.Array, old: ColumnType, new: ColumnType, *, rounds: bool) -> pa.Array:
+    """Converts texts of TIME to another number of fraction digits."""
+    has, wants = old.length or 0, new.length or 0
+    if has <= wants:
+        zeros = ("" if has else ".") + "0" * (wants - has)
+        return pc.binary_join_element_wise(array, zeros, "") if has < wants else array
+    return pa.array([v if v is None else _time(v, wants, rounds) for v in array.to_pylist()], pa.string())
+
+
+def _time(text: str, digits: int, rounds: bool) -> str:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return text
+    sign, hours, minutes, seconds, fraction = match.groups()
+    us = (int(hours) * 3600 + int(minutes) * 60 + int(seconds)) * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    unit = 10 ** (6 - digits)
+    us = min((us + (unit // 2 if rounds else 0)) // unit * unit, _LONGEST)
+    second, rest = divmod(us, 1_000_000)
+    clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
+    tail = f".{rest:06}"[: digits + 1] if digits else ""
+    return f"{sign if us else ''}{clock}{tail}"
+
+
+def numbers(array: pa.Array, old: ColumnType, *, whole: bool) -> pa.Array:
+    """Returns the digits of dates and times as texts of numbers: 20260102, 20260102030405.5, -10203.
+
+    Args:
+        array: the dates or times.
+        old: their type.
+        whole: whether to leave out fractions of seconds.
+    """
+    text = printed(array, old)
+    if whole and old.length:
+        text = pc.utf8_slice_codeunits(text, 0, -old.length - 1)
+    if old.name == "time":
+        return pc.replace_substring_regex(text, ":", "")
+    return pc.replace_substring_regex(text, "[-: ]", "")

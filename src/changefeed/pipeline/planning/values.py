@@ -1,0 +1,57 @@
+"""The values of existing rows in a column that DDL changes: the facts that the conversion depends on, and what NULL becomes.
+
+Rule 1. A column that becomes NOT NULL has no NULL any more: without strict mode, and with ALTER IGNORE, the server writes the
+        implicit default of the type. In strict mode there is no NULL, so this is right in both.
+Rule 2. A column that was NOT NULL before keeps its NULLs: they are values that the sink's type cannot hold.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from changefeed.frames.retype import Details, Server, texts
+from changefeed.model.event import SchemaChange
+from changefeed.model.table import Column
+from changefeed.model.types import BINARIES
+from changefeed.mysql.ddl.apply import Projection
+from changefeed.mysql.ddl.defaults import NULL, Default, implicit
+from changefeed.sinks.base import TypeMap
+
+_EMPTY = Default("")
+
+
+def server_of(event: SchemaChange, *, restored_ddl: bool) -> Server:
+    """Returns the server that executed a statement; empty if the record does not contain it."""
+    if restored_ddl:
+        return "tidb"
+    connector = event.origin.get("connector")
+    return connector if connector in ("mysql", "mariadb") else ""
+
+
+def conversion(
+    types: TypeMap, old: Column, new: Column, server: Server, *, widening: bool = False
+) -> Literal["none", "rewrite"] | None:
+    """Returns the effect of a change of a column on existing rows, as `TypeMap.conversion` does."""
+    return types.conversion(old.type, new.type, widening=widening, details=details_of(old, new, server))
+
+
+def details_of(old: Column, new: Column, server: Server) -> Details:
+    """Returns the facts about a conversion that do not follow from the two types."""
+    before, after = (c.charset or ("utf8mb4" if server == "tidb" else "") for c in (old, new))
+    is_recoded = after not in ("", before) and old.type.name not in BINARIES and not texts.is_unicode(after)
+    return Details(server, after or before, old.zerofill, recoded=is_recoded)
+
+
+def default_for_null(p: Projection, server: Server) -> Default:
+    """Returns the value that NULL becomes in existing rows; NULL itself if it stays."""
+    old, new = p.source, p.column
+    if old is None or new.nullable is not False or old.nullable is False:
+        return NULL
+    if new.type.name == "timestamp":
+        return Default(
+            unknown=f"column {new.name}: NULL becomes the time of the statement, and no row event contains the values"
+        )
+    if new.type.name == "enum" or (new.type.name == "json" and server == "mariadb"):
+        return _EMPTY
+    default = implicit(new.type)
+    return NULL if default.unknown else default
