@@ -40,13 +40,14 @@ class Pair:
 def recorded(server: str) -> tuple[Pair, ...]:
     """The recorded changes of a server: `mariadb` or `mysql`."""
     with gzip.open(FOLDER / f"{server}.jsonl.gz", "rt", encoding="utf-8") as lines:
-        return tuple(_pair(*json.loads(line)) for line in lines)
+        return tuple(pair(*json.loads(line)) for line in lines)
 
 
-def _pair(old: str, new: str, rows: list[list[str | None]]) -> Pair:
+def pair(old: str, new: str, rows: list[list[str | None]]) -> Pair:
+    """A change of type from the texts of a server."""
     kinds = ColumnType.parse(old), ColumnType.parse(new)
-    pairs = [(_canonical(kinds[0], before), _canonical(kinds[1], after)) for before, after in rows]
-    kept = [(before, after) for before, after in pairs if _is_regular(kinds[0], before)]
+    canonical = [(_canonical(kinds[0], before), _canonical(kinds[1], after)) for before, after in rows]
+    kept = [(before, after) for before, after in canonical if _is_regular(kinds[0], before)]
     return Pair(*kinds, tuple(before for before, _ in kept), tuple(after for _, after in kept))
 
 

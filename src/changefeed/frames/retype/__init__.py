@@ -173,7 +173,7 @@ def _printed(old: ColumnType, new: ColumnType, details: Details) -> Conversion |
         return None  # to a TEXT they are bytes
     if old.name == "decimal" and old.length is None:
         return None
-    if family(old) == "real" and (details.server == "tidb" or (old.name == "float" and not details.server)):
+    if family(old) == "real" and (details.server == "tidb" or (not details.server and old.scale is None)):
         return None
     is_binary = texts.is_binary(new)
 

@@ -7,8 +7,8 @@
     double              the shortest text           datetime(3)   2026-01-02 03:04:05.100
     float(7,3)          0.100                       time(0)       -01:02:03
 
-A float or double has an exponent if there are more than 15 digits before its point, or more than 14 zeros behind it, and MySQL's
-float if it would have more than 12 characters.
+A float or double has an exponent if there are more than 15 digits before its point, or more than 14 zeros behind it; in MySQL
+also if it would have more than 12 characters, or 24 for a double.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from changefeed.frames.reshape.parts import family, plain_text
 from changefeed.model.types import ColumnType
 
 _POINT = 15  # the largest number of digits before the point, or of zeros behind it, without an exponent
-_FLOAT_DIGITS, _FLOAT_WIDTH = 6, 12
+_FLOAT_DIGITS = 6
+_WIDTHS = {"float": 12, "double": 24}  # of MySQL
 
 
 def printed(array: pa.Array, old: ColumnType, server: str = "", width: int = 0) -> pa.Array:
@@ -36,7 +37,7 @@ def printed(array: pa.Array, old: ColumnType, server: str = "", width: int = 0) 
         case "decimal":
             return plain_text(array)
         case "real":
-            widest = _FLOAT_WIDTH if old.name == "float" and server != "mariadb" else None
+            widest = None if server == "mariadb" else _WIDTHS[old.name]
             return pa.array([v if v is None else _real(v, old, widest) for v in array.to_pylist()], pa.string())
         case "date":
             return array.cast(pa.string())
