@@ -108,7 +108,7 @@ class PartReader:
             ProtocolError: as `read`.
             SchemaRegistryError: as `read`.
         """
-        if data == NULL or data[:1] not in (b"\0", b"{"):
+        if data == NULL or data[:1] not in (b"\0", b"{", b""):
             return ConnectPart(data, None, RAW)
         return self.read(data, "key")
 

@@ -33,7 +33,6 @@ class ColumnForm(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     nullable: bool | None = None
     key: bool | None = None
     default: str | None = None
-    charset: str | None = None
 
 
 class TransactionForm(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -126,10 +126,7 @@ class _Reader:
         return TableShape(form.database, form.table, columns, wire="" if wire == "null" else wire)
 
     def _columns(self, forms: list[ColumnForm]) -> tuple[Column, ...]:
-        return tuple(
-            Column(f.name, self._type(f, i), f.nullable, f.key, f.default, charset=f.charset)
-            for i, f in enumerate(forms)
-        )
+        return tuple(Column(f.name, self._type(f, i), f.nullable, f.key, f.default) for i, f in enumerate(forms))
 
     def _type(self, form: ColumnForm, index: int) -> ColumnType:
         try:

@@ -165,8 +165,6 @@ def _columns(columns: tuple[Column, ...] | None) -> list[dict[str, Any]] | None:
     for column, shown in zip(columns, described, strict=True):
         if column.default is not None:
             shown["default"] = column.default
-        if column.charset is not None:
-            shown["charset"] = column.charset
     return described
 
 
