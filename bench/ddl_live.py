@@ -30,7 +30,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, help="the campaign's folder")
     parser.add_argument("--per-round", type=int, default=40, help="histories that one engine follows")
     parser.add_argument("--processes", type=int, default=1, help="that judge")
-    parser.add_argument("--all-ways", action="store_true", help="judge each history in all ways, not in two that change")
+    parser.add_argument(
+        "--all-ways", action="store_true", help="judge each history in all ways, not in two that change"
+    )
     parser.add_argument("--no-reduce", action="store_true", help="do not reduce what is wrong")
     parser.add_argument("--judge", action="store_true", help="judge again what was recorded")
     parser.add_argument("--table", action="store_true", help="print the verdicts that there are")

@@ -23,7 +23,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from tests.live.history import History, Statement
 from tests.live.judging import WAYS
@@ -162,9 +161,14 @@ class Campaign:
         modes = self._modes(number, jobs)
         began, folder = time.monotonic(), Path(tempfile.mkdtemp(prefix="cf-engine-"))
         recording = Round(database, modes, folder / "engine", lower_case=lower_case, progress=self.progress)
-        for history in recording.record(jobs):
+        try:
+            histories = recording.record(jobs)
+            shutil.rmtree(folder)
+        except RuntimeError as error:  # the folder stays, with the engine's log
+            self.progress(f"round {number} is lost: {error}")
+            histories = [History(job.name, self.server, str(modes), lower_case, died=str(error)) for job in jobs]
+        for history in histories:
             history.save(self._path(history.name))
-        shutil.rmtree(folder)  # it stays if the round has failed: its log says why
         self.progress(
             f"round {number}: {len(jobs)} histories in {time.monotonic() - began:.0f} s ({modes}); {self.summary()}"
         )
@@ -209,10 +213,9 @@ class Campaign:
         if its_verdict.verdict in ("RIGHT", "DRIFT"):
             return
         history = History.load(self._path(its_verdict.history))
-        if its_verdict.verdict in FAILED:
-            if self.reduce and len(self._reductions) < _REDUCTIONS:
-                self._reductions.append(Reduction(history, its_verdict))
-                return
+        if its_verdict.verdict in FAILED and self.reduce and len(self._reductions) < _REDUCTIONS:
+            self._reductions.append(Reduction(history, its_verdict))
+            return
         if its_verdict.cause is not None and depth < _AGAIN:
             left = [s for number, s in enumerate(history.executed) if number != its_verdict.cause]
             self._parts.append(self._part(left, history, depth + 1))
@@ -258,8 +261,3 @@ class Campaign:
         for name, counts in sorted(kinds.items()):
             lines += [f"{name:6} {count:5}  {kind}  ({examples[name, kind]})" for kind, count in counts.most_common()]
         return lines
-
-
-def to_json(value: Any) -> str:
-    """JSON with its letters as they are."""
-    return json.dumps(value, ensure_ascii=False)

@@ -92,7 +92,8 @@ class Clauses:
             return ""
         other = self._column(changing=True)
         if other is not None and self.random.random() < 0.3:
-            return f"RENAME COLUMN {quoted(column.name)} TO {quoted(other.name)}, RENAME COLUMN {quoted(other.name)} TO {quoted(column.name)}"
+            one, two = quoted(column.name), quoted(other.name)
+            return f"RENAME COLUMN {one} TO {two}, RENAME COLUMN {two} TO {one}"
         name = self._new_name()
         self.new.append(name)
         return f"RENAME COLUMN {written(self.random, column.name)} TO {written(self.random, name)}"

@@ -23,7 +23,7 @@ FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What the statements of a history may contain.
+    """The dialect of the statements of a history.
 
     Attributes:
         mariadb: the server is MariaDB; else MySQL 8.
@@ -95,7 +95,7 @@ def _type_text(random: Random, family: str) -> str:
 def definition(
     random: Random, dialect: Dialect, kind: Type, others: list[ServerColumn], *, required: bool = False
 ) -> str:
-    """What follows a column's name in a statement.
+    """The definition behind a column's name in a statement.
 
     Args:
         others: columns of the table, which an expression may name.

@@ -1,4 +1,4 @@
-"""What the engine itself has got wrong: a history that it has spoiled says nothing about the pipeline.
+"""The engine's own faults: a history that it has spoiled does not test the pipeline.
 
 The engine keeps a picture of each table of its own, by its own parser: it is in the schema changes, and rows have its columns. If
 it differs from the server's catalogue after the same statement, the engine has misunderstood a statement. Some values it
@@ -23,15 +23,15 @@ _ZERO_DATE = re.compile(r"'(0000-\d\d|\d{4}-00|\d{4}-\d\d-00)")
 _ID = re.compile(r'"((?:[^"]|"")*)"\."(.*)"$')
 _SENT_AS_THEY_ARE = frozenset(
     {
-        "tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum",
-        "set", "double",
+        "tinyint", "smallint", "mediumint", "int", "bigint", "char", "varchar", "tinytext", "text", "mediumtext", "longtext",
+        "enum", "set", "double",
     }
 )  # fmt: skip
 _Payload = dict[str, Any]
 
 
 def spoiled(history: History, different: tuple[Difference, ...], text: str) -> str:
-    """What the engine has done to the tables that differ, or that a stop names; empty if nothing."""
+    """The engine's fault about the tables that differ, or that a stop names; empty if there is none."""
     if history.died is not None:
         return f"died: {history.died}"
     wrong = misunderstood(history)
@@ -49,8 +49,8 @@ def misunderstood(history: History) -> dict[str, str]:
     statements = history.executed
     states: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
     for number, statement in enumerate(statements):
-        for name, columns in statement.columns.items():
-            states[name].append((number, [column for column, _ in columns]))
+        for name, described in statement.columns.items():
+            states[name].append((number, [column for column, _ in described]))
     texts = [_spaced(statement.text) for statement in statements]
     wrong: dict[str, str] = {}
     done, is_exact, last = -1, False, ""
@@ -60,14 +60,15 @@ def misunderstood(history: History) -> dict[str, str]:
             if (payload.get("source") or {}).get("snapshot"):
                 is_exact = False
             else:
-                found = _find(texts, _spaced(last), done)
-                done, is_exact = (done, is_exact) if found is None else (found, True)
-        for name, columns in _pictures(payload):
-            if name not in states:
-                continue
-            right = [c for number, c in states[name] if number <= done][-1:] if is_exact else [c for _, c in states[name]]
-            if right and columns not in right:
-                wrong.setdefault(name, f"{columns} at {last[:200]!r}")
+                number_of_ddl = _find(texts, _spaced(last), done)
+                if number_of_ddl is not None:
+                    done, is_exact = number_of_ddl, True
+        for name, picture in _pictures(payload):
+            its_states = states.get(name, [])
+            if is_exact:
+                its_states = [state for state in its_states if state[0] <= done][-1:]
+            if its_states and picture not in [columns for _, columns in its_states]:
+                wrong.setdefault(name, f"{picture} at {last[:200]!r}")
     return wrong
 
 
@@ -144,13 +145,15 @@ def _was_sent(difference: Difference, history: History) -> bool:
     for payload in _fresh(history):
         for change in payload.get("tableChanges") or ():
             if _name_of(change["id"]) == difference.table and change.get("table"):
-                columns = {c["name"]: {k: v for k, v in c.items() if k != "position"} for c in change["table"]["columns"]}
+                columns = {
+                    c["name"]: {k: v for k, v in c.items() if k != "position"} for c in change["table"]["columns"]
+                }
                 changed |= {name: len(rows) for name, column in columns.items() if definitions.get(name) != column}
                 definitions = columns
         source, after = payload.get("source"), payload.get("after")
-        if isinstance(source, dict) and isinstance(after, dict) and "op" in payload:
-            if f"{source['db']}.{source['table']}" == difference.table:
-                rows.append(after)
+        is_row = isinstance(source, dict) and isinstance(after, dict) and "op" in payload
+        if is_row and f"{source['db']}.{source['table']}" == difference.table:  # type: ignore[index]
+            rows.append(after)  # type: ignore[arg-type]
     kinds = {name: re.split(r"[ (]", kind)[0] for name, kind, _ in history.tables[difference.table].columns}
     plain = {
         name: int(value) if isinstance(value, Decimal) and value == int(value) else value
@@ -176,7 +179,7 @@ def _float(text: str) -> float:
 
 
 def _is_of_rows(difference: Difference, different: tuple[Difference, ...]) -> bool:
-    """Whether it only says how many rows differ, beside the columns in which they do."""
+    """Whether it is only the number of rows that differ, beside the columns in which they do."""
     return (
         difference.what == "rows"
         and not difference.column

@@ -15,9 +15,9 @@ def main(*paths: str) -> int:
     worst = 0
     for path in paths:
         history = History.load(Path(path))
-        found = verdict(history, spark_compute())
-        print(f"{path}: {found.verdict} {found.ways}\n{found.text}")
-        worst = max(worst, int(found.verdict != "RIGHT"))
+        its_verdict = verdict(history, spark_compute())
+        print(f"{path}: {its_verdict.verdict} {its_verdict.ways}\n{its_verdict.text}")
+        worst = max(worst, int(its_verdict.verdict != "RIGHT"))
     return worst
 
 

@@ -43,7 +43,7 @@ _PROTOCOL = "debezium-mysql"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a way has come to.
+    """The outcome of a way.
 
     Attributes:
         verdict: `RIGHT`, `DRIFT` (the rows are right, a type is not), `STOP`, `WRONG` or `CRASH`.
@@ -75,7 +75,10 @@ def judge(history: History, way: str, compute: Compute, seed: int = 0) -> Outcom
 
 
 def _compared(history: History, storage: Storage, notes: list[str]) -> Outcome:
-    state = storage.published()[-1]
+    published = storage.published()
+    if not published:  # nothing was recorded
+        return Outcome("WRONG", "no step was published", tuple(notes))
+    state = published[-1]
     actual = {
         f"{t.table.database}.{t.table.name}": (
             t.table,

@@ -41,10 +41,10 @@ def in_any_case(random: Random, name: str) -> str:
     return random.choice([name, name, name.upper(), name.capitalize()])
 
 
-def _draw(random: Random, plain: list[str], odd: list[str], share: float, taken: set[str]) -> str:
+def _draw(random: Random, plain: list[str], strange: list[str], share: float, taken: set[str]) -> str:
     lower = {name.lower() for name in taken}
     for _ in range(40):
-        name = random.choice(odd if random.random() < share else plain)
+        name = random.choice(strange if random.random() < share else plain)
         if name.lower() not in lower:
             return name
     return f"z{len(taken)}"

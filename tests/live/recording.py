@@ -1,7 +1,7 @@
 """A round: many histories on one server under one engine, recorded and taken apart by their databases.
 
 An engine takes seconds to start, and a history a second to execute. So one engine follows all histories of a round, one
-history after the other, in phases; between two phases it is stopped or killed and started again, as the round's mode says.
+history after the other, in phases; between two phases it is stopped or killed and started again, by the round's mode.
 
     mode          the engine
     streamed      starts in front of the first statement (`no_data`: a snapshot of nothing)
@@ -68,7 +68,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Modes:
-    """How the engine of a round works.
+    """The modes of the engine of a round.
 
     Attributes:
         restarts: for each pause between two phases: `none`, `stop` or `kill`.
@@ -314,12 +314,12 @@ def payload_of(event: Event) -> dict[str, object]:
 
 def _owner(event: Event, payload: dict[str, object]) -> str | None:
     parts = event["topic"].split(".")
-    found = _OWNER.search(parts[1]) if len(parts) > 2 else None
-    if found is None and "ddl" in payload:
-        found = _OWNER.search(str(payload.get("databaseName") or "")) or _OWNER.search(str(payload.get("ddl")))
-    if found is None and payload.get("data_collections"):
-        found = _OWNER.search(json.dumps(payload["data_collections"]))
-    return found[1] if found else None
+    match = _OWNER.search(parts[1]) if len(parts) > 2 else None
+    if match is None and "ddl" in payload:
+        match = _OWNER.search(str(payload.get("databaseName") or "")) or _OWNER.search(str(payload.get("ddl")))
+    if match is None and payload.get("data_collections"):
+        match = _OWNER.search(json.dumps(payload["data_collections"]))
+    return match[1] if match else None
 
 
 __all__ = ["MARKER", "Job", "Modes", "Round", "draw_modes", "payload_of", "split"]

@@ -1,7 +1,7 @@
 """Reduces a failing history: fewer and fewer statements, as long as it still fails in the same way (delta debugging).
 
 Each attempt needs the server and the engine. So a reduction gives out its next attempts, which are recorded in a round
-together with others, and is told what has come of them.
+together with others, and goes on from their verdicts.
 """
 
 from __future__ import annotations

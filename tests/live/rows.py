@@ -68,11 +68,12 @@ class Rows:
         return f"UPDATE {_name(table)} SET {sets}{self._some(table)}"
 
     def update_key(self, table: ServerTable) -> str:
-        """UPDATE of the key."""
+        """Rows get another key."""
         column = table.column(self.random.choice(table.handle))
         if column.kind in ("int", "bigint", "smallint", "mediumint") and self.random.random() < 0.7:
             name = quoted(column.name)
-            return f"UPDATE {_name(table)} SET {name} = {name} + {self.random.choice([1, 7, 100])} ORDER BY {name} DESC LIMIT {self.random.randint(1, 3)}"
+            more, rows = self.random.choice([1, 7, 100]), self.random.randint(1, 3)
+            return f"UPDATE {_name(table)} SET {name} = {name} + {more} ORDER BY {name} DESC LIMIT {rows}"
         return f"UPDATE {_name(table)} SET {quoted(column.name)} = {plain(self.random, column)}{self._some(table, 1)}"
 
     def delete(self, table: ServerTable) -> str:

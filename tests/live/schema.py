@@ -98,7 +98,8 @@ def tables(session: Session, databases: Iterable[str]) -> dict[tuple[str, str], 
     for database, table, *column in session.query(
         "SELECT c.table_schema, c.table_name, c.column_name, "
         "IF(c.column_type = 'longtext' AND c.collation_name = 'utf8mb4_bin', 'json', c.column_type), "
-        "c.is_nullable, IFNULL(c.character_set_name, ''), c.extra, c.column_default IS NOT NULL FROM information_schema.columns c JOIN information_schema.tables t "
+        "c.is_nullable, IFNULL(c.character_set_name, ''), c.extra, c.column_default IS NOT NULL "
+        "FROM information_schema.columns c JOIN information_schema.tables t "
         "ON t.table_schema = c.table_schema AND t.table_name = c.table_name "
         f"WHERE c.table_schema IN ({names}) AND t.table_type LIKE '%BASE TABLE%' "
         "ORDER BY c.table_schema, c.table_name, c.ordinal_position"

@@ -15,7 +15,8 @@ from tests.live.names import in_any_case, written
 from tests.live.schema import ServerColumn, ServerTable, quoted
 
 _OPTIONS = [
-    "", "", "", "", "", " ENGINE=InnoDB", " DEFAULT CHARSET=utf8mb4", " CHARACTER SET latin1", " COMMENT='a; b'", " DEFAULT CHARSET=binary",
+    "", "", "", "", "", " ENGINE=InnoDB", " DEFAULT CHARSET=utf8mb4", " CHARACTER SET latin1", " COMMENT='a; b'",
+    " DEFAULT CHARSET=binary",
     " ROW_FORMAT=DYNAMIC COMMENT 'x, y'", " AUTO_INCREMENT=5",
 ]  # fmt: skip
 _COMMENTS = ["", "", "", "", "", "", "", "/* job 7 */ ", "-- note\n", "# note\n", "/* DROP TABLE t1; */ "]
@@ -130,7 +131,7 @@ class Statements:
         return [f"ALTER{online}{ignore} TABLE{exists} {name or self._name(*table.full_name)} {', '.join(drawn)}"]
 
     def create_index(self) -> list[str]:
-        """CREATE INDEX."""
+        """A new index, often a unique one."""
         table = self._table()
         parts = key_parts(self.random, self.dialect, list(table.columns), [])
         word = self.random.choice(["UNIQUE INDEX", "UNIQUE INDEX", "INDEX"])
@@ -138,7 +139,7 @@ class Statements:
         return [f"CREATE {word} {name} ON {self._name(*table.full_name)} ({parts})"] if parts else []
 
     def drop_index(self) -> list[str]:
-        """DROP INDEX."""
+        """An index less."""
         table = self._table()
         if not table.keys:
             return []
@@ -188,7 +189,7 @@ class Statements:
         return [f"DROP TABLE {exists}{', '.join(self._name(*name) for name in sorted(chosen))}"]
 
     def truncate(self) -> list[str]:
-        """TRUNCATE."""
+        """All rows of a table go."""
         return [f"TRUNCATE {self.random.choice(['TABLE ', ''])}{self._name(*self._table().full_name)}"]
 
     def migrate(self) -> list[str]:
@@ -247,9 +248,12 @@ class Statements:
         return [
             self.random.choice(
                 [
-                    f"ANALYZE TABLE {name}", f"OPTIMIZE TABLE {name}", f"CREATE OR REPLACE VIEW {database}.v1 AS SELECT * FROM {name}",
-                    f"DROP VIEW IF EXISTS {database}.v1", f"ALTER DATABASE {database} CHARACTER SET latin1", f"FLUSH TABLES {name}",
-                    f"ALTER DATABASE {database} CHARACTER SET utf8mb4", f"CREATE TRIGGER {database}.tr1 BEFORE INSERT ON {name} FOR EACH ROW SET @x = 1",
+                    f"ANALYZE TABLE {name}", f"OPTIMIZE TABLE {name}",
+                    f"CREATE OR REPLACE VIEW {database}.v1 AS SELECT * FROM {name}",
+                    f"DROP VIEW IF EXISTS {database}.v1", f"ALTER DATABASE {database} CHARACTER SET latin1",
+                    f"FLUSH TABLES {name}",
+                    f"ALTER DATABASE {database} CHARACTER SET utf8mb4",
+                    f"CREATE TRIGGER {database}.tr1 BEFORE INSERT ON {name} FOR EACH ROW SET @x = 1",
                 ]
             )
         ]  # fmt: skip

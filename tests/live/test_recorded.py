@@ -1,4 +1,4 @@
-"""Recorded histories of `bench/ddl_live.py`: the tables end as the server's in all ways of reading; and what the judge notices."""
+"""Recorded histories of `bench/ddl_live.py`: the tables end as the server's in all ways; and what the judge notices."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_tables_end_as_the_servers(name: str, way: str, spark: SparkSession) -> 
 @pytest.mark.parametrize("what", ["value", "row", "column", "order", "type", "table"])
 def test_every_difference_is_noticed(what: str, spark: SparkSession) -> None:
     history = recorded(RECORDED[0])
-    name, table = next((n, t) for n, t in history.tables.items() if len(t.columns) > 1 and t.rows)
+    name, table = next((n, t) for n, t in history.tables.items() if "int(" in t.columns[0][1] and t.rows)
     (first, *columns), (row, *rows) = table.columns, table.rows
     changed = {
         "value": replace(table, rows=((*row[:-1], "00" if row[-1] is None else None), *rows)),
         "row": replace(table, rows=tuple(rows)),
         "column": replace(table, columns=(("other", *first[1:]), *columns)),
         "order": Content((*columns, first), tuple((*r[1:], r[0]) for r in table.rows)),
-        "type": replace(table, columns=((first[0], "time(2)", first[2]), *columns)),
+        "type": replace(table, columns=((first[0], "mediumint(9) unsigned", first[2]), *columns)),
     }
     history.tables = {**history.tables, name: changed[what]} if what in changed else {}
     outcome = judge(history, "at once", SparkCompute(spark))

@@ -22,7 +22,7 @@ from tests.live.judging import WAYS, judge
 from tests.pipeline.faithful import Compute
 
 _WORST = ("RIGHT", "DRIFT", "STOP", "WRONG", "CRASH")
-_STATEMENT = re.compile(r"""('.*?'|".*?") at \S+:\d+:\d+: """, re.DOTALL)
+_STATEMENT = re.compile(r"""(?:^|\(STOP: )('.*?'|".*?") at \S+:\d+:\d+: """, re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -48,17 +48,17 @@ class Verdict:
 
     @property
     def kind(self) -> str:
-        """What is the same for verdicts of one kind: the reason without names and values."""
+        """The reason without names and values: the same for verdicts of one kind."""
         if self.verdict == "CRASH":
             return self.text.strip().splitlines()[-1][:160]
         if self.verdict == "WRONG":
-            found = re.findall(r": (tables|columns|types|rows)\b|\b(pending)\b", self.text)
-            return " ".join(sorted({what or pending for what, pending in found}))
+            differing = re.findall(r": (tables|columns|types|rows)\b|\b(pending)\b", self.text)
+            return " ".join(sorted({what or pending for what, pending in differing}))
         reason = _STATEMENT.sub("", self.text)
         return re.sub(r"(column|table|key) \S+", r"\1 …", reason)[:160]
 
     def to_dict(self) -> dict[str, Any]:
-        """As a line of the results."""
+        """The fields, for a line of the results."""
         return asdict(self)
 
 
@@ -81,7 +81,10 @@ def _cause(history: History, text: str) -> int | None:
     """The statement that a reason quotes, or the longest one that it contains."""
     executed = [statement.text for statement in history.executed]
     match = _STATEMENT.search(text)
-    quoted = _spaced(ast.literal_eval(match[1])) if match else ""
+    try:
+        quoted = _spaced(ast.literal_eval(match[1])) if match else ""
+    except (SyntaxError, ValueError):  # other text between quotes
+        quoted = ""
     for number, statement in reversed(list(enumerate(executed))):
         plain = _spaced(statement)
         if quoted and (plain == quoted or plain.endswith(quoted)):

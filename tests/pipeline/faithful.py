@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed.frames.types import sink_type
-from changefeed.model.definition import Table
-from changefeed.sinks.base import METADATA, ConvertedFrom, Rewrite
+from changefeed.sinks.base import ConvertedFrom, Rewrite
 from changefeed.sinks.memory import MemorySink, Row, Version
 from changefeed.sinks.sql import expression_sql, quoted, rewritten
 
@@ -64,11 +62,3 @@ def _copies(write: Rewrite) -> bool:
     return write.texts is None and all(
         isinstance(e, ConvertedFrom) and expression_sql(c, e) == quoted(e.column) for c, e in columns
     )
-
-
-def types_of(table: Table) -> dict[str, pa.DataType]:
-    """The sink's types of a table's columns."""
-    return {column.name: sink_type(column.type).arrow for column in table.columns}
-
-
-__all__ = ["METADATA", "FaithfulSink", "SparkCompute", "quoted", "types_of"]

@@ -116,7 +116,9 @@ class Database:
 
     def _start(self) -> None:
         log = self._data / "log"
-        temporary = _made(self._data / "tmp")  # a server that starts deletes the temporary tables of others in its folder
+        temporary = _made(
+            self._data / "tmp"
+        )  # a server that starts deletes the temporary tables of others in its folder
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 [*self._command(), f"--socket={self._data}/s", f"--port={self.port}", f"--pid-file={self._data}/pid",
