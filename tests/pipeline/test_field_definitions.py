@@ -56,5 +56,7 @@ def test_columns_have_the_types_that_are_declared_for_them(name: str, table: str
 
 def test_a_new_key_without_values_is_refused_whatever_the_definition_allows() -> None:
     log, pipe = of_file("keyless-table-gets-auto-increment-key-try-evolve")
-    with pytest.raises(UnsupportedError, match="column id is in the row key, and the rows that are there have no value in it"):
+    with pytest.raises(
+        UnsupportedError, match="column id is in the row key, and the rows that are there have no value in it"
+    ):
         pipe.run(log)
