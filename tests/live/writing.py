@@ -115,6 +115,8 @@ class Drawing(_Base):
         self.statements.tables = self.tables
         for text in self.statements.draw():
             yield text
+            if self.history.statements[-1].error is not None:
+                return  # a migration ends whose copy has failed
             if text.startswith("SET sql_mode"):
                 self.rows.wild = "STRICT" not in text
 

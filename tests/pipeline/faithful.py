@@ -32,8 +32,11 @@ class SparkCompute:
         """The new rows."""
         key = repr((write.table.columns, write.expressions, write.texts, rows.schema, rows.to_pylist()))
         if key not in self._results:
-            frame = rewritten(self.spark.createDataFrame(rows), write, kept)
-            self._results[key] = frame.toArrow().to_pylist()
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            # without a schema, a wall clock would become a moment, and a row would not be found by it
+            frame = self.spark.createDataFrame(rows, from_arrow_schema(rows.schema, prefer_timestamp_ntz=True))
+            self._results[key] = rewritten(frame, write, kept).toArrow().to_pylist()
         return [dict(row) for row in self._results[key]]
 
     def forget(self) -> None:
