@@ -37,7 +37,7 @@ from changefeed.model import text
 from changefeed.model.batch import Decoded, record_batch
 from changefeed.model.table import canonical
 from changefeed.protocols import PROTOCOLS, protocol
-from changefeed.protocols.base import Decoder, FragmentDecoder, Options, Protocol, Stores
+from changefeed.protocols.base import Decoder, FragmentDecoder, Options, OrderedDecoder, Protocol, Stores
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -204,13 +204,19 @@ def decode(case: Case | History, batch: pa.RecordBatch | None = None) -> Decoded
 
 
 def decode_in_parts(case: Case | History, size: int) -> list[Decoded]:
-    """Decodes a few records at a time, each part by a new decoder that also gets the incomplete fragments of the one before."""
-    parts, waiting = [], case.records.slice(0, 0)
+    """Decodes a few records at a time, each part by a new decoder that also gets what the one before has kept.
+
+    That is its incomplete fragments, and the places of its last deletes, which their tombstones follow.
+    """
+    parts, waiting, mark = [], case.records.slice(0, 0), None
     for at in range(0, case.records.num_rows, size):
         decoder = reference(case)
+        if isinstance(decoder, OrderedDecoder) and mark is not None:
+            decoder.rewind(mark)
         part = case.records.slice(at, size)
         parts.append(decoder.decode(pa.concat_batches([waiting, part]) if len(waiting) else part))
         waiting = decoder.waiting() if isinstance(decoder, FragmentDecoder) else waiting
+        mark = decoder.mark() if isinstance(decoder, OrderedDecoder) else None
     return parts
 
 
