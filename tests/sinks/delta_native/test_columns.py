@@ -95,6 +95,7 @@ CHANGES: dict[str, tuple[Any, Table, dict[str, Any]]] = {
         table("*id int", "at date", "text varchar(20)"),
         {"expressions": (kept("id"), kept("at"), kept("note"))},
     ),
+    "converted": (Rewrite, table("*id bigint", "note varchar(1)"), {"expressions": (kept("id"), kept("note"))}),
     "filled": (
         Rewrite,
         table("*id int", "sum decimal(9,2)", "n int", "day date", "note varchar(20)", "gone int"),
@@ -132,13 +133,6 @@ def test_changed_columns_are_those_that_spark_makes(
         assert snapshot is not None
         assert snapshot.write_id == WriteId(1, 4, 1)
     assert made[0] == made[1]
-
-
-def test_values_that_are_converted_are_made_by_spark(spark: SparkSession, tmp_path: Path) -> None:
-    sink = by(spark, tmp_path, native=True)
-    apply(sink, Rewrite, 3, table("*id bigint"), expressions=(kept("id"),))
-    assert engine(sink) == "spark"
-    assert content(sink)[1] == [{"id": 1}, {"id": 2}]
 
 
 def test_texts_that_change_are_made_by_spark(spark: SparkSession, tmp_path: Path) -> None:

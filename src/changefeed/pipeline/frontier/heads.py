@@ -8,7 +8,7 @@ much, or several producers write to the topic, and the promises of one do not ho
     changefeed 2                          bb 532   resolved 542            the barrier is at 742: bb 532 was never read
 
 Rule 1. Such a change is neither dropped nor applied: the run stops, and names the partition, the table and both commit_ts.
-Rule 2. A partition that has sent nothing before is not checked: it has joined late, see `late.py`.
+Rule 2. A partition that is behind the barrier, or has sent nothing before, is not checked: it has joined late, see `late.py`.
 Rule 3. Rows without a key in a binlog go to any partition: a table of Debezium counts in all its partitions together.
 Rule 4. A ledger of an earlier version has no heads: what had been read by then is not checked.
 """
@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from changefeed.errors import UnsupportedError
 from changefeed.frames.sent import table_hash
+from changefeed.pipeline.frontier.late import is_behind
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import NOTHING, State
 from changefeed.stages.changes import Window
@@ -65,6 +66,8 @@ def check(state: State, chunks: Iterable[ChunkInfo], count: Callable[[ChunkInfo,
         UnsupportedError: a change was not sent before.
     """
     for chunk in chunks:
+        if is_behind(state, (chunk.topic, chunk.partition)):
+            continue
         applied = state.held[chunk.name].after if chunk.name in state.held else state.barrier
         for window in unsent(state, chunk, applied):
             if chunk.min_ts is None or chunk.max_ts is None or chunk.min_ts > (applied or 0):

@@ -32,7 +32,7 @@ def with_new_tables(state: State, fresh: Iterable[ChunkInfo], excluded: Callable
         known = (
             chunk.name in state.tables or chunk.name in held or table_path(chunk.database, chunk.table) in state.left
         )
-        if not known and not excluded(chunk.name) and _is_behind(state, (chunk.topic, chunk.partition)):
+        if not known and not excluded(chunk.name) and is_behind(state, (chunk.topic, chunk.partition)):
             held[chunk.name] = Hold(None, late=True)
     return replace(state, held=held)
 
@@ -41,12 +41,13 @@ def released(state: State, partitions: Collection[tuple[str, int]]) -> State:
     """The state with the late tables released, if none of the partitions is behind."""
     if not any(hold.late for hold in state.held.values()):
         return state
-    if any(_is_behind(state, partition) for partition in state.partitions().union(partitions)):
+    if any(is_behind(state, partition) for partition in state.partitions().union(partitions)):
         return state
     return replace(state, held={n: replace(h, released=True) if h.late else h for n, h in state.held.items()})
 
 
-def _is_behind(state: State, partition: tuple[str, int]) -> bool:
+def is_behind(state: State, partition: tuple[str, int]) -> bool:
+    """Whether a partition's own resolved commit_ts is below the barrier."""
     topic, number = partition
     mark = state.resolved.get(topic, {}).get(number)
     return state.barrier is not None and (mark is None or mark < state.barrier)
