@@ -18,16 +18,14 @@ _WORDS: dict[type, str] = {
     sql.ModifyColumn: "modify_column",
     sql.RenameColumn: "rename_column",
     sql.SetDefault: "set_default_value",
-    sql.SetCharset: "modify_table_charset",
     sql.AddKey: "add_index",
-    sql.AddIndex: "add_index",
     sql.DropKey: "drop_index",
     sql.RenameKey: "rename_index",
 }
 
 
 def kind(text: str, database: str | None) -> str:
-    """The word for a statement; `other` if the statement is not supported or affects no table."""
+    """The word for a statement; `other` if it is not supported, or changes neither tables nor columns nor unique keys."""
     try:
         statements = parse(text, database)
     except UnsupportedError:
@@ -35,7 +33,8 @@ def kind(text: str, database: str | None) -> str:
     words: list[str] = []
     for statement in statements:
         if isinstance(statement, sql.AlterTable):
-            words += [_WORDS[type(change)] for change in statement.changes] or ["alter_table"]
+            named = [_WORDS[type(change)] for change in statement.changes if type(change) in _WORDS]
+            words += named if statement.changes else ["alter_table"]
         elif not isinstance(statement, sql.Passed | sql.Unapplied):
             words.append(_WORDS[type(statement)])
     distinct = set(words)

@@ -20,9 +20,7 @@ _CHANGES: dict[type, str] = {
     ddl.ModifyColumn: "modify_column",
     ddl.RenameColumn: "modify_column",
     ddl.SetDefault: "set_default_value",
-    ddl.SetCharset: "modify_table_charset",
     ddl.AddKey: "add_index",
-    ddl.AddIndex: "add_index",
     ddl.DropKey: "drop_index",
     ddl.RenameKey: "rename_index",
 }
@@ -62,13 +60,21 @@ def describe(text: str, database: str | None) -> tuple[str, str | None]:
         case ddl.TruncateTable(table=table):
             return "truncate_table", table
         case ddl.AlterTable(table=table, changes=changes):
-            return _alter([_CHANGES[type(change)] for change in changes]), table
+            named = [_CHANGES[type(change)] for change in changes if type(change) in _CHANGES]
+            return (_alter(named), table) if named else (_internal(text, changes), None)
         case ddl.RenameTable(to_table=table):
             return "rename_table", table
         case ddl.Unapplied(kind=kind, tables=tables):
             return kind, tables[0][1] if tables else None
         case ddl.Passed(kind=kind):
             return kind, None
+
+
+def _internal(text: str, changes: tuple[ddl.ColumnChange, ...]) -> str:
+    """Returns the kind of a statement that changes neither columns nor unique keys."""
+    if text.lstrip()[:6].upper() == "CREATE":
+        return "create_index"
+    return "add_index" if isinstance(changes[0], ddl.AddIndex) else "alter_table"
 
 
 def _alter(changes: list[str]) -> str:
