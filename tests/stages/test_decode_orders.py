@@ -52,7 +52,7 @@ def summary(chunks: DataFrame) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
             table = unpack(chunk.payload)
             columns = (table.rows.column(n).to_pylist() for n in ("topic", "partition", "offset", "index", "commit_ts"))
             rows += ((table.shape.table, *place) for place in zip(*columns, strict=True))
-        else:
+        elif chunk.kind not in ("sent", "places"):  # lines about rows, which each task writes for what it has read
             counts[chunk.kind] = counts.get(chunk.kind, 0) + (chunk.rows if chunk.kind == "read" else 1)
     return counts, sorted(rows, key=str)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from changefeed.errors import UnsupportedError
@@ -152,8 +154,8 @@ def test_a_whole_table_as_tidb_restores_it() -> None:
         "t",
         (
             column("id", "bigint unsigned", nullable=False, key=True),
-            column("s", "varchar(10)", nullable=False, default="_UTF8MB4'it''s'"),
-            column("e", "enum('a','b')"),
+            replace(column("s", "varchar(10)", nullable=False, default="_UTF8MB4'it''s'"), charset="utf8mb4"),
+            replace(column("e", "enum('a','b')"), charset="utf8mb4"),
         ),
         ("id",),
         (UniqueKey("PRIMARY", ("id",)),),
