@@ -37,11 +37,16 @@ _SPELLINGS: tuple[Callable[[str], str], ...] = (str, str, str.upper, str.lower)
 
 @dataclass
 class Table:
-    """Columns by name with their kind; rows by key, or in a list if there is no key."""
+    """Columns by name with their kind; rows by key, or in a list if there is no key.
+
+    Attributes:
+        logged: whether the log has its CREATE TABLE or a row of it. Without either, a rename stops a pipeline.
+    """
 
     columns: dict[str, str]
     keyed: bool
     rows: Any = None
+    logged: bool = True
 
     def __post_init__(self) -> None:
         self.rows = {} if self.keyed else []
@@ -105,7 +110,7 @@ class Upstream:
 
     def exist(self, database: str, name: str, columns: dict[str, str]) -> None:
         """Adds an empty table that exists before the log begins."""
-        self.tables[database, name] = Table({"id": "int", **columns}, True)
+        self.tables[database, name] = Table({"id": "int", **columns}, True, logged=False)
 
     # Rows.
 
@@ -178,7 +183,7 @@ class Upstream:
         return {"text": f"v{number}", "decimal": f"{number}.25", "enum": number % 2 + 1}.get(kind, number)
 
     def _say(self, name: tuple[str, str], table: Table, before: Row | None, after: Row | None) -> None:
-        kinds = dict(table.columns)
+        table.logged, kinds = True, dict(table.columns)
         if table.keyed and before is not None:
             if after is None:
                 before = {"id": before["id"]} if self.random.random() < 0.5 else before
@@ -220,7 +225,8 @@ class Upstream:
         if len(self.tables) > 5:
             return
         name, model = self._free(), self.random.choice(sorted(self.tables))
-        self.tables[name] = Table(dict(self.tables[model].columns), self.tables[model].keyed)
+        like = self.tables[model]
+        self.tables[name] = Table(dict(like.columns), like.keyed, logged=like.logged)
         self._ddl(*name, f"CREATE TABLE {_named(*name)} LIKE {self._quoted(*model)}")
 
     def _recreate(self) -> None:
@@ -248,14 +254,21 @@ class Upstream:
         self._ddl(*name, f"TRUNCATE TABLE {self._quoted(*name)}")
 
     def _rename(self) -> None:
-        old, new = self.random.choice(sorted(self.tables)), self._free()
+        logged = self._logged()
+        if not logged:
+            return
+        old, new = self.random.choice(logged), self._free()
         self.tables[new] = self.tables.pop(old)
         self._ddl(*new, f"RENAME TABLE {self._quoted(*old)} TO {_named(*new)}")
 
+    def _logged(self) -> list[tuple[str, str]]:
+        return sorted(name for name, table in self.tables.items() if table.logged)
+
     def _swap(self) -> None:
-        if len(self.tables) < 2:
+        logged = self._logged()
+        if len(logged) < 2:
             return
-        a, b = self.random.sample(sorted(self.tables), 2)
+        a, b = self.random.sample(logged, 2)
         self.tables[a], self.tables[b] = self.tables[b], self.tables[a]
         spelled = [_named(*name) for name in (a, ("app", "swap"), b, a, ("app", "swap"), b)]
         pairs = [" TO ".join(spelled[i : i + 2]) for i in (0, 2, 4)]

@@ -126,7 +126,7 @@ def test_a_key_of_its_own_is_kept() -> None:
     assert bytes_of(encode(changes)) == [sent]
 
 
-@pytest.mark.parametrize("key", [b"Struct{id=1}", b"1", b'"a"', b"[1]", b"", b"\xff\x00", b"caf\xc3\xa9 {"])
+@pytest.mark.parametrize("key", [b"Struct{id=1}", b"1", b'"a"', b"[1]", b"\xff\x00", b"caf\xc3\xa9 {"])
 def test_a_key_of_another_converter_is_kept(key: bytes) -> None:
     """The values have all columns. A tombstone has the key of its delete."""
     schema_change = f'{{"source":{SOURCE},"databaseName":"inv","ddl":"DROP TABLE t"}}'.encode()

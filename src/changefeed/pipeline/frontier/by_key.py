@@ -184,7 +184,7 @@ class TableFrontier:
         """The commit_ts above which rows of the table wait; None if none wait."""
         bounds = [self.bounds.get(key) for key in _waiting_names(name)]
         if name in self.without_ts:
-            return None if bounds == [None, None] else NOTHING
+            return None if all(bound is None for bound in bounds) else NOTHING
         bounds += [self.schema_frontier, None if known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
 

@@ -314,6 +314,8 @@ class SchemaChanges:
         if self._keeps(event):
             self.writes.flush(database, table, ts)
             return
+        if name not in self.writes.tables:  # its rows define it
+            self.writes.flush(database, table, ts)
         self.writes.flushed[name] = ts
         if name in self.writes.tables:
             self.writes.empty(name, ts)
@@ -330,7 +332,7 @@ class SchemaChanges:
 
     def _without_effect(self, name: Name, event: SchemaChange) -> None:
         """Notes a statement about a table that is not known: it has nothing to change."""
-        alike = sorted(full_name(*n) for n in self.writes.names() if same(n, name))
+        alike = sorted(full_name(*n) for n in self.writes.names() if n != name and same(n, name))
         but = f", but {', '.join(alike)} differs by case alone" if alike else ""
         self.notes.append(f"no effect, {full_name(*name)} is not known{but}: {event.ddl} at {event.place}")
 
