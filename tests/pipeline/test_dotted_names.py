@@ -34,7 +34,8 @@ def test_rows_are_those_of_their_table(consistency: str) -> None:
 @given(seeds, st.integers(1, 60), st.sampled_from(["transaction", "key"]))
 def test_a_random_history_ends_as_the_upstream(seed: int, steps: int, consistency: str) -> None:
     random = Random(seed)
-    upstream = history(random, steps, names=DOTTED)
+    # by key, a batch may end between two updates of a transaction that move a key
+    upstream = history(random, steps, names=DOTTED, moves=consistency == "transaction")
     events = [*upstream.events, upstream.ts]
     lake, read = Lake(RULES, random, consistency), 0
     while read < len(events):

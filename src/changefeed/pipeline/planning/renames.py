@@ -88,6 +88,11 @@ class Renames:
         writes, name, target = self.writes, full_name(*old), full_name(*new)
         writes.flush(*old, ts)
         current, excluded = writes.tables.get(name), writes.rules.excluded(target)
+        if current is None and self.shadows.is_new(name):
+            self.shadows.rename(old, new)
+            writes.flushed[target] = ts
+            writes.tables.pop(target, None)
+            return
         if current is None:
             if excluded:
                 self.notes.append(

@@ -288,6 +288,7 @@ class SchemaChanges:
             writes.create(definition, declared=declared, sent=sent, at=ts)
         else:  # as for an unknown table, its columns are inferred from its rows
             writes.tables.pop(name, None)
+            self.shadows.create(database, table)
 
     def _drop(self, tables: list[Name], event: SchemaChange, ts: int, *, if_exists: bool = True) -> None:
         now = [names for names in tables if self._turn(full_name(*names), ts)]

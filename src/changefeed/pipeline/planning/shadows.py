@@ -9,7 +9,9 @@ Rule 1. The DDL of tables that are excluded, or have the name that a tool gives 
 column keeps the name that it had when the shadow was created, so that the rows of the original can be converted.
 Rule 2. A table that is renamed leaves a shadow under its new name, with the rows as they were: if another table takes the old
 name as its copy, the rows are there again.
-Rule 3. Only a name shows that a table is a copy: `_orders_gho` (gh-ost), `_orders_new` (pt-online-schema-change, spirit),
+Rule 3. A table of the sink whose columns are not known yet (CREATE … LIKE an unknown table) is a shadow without columns: its rows
+make it, and if it is renamed before, it has none.
+Rule 4. Only a name shows that a table is a copy: `_orders_gho` (gh-ost), `_orders_new` (pt-online-schema-change, spirit),
 `__osc_new_orders` (Facebook), `lhmn_orders` (LHM). The same tools name the replaced table `_orders_del`, `_orders_old` and so on.
 """
 
@@ -77,6 +79,15 @@ class Shadows:
             case sql.DropTable():
                 self.shadows.pop(full, None)
 
+    def create(self, database: str, table: str) -> None:
+        """Remembers a new table whose columns are not known: until its rows come, it has none."""
+        self.shadows.setdefault(full_name(database, table), Shadow(Table(database, table, ()), {}))
+
+    def is_new(self, name: str) -> bool:
+        """Whether `create` has remembered the table."""
+        shadow = self.shadows.get(name)
+        return shadow is not None and not shadow.sources and shadow.former is None
+
     def drop_database(self, database: str) -> None:
         """Forgets the shadows of a database."""
         self.shadows = {n: s for n, s in self.shadows.items() if s.table.database != database}
@@ -111,6 +122,8 @@ class Shadows:
 
     def _alter(self, full: str, statement: sql.AlterTable) -> None:
         shadow = self.shadows[full]
+        if self.is_new(full):  # its columns stay unknown
+            return
         try:
             change = alter(shadow.table, statement)
         except SchemaError:  # the definition is no longer known
