@@ -44,7 +44,7 @@ def set_off(bomb: Bomb, how: Literal["auto", "off"]) -> Decoded:
 @pytest.mark.parametrize("bomb, how", by_turns(EACH, 2))
 def test_a_bomb_is_refused_quickly_and_in_little_memory(bomb: Bomb, how: Literal["auto", "off"]) -> None:
     answers = list[Decoded]()
-    assert cost.seconds(lambda: answers.append(set_off(bomb, how))) < 0.1
+    assert cost.seconds(lambda: answers.append(set_off(bomb, how))) < 0.3
     changes = answers[0]
     assert bomb.harmless or not changes.tables
     assert all(letter.error.startswith(f"{bomb.protocol}: ") and len(letter.error) < 1000 for letter in changes.dead)

@@ -17,8 +17,7 @@ pattern backtracks and nothing recurses. Every error is an UnsupportedError that
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from changefeed.errors import UnsupportedError
 
@@ -43,25 +42,21 @@ _ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", 
 _NEVER = frozenset({"99999", "999999"})  # versions that no server reaches: a plain comment for all of them
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token.
 
     Attributes:
         kind: `word`, `name`, `text`, `bits`, `number`, `sign`, or `end` after the last one.
         raw: verbatim, as in the statement.
         start, end: its position in the statement, in characters.
+        upper: a word or sign in upper case; "" for a token that cannot be a keyword.
     """
 
     kind: str
     raw: str
     start: int
     end: int
-
-    @property
-    def upper(self) -> str:
-        """A word or sign in upper case; "" for a token that cannot be a keyword."""
-        return self.raw.upper() if self.kind in ("word", "sign") else ""
+    upper: str = ""
 
     @property
     def value(self) -> str:
@@ -108,9 +103,10 @@ class Tokens:
 
     def peek(self, ahead: int = 0) -> Token:
         """The next token, or one further ahead, without taking it."""
-        while len(self._ahead) <= ahead:
-            self._ahead.append(self._read())
-        return self._ahead[ahead]
+        tokens = self._ahead
+        while len(tokens) <= ahead:
+            tokens.append(self._read())
+        return tokens[ahead]
 
     def take(self) -> Token:
         """Takes the next token."""
@@ -121,8 +117,10 @@ class Tokens:
 
     def accept(self, *words: str) -> bool:
         """Takes these words if all of them come next; returns whether they do."""
-        for i, word in enumerate(words):
-            if self.peek(i).upper != word:
+        if self.peek().upper != words[0]:
+            return False
+        for i in range(1, len(words)):
+            if self.peek(i).upper != words[i]:
                 return False
         for _ in words:
             self.take()
@@ -252,8 +250,9 @@ class Tokens:
             if match is None:
                 self._fail(f"{self.text[start : start + 20]!r} is not a token, or a quote is not closed", start)
             self._at = match.end()
-            if match.lastgroup != "space":
-                return Token(match.lastgroup or "", match[0], start, match.end())
+            kind, raw = match.lastgroup or "", match[0]
+            if kind != "space":
+                return Token(kind, raw, start, match.end(), raw.upper() if kind in ("word", "sign") else "")
         if self._open:
             self._fail("a comment is not closed", len(self.text))
         return Token("end", "", len(self.text), len(self.text))
