@@ -70,7 +70,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marker in its own hook of this name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    from tests.examples import has_turn  # which reads the turn
+
     for item in items:
+        if item.get_closest_marker("heavy") and not has_turn(item.nodeid):
+            item.add_marker(pytest.mark.nightly)
         if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
             is_of_pipelines = item.path.is_relative_to(Path(__file__).parent / "pipeline")
             item.add_marker(pytest.mark.xdist_group("jvm-pipeline" if is_of_pipelines else "jvm"))

@@ -1,8 +1,8 @@
 """Numbers of examples for properties, and shares of long lists of cases: few new ones in each run, all in the nightly run.
 
 CHANGEFEED_EXAMPLES   factor for the numbers in the tests (0.5)
-CHANGEFEED_TURN       a number that chooses the cases of `by_turns`, new in each run, which prints it; `nightly`: all cases are
-                      nightly tests
+CHANGEFEED_TURN       a number that chooses the cases of `by_turns` and the tests marked `heavy`, new in each run, which
+                      prints it; `nightly`: all of them are nightly tests
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -45,3 +46,8 @@ def by_turns(values: Iterable[Any], every: int, *, first: int = 0) -> list[Any]:
         else:
             result.append(pytest.param(value, marks=pytest.mark.nightly))
     return result
+
+
+def has_turn(test: str) -> bool:
+    """Whether it is the turn of a test that is marked `heavy`, by its node id: that of every second one in each run."""
+    return TURN is not None and crc32(test.encode()) % 2 == TURN // 8 % 2  # whatever `by_turns` chooses

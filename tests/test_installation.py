@@ -57,6 +57,7 @@ def test_the_wheel_is_small(wheel: Path) -> None:
     assert wheel.stat().st_size < 1_500_000
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_without_extras_logs_are_listed_decoded_encoded_detected_and_translated(wheel: Path, tmp_path: Path) -> None:
     copy_examples(tmp_path)

@@ -110,6 +110,7 @@ def test_a_time_before_1970_is_refused(tmp_path: Path) -> None:
         shop(tmp_path / "lake").run(until=datetime(1969, 1, 1))
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(300)
 def test_a_run_applies_everything_and_leaves_the_session_running(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]

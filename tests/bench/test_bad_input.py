@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_a_hundred_bad_records_among_ten_thousand(spark: SparkSession, tmp_path: Path) -> None:
     seed = random.randrange(2**32)

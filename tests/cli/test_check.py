@@ -174,6 +174,7 @@ def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixtur
     assert sink["message"] == "/proc/lake cannot be written: /proc does not allow new files (No such file or directory)"
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "spark_section", ["", pytest.param("spark: {spark.jars.packages: x}", marks=pytest.mark.nightly)]

@@ -183,6 +183,7 @@ def started(tmp_path: Path) -> Path:
     return log
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.timeout(600)  # a JVM of its own, and two processes that wait for each other
 @pytest.mark.xdist_group("processes")

@@ -104,6 +104,7 @@ def _asked_once(names: Callable[[ArrowFolder, str], list[str]]) -> Callable[[Arr
     return asked
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_errors_of_a_broken_definition_show_no_secret(
@@ -176,6 +177,7 @@ def _schemas(schemas: list[dict[str, str]]) -> Answer:
 ALL = ("check", "explain", "run --once", "status --json", "dlq list", "expire")
 
 
+@pytest.mark.heavy
 @pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize(
     "commands", [("run --once", "status --json"), pytest.param(ALL, marks=pytest.mark.nightly)], ids=len

@@ -63,6 +63,7 @@ def _started(tmp_path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "send, number, code",
     [
@@ -91,6 +92,7 @@ def test_a_run_ends_after_its_step(
     assert _gone(family)
 
 
+@pytest.mark.heavy
 def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     with _started(tmp_path) as process:
         assert process.stdout is not None
@@ -102,6 +104,7 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     assert _gone(family)
 
 
+@pytest.mark.heavy
 def test_a_jvm_that_is_killed_is_reported_in_one_line(tmp_path: Path) -> None:
     with _started(tmp_path) as process:
         assert process.stdout is not None

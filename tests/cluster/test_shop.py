@@ -33,6 +33,7 @@ def _survives(pipeline: OnCluster, cluster: SparkCluster, write: int) -> None:
     check_cuts(pipeline.beside, History(pipeline.log))
 
 
+@pytest.mark.heavy
 def test_a_worker_and_then_the_driver_die_in_the_middle_of_a_step(
     cluster: SparkCluster, unpacked: Path, tmp_path: Path
 ) -> None:

@@ -78,6 +78,7 @@ def single(change: ByColumn, value: Any) -> Any:
         return error
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name, inferred, defined, options", CHANGES, ids=lambda part: str(part) if part else "")
 @examples(100)
 @given(data=st.data())

@@ -15,6 +15,7 @@ PAGES = ("README.md", "docs/guides/tutorial.md")
 RUNS = [one for page in PAGES for block in shown(page) for one in block if "changefeed run" in one.command]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("processes")

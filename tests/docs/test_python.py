@@ -34,6 +34,7 @@ def test_the_guide_s_python_that_needs_no_spark(folder: Path) -> None:
     assert failures(examples(GUIDE, before="## Pipelines")) == ""
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("processes")

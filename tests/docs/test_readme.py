@@ -17,6 +17,7 @@ GUIDES = ("quickstart", "tutorial", "ticdc", "debezium", "tencent-dts", "open-to
 PAGES = ("README.md", *(f"docs/guides/{name}.md" for name in GUIDES))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ CASES = [case for case in cases() if case.protocol == "ticdc-avro"]
 HISTORIES = [history for history in histories() if history.protocol == "ticdc-avro"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 @pytest.mark.parametrize("size", [50, 500])
 def test_once_the_shapes_are_known_only_control_records_are_unmatched(history: History, size: int) -> None:

@@ -39,6 +39,7 @@ def log(name: str) -> pa.RecordBatch:
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", by_turns([9, 500, 10_000], 3))
 def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: int) -> None:
@@ -48,6 +49,7 @@ def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: 
     assert not any(decoded.dead for decoded in changes)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 def test_once_the_shapes_are_known_only_control_records_are_unmatched(name: str) -> None:
     records, both = log(name), Grouping()

@@ -30,6 +30,7 @@ RECORDS = int(os.environ.get("CHANGEFEED_MUTANTS", "1000"))
 LARGE, PLANTED = 200, 2
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("protocol", WITH_KERNEL)
 def test_kernel_and_reference_agree_on_mutants(protocol: str) -> None:
     print(f"CHANGEFEED_SEED={SEED}")
@@ -108,6 +109,7 @@ def test_fault_of_the_kernel_is_found(fault: str, monkeypatch: pytest.MonkeyPatc
     assert f"seed {PLANTED} round 0" in count.different[0]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "fault",
     [
@@ -130,6 +132,7 @@ def test_fault_around_the_kernel_is_found(fault: Callable[[Decoded], Decoded], m
     assert any(differences)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("protocol", WITH_KERNEL)
 def test_record_that_the_kernel_must_not_take_is_found(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Blind:

@@ -33,6 +33,7 @@ def records(rows: int) -> Iterator[dict[str, Any]]:
         yield {"topic": f"srv.shop.t{table}", "key": None, "value": b"no JSON"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("rows", [1, 3, 100])
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_new_tables_in_topics_of_their_own_are_decoded_alike(rows: int, size: int) -> None:
@@ -43,6 +44,7 @@ def test_new_tables_in_topics_of_their_own_are_decoded_alike(rows: int, size: in
             both.decode(record_batch(numbered[start : start + size]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("topic", ["srv.shop.t{table}", "srv.{half}", "srv.{turn}", "srv"])
 @pytest.mark.parametrize("size", [50, 10_000])
 def test_topics_that_take_turns_are_decoded_alike(topic: str, size: int) -> None:

@@ -26,6 +26,7 @@ def recorded(name: str) -> History:
     return History.load(DATA / f"{name}.json.gz")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", RECORDED)
 def test_tables_end_as_the_servers(name: str, way: str, spark: SparkSession) -> None:

@@ -88,7 +88,8 @@ class HistoryBuilder:
 
 
 def _type(name: str) -> str:
-    return {"id": "bigint", "total": "decimal", "note": "varchar", "qty": "int", "n": "int"}[name]
+    types = {"id": "bigint", "total": "decimal", "note": "varchar", "qty": "int", "n": "int"}
+    return (types | {"unit price": "int", "price": "int", "day (first)": "date"})[name]
 
 
 def small_history(path: Path) -> tuple[Path, list[int]]:

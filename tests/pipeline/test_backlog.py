@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.services.kafka import KafkaBroker
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", by_turns(["key", "transaction"], 2))
 def test_topics(consistency: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
     """Schema changes are read first, and do not hold back the rows."""

@@ -83,6 +83,7 @@ def test_continue_applies_the_good_and_keeps_the_bad(
         assert f"app:{letter['partition']}:{letter['offset']}" in letter["error"]
 
 
+@pytest.mark.heavy
 def test_stop_names_the_first_and_reads_no_further(
     spark: SparkSession, log: tuple[Path, Path, int], tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_partitions_that_lag_end_equal(seed: int, steps: int, partitions: int, m
     _check(upstream, lake)
 
 
+@pytest.mark.heavy
 @many
 @given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans())
 # a schema change took effect between a row that was sent again and its delete
@@ -69,6 +70,7 @@ def test_changes_sent_again_are_recognized_by_the_schema_changes(
     _check(upstream, lake)
 
 
+@pytest.mark.heavy
 @many
 @given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
 def test_schema_changes_that_are_not_broadcast(
@@ -84,6 +86,7 @@ def test_schema_changes_that_are_not_broadcast(
     _check(upstream, lake)
 
 
+@pytest.mark.heavy
 @many
 @given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans())
 def test_rows_do_not_wait_for_a_topic_that_was_read_to_its_end(
@@ -129,6 +132,7 @@ def test_a_backlog_is_applied_while_it_is_read() -> None:
     assert applied == [0, 3, 6]
 
 
+@pytest.mark.heavy
 @many
 @given(seeds, st.integers(1, 60), st.booleans(), st.booleans())
 def test_tables_with_topics_of_their_own(seed: int, steps: int, marks: bool, partial: bool) -> None:

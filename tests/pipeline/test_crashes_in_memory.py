@@ -36,6 +36,7 @@ def on_pass(monkeypatch: pytest.MonkeyPatch) -> OnPass:
     return lambda function: monkeypatch.setattr(failpoint, "on_pass", function)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
 def test_runs_that_end_anywhere(consistency: str, seed: int, on_pass: OnPass) -> None:
     """Each run ends at a random failpoint, until one comes to its end; rare points take more histories to occur."""
@@ -51,6 +52,7 @@ def test_runs_that_end_anywhere(consistency: str, seed: int, on_pass: OnPass) ->
     assert not missed, f"never passed with {HISTORIES * 10} histories: {sorted(missed)}"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
 def test_two_or_three_runs_at_once(consistency: str, seed: int, on_pass: OnPass) -> None:
     """Runs of one pipeline move from failpoint to failpoint in random order, some are killed; one of them reaches the end."""

@@ -28,6 +28,7 @@ ORDERS = max(1, round(4 * TIMES))
 _COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
 @pytest.mark.parametrize("history", by_turns(ALL, 2), ids=str)
 def test_read_in_any_order(history: Recorded, consistency: str) -> None:
@@ -74,6 +75,7 @@ def firsts_of(records: list[Record]) -> list[Record]:
     return list(first.values())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", by_turns(ALL, 2), ids=str)
 def test_dead_letters_hold_nothing_back(history: Recorded) -> None:
     """With `dead-letters: continue`, everything else is applied: a transaction without the event that is a dead letter, too."""

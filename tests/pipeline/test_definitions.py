@@ -36,6 +36,7 @@ def refusal(log: MadeLog, **options: Any) -> str:
 # Tables without rows.
 
 
+@pytest.mark.heavy
 @BOTH
 @STEPS
 @pytest.mark.parametrize(
@@ -100,6 +101,7 @@ def test_rows_between_statements_have_the_earlier_definition(batch: int | None, 
 # Refused parts.
 
 
+@pytest.mark.heavy
 @BOTH
 @WAYS_OUT
 @STEPS
@@ -498,7 +500,7 @@ def test_a_virtual_column_has_its_upstream_place_and_later_statements_may_name_i
     log.ddl("ALTER TABLE t ADD c INT AFTER v", after=after("id INT PRIMARY KEY, b INT, v DATE, c INT, d INT"))
     log.ddl("ALTER TABLE t RENAME COLUMN v TO w", after=after("id INT PRIMARY KEY, b INT, w DATE, c INT, d INT"))
     log.rows({"id": 4, "b": 4, "w": 20002, "c": 5, "d": 6})
-    pipe = applied(log, batch=batch, consistency=consistency)
+    pipe = applied(log, batch=batch, consistency=consistency, behavior="try_evolve")
     assert list(pipe.types()) == ["id", "b", "w", "c", "d"]
     assert pipe.rows() == [
         {"id": 1, "b": 2, "w": None, "c": None, "d": None},
@@ -507,6 +509,29 @@ def test_a_virtual_column_has_its_upstream_place_and_later_statements_may_name_i
     ]
     log.ddl("ALTER TABLE t DROP w, DROP c", after=after("id INT PRIMARY KEY, b INT, d INT"))
     assert list(pipe.run(log).types()) == ["id", "b", "d"]
+
+
+@STEPS
+@pytest.mark.parametrize("more, name", [("", "t"), (", RENAME TO u", "u")])
+@pytest.mark.parametrize("kind", ["VIRTUAL", "STORED"])
+@pytest.mark.parametrize("is_stated", [False, True])
+def test_a_generated_column_that_is_added_to_rows_is_refused(
+    is_stated: bool, kind: str, more: str, name: str, batch: int | None
+) -> None:
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, b INT)").rows({"id": 1, "b": 2})
+    log.ddl(
+        f"ALTER TABLE t ADD v INT AS (b) {kind}{more}", name, "id INT PRIMARY KEY, b INT, v INT" if is_stated else None
+    )
+    with pytest.raises(UnsupportedError, match="column v: it is computed from other columns"):
+        applied(log, batch=batch)
+
+
+@STEPS
+def test_a_time_that_a_statement_sets_in_existing_rows_is_its_own(batch: int | None) -> None:
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, b INT)").rows({"id": 1, "b": 2})
+    log.ddl("ALTER TABLE t ADD made TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, DROP b")
+    [row] = applied(log, batch=batch).rows()
+    assert row["made"] == dt.datetime(2025, 11, 24, 16, 0, tzinfo=dt.UTC)
 
 
 @STEPS

@@ -46,8 +46,8 @@ def test_a_table_that_the_sink_cannot_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as error:
         explain(definition(log, tmp_path / "lake")).to_dict()
     assert str(error.value) == (
-        "app.t: column 'unit price': plain Delta tables have no ' ' in names of columns. Rename it upstream, "
-        "or name the table in pipeline.exclude"
+        "app.t: column 'unit price': plain Delta tables have no ' ' in names of columns. Set "
+        "sink.column-names to `escaped`, which makes it unit~20price, or name the table in pipeline.exclude"
     )
 
 

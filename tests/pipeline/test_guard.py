@@ -187,6 +187,7 @@ def test_a_table_that_the_source_may_not_have_is_not_rebuilt(
     assert str(error.value) == message
 
 
+@pytest.mark.heavy
 def test_a_table_is_rebuilt_while_another_one_is_quarantined(
     spark: SparkSession, log: tuple[Path, list[int]], tmp_path: Path
 ) -> None:

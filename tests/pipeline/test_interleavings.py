@@ -217,6 +217,7 @@ def test_two_runs_that_read_the_same_epoch_do_not_share_a_step(
     _check(turns, make(), spark, log.history, log.mark)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("point", ["done.after", AT_NIGHT("cleanup.before")])
 def test_an_older_run_does_not_delete_files_that_the_newer_one_needs(
     point: str, spark: SparkSession, log: Log, turns: Turns, make: Make
@@ -254,6 +255,7 @@ def test_a_column_that_the_newer_run_has_dropped_does_not_come_back(
     _check(turns, pipeline, spark, History(path), mark)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("point", ["epoch.before", AT_NIGHT("epoch.after"), AT_NIGHT("begun.before")])
 def test_if_two_pipelines_begin_in_an_empty_folder_one_is_refused(
     point: str, spark: SparkSession, log: Log, turns: Turns, make: Make

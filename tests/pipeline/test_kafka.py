@@ -85,6 +85,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return seen
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "tuned",
     by_turns(

@@ -68,6 +68,7 @@ def _jvm(process: subprocess.Popen[str]) -> int:
     return next(int(child.pid) for child in psutil.Process(process.pid).children() if child.name() == "java")
 
 
+@pytest.mark.heavy
 def test_the_driver_killed_at_a_write_then_the_jvm_at_a_random_moment_then_both(
     pipeline: tuple[Definition, Path, History],
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_driver_killed_at_a_write_then_the_jvm_at_a_random_moment_then_both(
     check_cuts(pipe, history)
 
 
+@pytest.mark.heavy
 def test_a_run_stopped_while_another_takes_over_is_fenced_when_it_goes_on(
     pipeline: tuple[Definition, Path, History],
 ) -> None:

@@ -60,6 +60,7 @@ def in_every_way(log: ServerLog, **pipeline: Any) -> tuple[dict[str, list[Row]],
     return dict(tables(storage)), noted(notes)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("exclude", [[], ["shop._*"]], ids=["all", "copies-excluded"])
 @pytest.mark.parametrize("name", RUNS)
 def test_the_tools_themselves(name: str, exclude: list[str]) -> None:

@@ -104,6 +104,7 @@ def test_the_whole_history_in_one_batch(log: Log, spark: SparkSession, tmp_path:
     assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("log", _in_each_run(TELLING, CUT), ids=str)
 def test_until_each_named_cut_then_on_to_the_end(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     pipeline = log.pipeline(tmp_path, limit=4000)

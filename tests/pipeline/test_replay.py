@@ -113,6 +113,7 @@ def _letters(pipeline: Definition) -> list[tuple[str, bool]]:
     return [(f"{one['database']}.{one['table']}", one["replayed"] is not None) for one in letters]
 
 
+@pytest.mark.heavy
 def test_a_table_in_quarantine_is_whole_again_after_a_replay(spark: SparkSession, logs: Logs, tmp_path: Path) -> None:
     blind = logs.pipeline(tmp_path, "quarantine", store=False)
     state = run(blind, spark, once=True).state
@@ -140,6 +141,7 @@ def test_a_table_in_quarantine_is_whole_again_after_a_replay(spark: SparkSession
     assert (again.outcome.letters, again.state) == ([], done.state)
 
 
+@pytest.mark.heavy
 def test_a_replay_that_ends_anywhere_is_finished_by_the_next(
     spark: SparkSession, logs: Logs, tmp_path: Path, kill_at: list[str]
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_replay_that_ends_anywhere_is_finished_by_the_next(
     assert _letters(seeing) == [("app.orders", True)] * 5
 
 
+@pytest.mark.heavy
 def test_changes_that_come_too_late_are_reported_and_not_applied(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:
@@ -176,6 +179,7 @@ def test_changes_that_come_too_late_are_reported_and_not_applied(
     assert "missing: " in difference
 
 
+@pytest.mark.heavy
 def test_letters_of_a_run_that_stopped_are_replayed_by_the_next_run(
     spark: SparkSession, logs: Logs, tmp_path: Path
 ) -> None:

@@ -61,6 +61,7 @@ def test_an_error_that_stays_ends_the_run(spark: SparkSession, tmp_path: Path, m
     assert [(retry.number, retry.limit, retry.seconds) for retry in retries] == [(1, 2, 0.001), (2, 2, 0.002)]
 
 
+@pytest.mark.heavy
 def test_brokers_that_are_away_when_a_run_begins(spark: SparkSession, tmp_path: Path) -> None:
     from tests.pipeline.test_topics import mark, row
     from tests.services.kafka import KafkaBroker

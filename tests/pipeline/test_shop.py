@@ -51,6 +51,7 @@ def test_the_whole_history_in_one_batch(
     }  # fmt: skip
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(1800)  # thirteen steps, each of some seconds, and much longer on a busy machine
 def test_in_batches_of_500_records_until_each_named_cut_then_on_to_the_end(spark: SparkSession, tmp_path: Path) -> None:
     """One pipeline, stopped at each cut and run again; partitions lag, so many changes that were read stay pending each time."""

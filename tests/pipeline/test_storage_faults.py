@@ -36,6 +36,7 @@ def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
     return prepare(spark, tmp_path_factory.mktemp("storage"))
 
 
+@pytest.mark.heavy
 def test_every_file_has_a_role_and_every_role_has_files(prepared: Prepared) -> None:
     roles = {state: list(files(prepared.folder / state)) for state in ("early", "between", "begun")}
     unknown = [str(path) for state in roles.values() for role, path in state if not role]
@@ -74,6 +75,7 @@ def test_damage_stops_the_run_or_does_no_harm(
     _judge(spark, prepared, case, _seed(), tmp_path)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", range(DRAWN))
 def test_damage_drawn(number: int, spark: SparkSession, prepared: Prepared, tmp_path: Path) -> None:
     seed = _seed() + number

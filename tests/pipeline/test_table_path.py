@@ -77,6 +77,7 @@ def test_a_reader_opens_a_table_of_any_name(name: str, tmp_path: Path) -> None:
     assert pa.table(asked)["id"].to_pylist() == [7]
 
 
+@pytest.mark.heavy
 def test_tables_that_a_pipeline_writes_are_opened_by_another_reader(spark: SparkSession, tmp_path: Path) -> None:
     names = ["_delta_log", "a\x7fb", ".hidden", "day=1", "a[1]{2}#%20", " t.", "n" * 230]
     h = HistoryBuilder(partitions=1)

@@ -186,6 +186,7 @@ def test_changes_that_come_too_late_by_a_new_topic_are_reported(
     ) in caplog.text
 
 
+@pytest.mark.heavy
 def test_a_new_table_is_applied_as_a_whole_when_its_topic_has_caught_up(
     spark: SparkSession, cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("log", LOGS, ids=str)
 def test_all_tables_have_every_change_with_its_values(log: Log, spark: SparkSession) -> None:
     actual, wanted = shown(log.reader(spark).load(str(log.path))), changes(log)

@@ -9,6 +9,8 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.docs.shown import ROOT, Shown
 from tests.spark.test_kafka import Record
 
@@ -22,6 +24,7 @@ _BLOCKS = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MUL
 _HISTORY = ROOT / "examples" / "shop" / "history.jsonl.gz"
 
 
+@pytest.mark.heavy
 def test_every_block_prints_what_is_shown(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
     from changefeed import record_log
 

@@ -49,6 +49,7 @@ def _topic(kafka: KafkaBroker, partitions: int) -> str:
     return topic
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "log, name",
     by_turns(

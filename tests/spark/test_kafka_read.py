@@ -61,6 +61,7 @@ def wanted(log: Log, name: str, topic: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "log, name", [(OPEN, "shop"), (SPLIT, "topic-subs-shop"), (AVRO, "shop_customers")], ids=["open", "split", "avro"]
 )
@@ -81,6 +82,7 @@ def test_a_table_has_its_columns_and_rows(spark: SparkSession, kafka: KafkaBroke
     assert comparable(final(rows, "id"), columns, ()) == comparable(expected("orders"), columns, ())
 
 
+@pytest.mark.heavy
 def test_a_stream_has_each_change_once_over_restarts_and_new_partitions(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_batch_reads_between_two_offsets(spark: SparkSession, kafka: KafkaBrok
         read(spark, kafka, OPEN, topic, endingOffsets=json.dumps({topic: {"77": 1}})).collect()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("fate", ["created again", "expired"])
 def test_a_stream_ends_where_records_are_missing(
     fate: str, spark: SparkSession, kafka: KafkaBroker, tmp_path: Path

@@ -47,6 +47,7 @@ def grow(log: Path, whole: Path, share: float) -> None:
     log.write_bytes(data[: int(len(data) * share)])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("log", [pytest.param(OPEN, marks=pytest.mark.nightly), SPLIT], ids=str)
 def test_a_log_that_grows_and_new_ones_come_once_over_restarts(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     """`tencent-dts` has rows in several records, which batches cut."""
@@ -77,6 +78,7 @@ def test_a_log_that_grows_and_new_ones_come_once_over_restarts(log: Log, spark: 
     assert in_order(rows) == wanted
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("log", LOGS[2:8:3], ids=str)
 def test_a_stream_has_the_rows_of_a_batch(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     batch = shown(log.reader(spark).load(str(log.path)))

@@ -69,6 +69,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.heavy
 def test_a_log_has_each_row_once_over_a_restart_and_a_repeated_batch(
     spark: SparkSession, logs: Path, tmp_path: Path
 ) -> None:
@@ -99,6 +100,7 @@ def test_a_log_has_each_row_once_over_a_restart_and_a_repeated_batch(
     assert back.where("_op != 'read'").count() == whole.count()
 
 
+@pytest.mark.heavy
 def test_a_folder_belongs_to_one_stream(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     add(logs, 0)
@@ -131,6 +133,7 @@ def test_a_row_that_is_not_a_change_ends_the_stream_and_leaves_nothing(spark: Sp
     assert names(tmp_path / "out") == []
 
 
+@pytest.mark.heavy
 def test_kafka_has_each_record_and_those_of_a_repeated_batch_again(
     spark: SparkSession, kafka: KafkaBroker, logs: Path, tmp_path: Path
 ) -> None:

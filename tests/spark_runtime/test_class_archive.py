@@ -159,6 +159,7 @@ def test_waiting_ends_when_the_archive_is_complete(archives: Path, java: Java, j
     assert class_archive.wait(archives) == [used(archives, java, jar)]
 
 
+@pytest.mark.heavy
 @pytest.mark.xdist_group("processes")
 def test_a_jvm_uses_the_archive_of_an_earlier_one_and_survives_a_damaged_one(tmp_path: Path) -> None:
     home, log = tmp_path / "home", tmp_path / "loaded"

@@ -99,6 +99,7 @@ def test_a_master_that_is_not_there_is_named_at_once() -> None:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_the_archive_works_where_it_is_unpacked_and_contains_no_other_path(tmp_path: Path) -> None:
     made = archive.write(tmp_path / archive.file_name(), level=0)

@@ -42,6 +42,7 @@ def run(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=240)
 
 
+@pytest.mark.heavy
 @pytest.mark.xdist_group("processes")
 def test_a_session_is_quiet_leaves_no_files_and_can_be_started_again(tmp_path: Path) -> None:
     ran = run(SCRIPT, tmp_path)

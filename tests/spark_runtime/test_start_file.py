@@ -54,6 +54,7 @@ print(json.dumps({"conf": conf, "system": system, "hadoop": hadoop, "heap": heap
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.xdist_group("processes")
 def test_no_property_is_on_a_command_line_or_in_an_environment(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}

@@ -131,6 +131,7 @@ def test_to_its_own_protocol_nothing_is_done() -> None:
     assert put(same := row(6, 1)) is same
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("source, target", by_turns(PAIRS, 2))
 def test_a_history_is_the_same_in_every_other_protocol(source: str, target: str) -> None:

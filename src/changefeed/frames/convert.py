@@ -13,6 +13,7 @@ A value that the table's type cannot hold is NULL and its text is kept under its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,18 +42,28 @@ class ConvertedColumn:
 
 
 def convert(
-    array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine | None = None
+    array: pa.Array,
+    source: ColumnType,
+    target: ColumnType,
+    redefine: Redefine | None = None,
+    charset: str | None = None,
 ) -> ConvertedColumn:
-    """A decoded column of type `source` as the sink's column of type `target`.
+    """A decoded column of type `source` as the sink's column of type `target`; `charset`: as in `model.table.Column`.
 
     Raises:
         SchemaError: no value of `source` means anything in `target`, as an integer in a geometry column.
     """
-    core, irregular = defined(array, source, target, redefine)
+    core, irregular = defined(array, source, target, redefine, charset)
     return ConvertedColumn(to_sink(core, target), irregular)
 
 
-def defined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine | None = None) -> Reshaped:
+def defined(
+    array: pa.Array,
+    source: ColumnType,
+    target: ColumnType,
+    redefine: Redefine | None = None,
+    charset: str | None = None,
+) -> Reshaped:
     """A decoded column of type `source` as the core's column of type `target`, and row -> text of what that cannot hold.
 
     Raises:
@@ -64,7 +75,7 @@ def defined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: R
         core, irregular = reshape(array, source, target)
         if not irregular:  # else it may have another form, such as an unsigned bigint that wrapped
             return core, irregular
-    return _redefined(array, source, target, redefine)
+    return _redefined(array, redefine(source, target, charset), source, target)
 
 
 def _mended(array: pa.Array, source: ColumnType, target: ColumnType) -> bool:
@@ -75,9 +86,9 @@ def _mended(array: pa.Array, source: ColumnType, target: ColumnType) -> bool:
     return target.name == source.name == "bigint" and target.unsigned
 
 
-def _redefined(array: pa.Array, source: ColumnType, target: ColumnType, redefine: Redefine) -> Reshaped:
+def _redefined(array: pa.Array, change: Callable[[Any], Any], source: ColumnType, target: ColumnType) -> Reshaped:
     """The whole column at once if the protocol supports it; otherwise value by value, each distinct one once."""
-    change, write = redefine(source, target), writer(source)
+    write = writer(source)
     whole = change.column(array) if isinstance(change, ByColumn) else None
     if whole is not None:
         return whole, {}

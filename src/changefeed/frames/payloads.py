@@ -7,7 +7,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
-from changefeed.model.event import DeadLetter, SchemaChange
+from changefeed.model.event import DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
@@ -45,6 +45,7 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "place": [event.place.topic, event.place.partition, event.place.offset, event.place.index],
         "commit_ts": event.commit_ts,
         "snapshot": snapshot_mark(event),
+        "time": None if event.instant is None else [event.instant.us, event.instant.digits],
         "connector": event.origin.get("connector"),
         "columns": None if event.columns is None else [_written(column) for column in event.columns],
     }
@@ -52,10 +53,11 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
 
 def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
     """The schema change that `schema_to_dict` wrote."""
-    columns = document.get("columns")
+    columns, time = document.get("columns"), document.get("time")  # earlier versions wrote neither
     return SchemaChange(
         document["type"], document["database"], document["table"], document["ddl"], Place(*document["place"]),
         None if columns is None else tuple(_read(column) for column in columns), document["commit_ts"],
+        None if time is None else Instant(*time),
         origin=with_snapshot_mark(document.get("snapshot")) | _connector(document.get("connector")),
     )  # fmt: skip
 

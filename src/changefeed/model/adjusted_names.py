@@ -1,4 +1,4 @@
-"""Finds the column or table that DDL defines under a name that Avro does not have, and that records carry in another spelling.
+"""Finds the column or table that records carry under another name: adjusted to Avro, or not escaped as the sink has it.
 
     DDL       Debezium avro, TiCDC   Debezium avro_unicode   a topic of Debezium
     bill-no   bill_no                bill_u002dno            bill-no
@@ -20,6 +20,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from changefeed.errors import UnsupportedError
+from changefeed.model.escaped_names import original
 from changefeed.model.names import full_name, names_of
 from changefeed.model.table import Column, TableShape
 
@@ -42,7 +43,8 @@ def in_avro_unicode(name: str) -> str:
 
 def sent_as(name: str) -> set[str]:
     """Returns the names, in lower case, under which records may carry a column of this name; without the name itself."""
-    return {text.lower() for text in (in_avro(name), in_avro_unicode(name))} - {name.lower()}
+    sent = original(name)  # the sink may have it escaped
+    return {text.lower() for text in (sent, in_avro(sent), in_avro_unicode(sent))} - {name.lower()}
 
 
 def columns_of(names: Iterable[str], columns: Iterable[Column], table: str) -> dict[str, str]:

@@ -25,7 +25,8 @@ class Column:
         default: the SQL text of its default; None without a default, and always in rows: only schema changes have it.
         expression: the SQL text from which a generated column is computed; None for another column, and always in rows.
         zerofill: the number of characters to which numbers are padded with zeros as text; 0 without ZEROFILL, and in rows.
-        charset: the character set of its texts or members; None if unknown, and in rows.
+        charset: the character set of its texts or members; None if unknown, and in rows. `binary`: a column of bytes that is
+            declared as text, by the producer's definition.
     """
 
     name: str

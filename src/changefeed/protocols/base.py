@@ -21,9 +21,23 @@ from changefeed.model.position import Place
 from changefeed.model.types import ColumnType
 from changefeed.protocols import option_values
 
-# The type inferred from a record, and the one that DDL declares -> a conversion of ready values from the one to the other.
-# It raises SchemaError for a value that means nothing there, IrregularError for one that the type cannot hold.
-Redefine = Callable[[ColumnType, ColumnType], Callable[[Any], Any]]
+
+class Redefine(Interface):
+    """Converts values to the types that DDL declares."""
+
+    def __call__(
+        self, inferred: ColumnType, defined: ColumnType, charset: str | None = None, /
+    ) -> Callable[[Any], Any]:
+        """Returns a conversion of ready values.
+
+        It raises SchemaError for a value that means nothing in the declared type, IrregularError for one that it cannot hold.
+
+        Args:
+            inferred: the type inferred from a record.
+            defined: the type that DDL declares.
+            charset: the column's character set by the producer's definition; None if unknown.
+        """
+        ...
 
 
 class Decoder(Interface):

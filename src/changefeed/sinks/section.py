@@ -27,6 +27,12 @@ class SinkSection(Section):
     metadata_columns: list[Literal["_commit_ts", "_commit_time", "_op", "_position"]] = Field(
         default_factory=list, description="Columns to add to every table, with data about a row's last change."
     )
+    column_names: Literal["as-is", "escaped"] = Field(
+        default="as-is",
+        description="The names of columns. `as-is`: those of the upstream; a name with a character that the format does not have "
+        "stops the run. `escaped`: such characters become `~` and two hexadecimal digits, as `unit~20price`. Set it before "
+        "the first run.",
+    )
     adopt: list[str] = Field(
         default_factory=list,
         description="Tables, as `shop.orders` or `shop.*`, that may exist in the sink before the pipeline: their rows stay, and "

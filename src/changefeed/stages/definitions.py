@@ -169,7 +169,7 @@ class DefinitionHistory:
         """Image name -> the converted column, for each image that has it; None if a value is invalid for the declared type."""
         try:
             return {
-                side: defined(arrays[column.name], column.type, declared.type, self._redefine)
+                side: defined(arrays[column.name], column.type, declared.type, self._redefine, declared.charset)
                 for side, arrays in images.items()
                 if column.name in arrays
             }

@@ -43,11 +43,11 @@ class DeclaredTypes:
             SchemaError: a value is invalid for the column.
         """
         if column.name not in self.sent:
-            return convert(array, source, column.type, self.redefine)
+            return convert(array, source, column.type, self.redefine, column.charset)
         declared = self.sent[column.name]
         if declared is None:
             return convert(array, source, column.type)
-        values, irregular = defined(array, source, declared, self.redefine)
+        values, irregular = defined(array, source, declared, self.redefine, column.charset)
         converted = convert(values, declared, column.type)
         return ConvertedColumn(converted.array, irregular | converted.irregular)
 

@@ -39,6 +39,7 @@ def hadoop(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return OnHadoop(tmp_path, spark)
 
 
+@pytest.mark.heavy
 def test_steps_through_the_jvm(hadoop: OnHadoop) -> None:
     """Each implementation reads the files of the other, byte for byte."""
     older = claimed(hadoop)

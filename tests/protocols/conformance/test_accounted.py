@@ -16,6 +16,7 @@ def is_silent(case: Case | History, record: dict[str, Any]) -> bool:
     return module is not None and bool(module.silent(record))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("case", by_turns([*cases(), *histories()], 2), ids=str)
 def test_no_record_vanishes(case: Case | History) -> None:

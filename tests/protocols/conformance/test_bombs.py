@@ -41,6 +41,7 @@ def set_off(bomb: Bomb, how: Literal["auto", "off"]) -> Decoded:
     return changes
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("bomb, how", by_turns(EACH, 2))
 def test_a_bomb_is_refused_quickly_and_in_little_memory(bomb: Bomb, how: Literal["auto", "off"]) -> None:
     answers = list[Decoded]()

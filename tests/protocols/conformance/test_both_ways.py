@@ -55,6 +55,7 @@ def test_kernel_reads_the_vector_as_the_reference_does(case: Case) -> None:
     assert lines(twin.decode(case.records)) == list(case.events)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_decodes_to_its_events(history: History) -> None:
@@ -63,6 +64,7 @@ def test_history_decodes_to_its_events(history: History) -> None:
     assert hashlib.sha256("".join(event + "\n" for event in events).encode()).hexdigest() == history.sha256
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_history_is_written_as_it_was_read(history: History) -> None:
@@ -81,12 +83,14 @@ def test_history_is_written_from_its_events_as_python_values(history: History) -
     assert encode(history, list(change.decoded(change.events(decode(history))))) == bytes_of(history.records)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("history", by_turns(HISTORIES, 3, first=2), ids=str)
 def test_history_in_small_batches_is_the_same_bytes(history: History) -> None:
     assert encode(history, decode_in_parts(history, 100)) == bytes_of(history.records)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_kernel_reads_the_history_as_the_reference_does(history: History) -> None:
     twin = compiled(history)

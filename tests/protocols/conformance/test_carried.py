@@ -80,6 +80,7 @@ def survives(key: str, before: set[str], after: set[str]) -> bool:
     return "" not in after and bool(after) if key == "order" else before <= after
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen, variant", VARIANTS)
 def test_exactly_the_declared_keys_come_through(chosen: Protocol, variant: Mapping[str, str]) -> None:
@@ -105,6 +106,7 @@ def pairs() -> Iterator[Any]:
                     yield pytest.param(history, protocol(name), variant, id=f"{history} to {label}")
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("history, target, variant", list(pairs()))
 def test_a_history_loses_exactly_the_declared_keys(

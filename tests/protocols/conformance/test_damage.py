@@ -213,6 +213,7 @@ def check_accounted(decoded: Decoded, records: int) -> None:
     assert lines(decoded)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("protocol", sorted({history.protocol for history in HISTORIES}))
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_mutated_records_never_crash(chunk: int, protocol: str) -> None:
@@ -224,6 +225,7 @@ def test_mutated_records_never_crash(chunk: int, protocol: str) -> None:
         check_accounted(decoder.decode(record_batch(damaged)), len(damaged))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", by_turns(MUTATED, 2), ids=str)
 def test_kernel_reads_mutated_records_as_the_reference_does(history: History) -> None:
     twin = compiled(history)

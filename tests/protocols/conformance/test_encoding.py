@@ -114,6 +114,7 @@ def test_a_vector_is_written_alike(case: Case) -> None:
     agreed(case.protocol, case.options, decode(case))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("name, options", by_turns(TARGETS, 2))
 @pytest.mark.parametrize("source", PROTOCOLS)
@@ -123,6 +124,7 @@ def test_vectors_of_other_protocols_are_written_alike(name: str, options: dict[s
             agreed(name, options, decode(case))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("history", by_turns((h for h in histories() if h.protocol in WAYS), 2), ids=str)
 def test_a_history_is_written_alike(history: History) -> None:
@@ -135,6 +137,7 @@ def test_a_history_is_written_alike(history: History) -> None:
     assert unmatched < 0.1 * rows or rows < 1000
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("name, options", by_turns(TARGETS, 3, first=1))
 @pytest.mark.parametrize("history", [h for h in histories() if h.file.startswith("shop/")], ids=str)
@@ -156,6 +159,7 @@ def test_values_of_every_type_are_written_alike(target: str, options: dict[str, 
     agreed(target, options, one_update(full, data.draw(st.none() | values(full)), data.draw(st.none() | values(full))))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("name, options", TARGETS)
 @MORE

@@ -56,6 +56,7 @@ def as_far_as_declared(value: Any, full: ColumnType, declared: ColumnType) -> An
     return writer(full)(value)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen, given_options", DEFAULTS)
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -67,6 +68,7 @@ def test_values_of_every_type_come_back(
     check_comes_back(chosen, given_options, name, data)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen, given_options", OTHERS)
 @pytest.mark.parametrize("name", by_turns(sorted(NAMES), 3))
@@ -163,6 +165,7 @@ def one_update(t: ColumnType, old: Any, new: Any) -> Decoded:
     return Decoded(rows.build())
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen, given_options", WITH_OPTIONS)
 @MORE

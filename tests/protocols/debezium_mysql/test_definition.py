@@ -29,6 +29,26 @@ def redefining(options: dict[str, Any]) -> Redefine:
     return connector.redefine(connector.read_options(options))
 
 
+@pytest.mark.parametrize("mode", ["bytes", "base64", "hex"])
+@pytest.mark.parametrize(
+    "defined, value, wanted",
+    [
+        ("varbinary(20)", "\x00ÿab", "AP9hYg=="),
+        ("blob", "Ã¼", "w7w="),
+        ("binary(4)", "abcd", "YWJjZA=="),
+        ("binary(3)", "a", "YQAA"),
+    ],
+)
+def test_text_of_a_column_with_the_character_set_binary_is_bytes(
+    defined: str, value: str, wanted: str, mode: str
+) -> None:
+    t = ColumnType.parse(defined)
+    change = redefining({"binary.handling.mode": mode})(ColumnType("varchar"), t, "binary")
+    assert writer(t)(change(value)) == {"base64": wanted}
+    with pytest.raises(IrregularError):
+        change("€")
+
+
 @pytest.mark.parametrize(
     "inferred, defined, value, options, expected",
     [
@@ -183,6 +203,7 @@ MODES: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("modes", MODES, ids=lambda modes: "-".join(modes.values()) or "defaults")
 @pytest.mark.parametrize("name", sorted(NAMES - {"null"}))

@@ -47,7 +47,7 @@ def shown(to: Redefine, inferred: ColumnType, defined: ColumnType, value: Any) -
     return json.loads(text) if defined.name == "json" else text
 
 
-def from_open(inferred: ColumnType, defined: ColumnType) -> Any:
+def from_open(inferred: ColumnType, defined: ColumnType, charset: str | None = None) -> Any:
     """Converts values of Open Protocol to a declared type: by their canonical text, except members of enums and sets."""
     members = ("", *(defined.members or ()))
     if inferred.name == "enum":
@@ -116,6 +116,7 @@ def theirs() -> Shop:
     return Shop("shop/ticdc-open/open-1.classic.jsonl.gz", from_open, restored=True)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("table", ["audit", "items", "order_items", "orders", "refunds"])
 @pytest.mark.parametrize("name", SHOPS)

@@ -267,6 +267,7 @@ def test_a_group_of_which_one_record_is_cut_is_dead(part: int) -> None:
         assert [str(event.place) for event in changes.control] == ["t:0:99"]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_damaged_groups_never_crash() -> None:
     rng = random.Random(20260102)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from changefeed import record_log
 from changefeed.stores import stores_of
@@ -16,6 +17,7 @@ from tests.services.registry import SchemaRegistry
 SHOP = Path(__file__).parents[2] / "data/shop/ticdc-avro"
 
 
+@pytest.mark.heavy
 def test_a_history_goes_through_a_real_registry(registry: SchemaRegistry) -> None:
     log = SHOP / "avro-ext.newarch.jsonl.gz"
     history = pa.Table.from_batches(record_log.read(log)).combine_chunks().to_batches()[0]

@@ -48,6 +48,7 @@ class BySpark:
         self.writer.merge(str(path), self.table, self.latest(chunks), WriteId(1, step, 1), "{}", partial=self.partial)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "keys, partial",
@@ -117,6 +118,7 @@ def many_files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) ->
     return path, history
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("share", by_turns(range(SHARES), SHARES))
 def test_statistics_hide_no_row_from_spark(spark: SparkSession, many_files: tuple[Path, History], share: int) -> None:

@@ -114,6 +114,7 @@ CHANGES: dict[str, tuple[Any, Table, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name, marks", by_turns([*(pytest.param(name, False) for name in CHANGES), pytest.param("dropped", True)], 2)
 )
@@ -180,6 +181,7 @@ def test_a_column_that_is_dropped_and_added_again_is_empty(spark: SparkSession, 
 COPIED = "shop/copied"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("marks", by_turns([False, True], 2))
 def test_copies_are_those_that_spark_makes(spark: SparkSession, tmp_path: Path, *, marks: bool) -> None:
     """The first copy makes a table, the second replaces it by one with other columns, one of them without a time zone."""
@@ -217,6 +219,7 @@ def test_a_copy_of_an_older_run_is_fenced(spark: SparkSession, tmp_path: Path) -
     assert [field["name"] for field in content(sink, COPIED)[0]] == ["id"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("marks", by_turns([True, False], 2))
 def test_the_first_column_without_a_time_zone_may_be_converted(

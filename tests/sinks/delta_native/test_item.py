@@ -46,6 +46,7 @@ def check(path: Path, history: History) -> None:
     assert sorted_rows(read(path, wanted.column_names)) == sorted_rows(wanted)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @HELD
 @pytest.mark.parametrize("partial", [False, True])
@@ -60,6 +61,7 @@ def test_histories_come_to_their_rows(tmp_path: Path, keys: tuple[str, ...], par
         check(tmp_path / "t", history)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @HELD
 @pytest.mark.parametrize("partial", [False, True])

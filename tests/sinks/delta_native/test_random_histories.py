@@ -62,6 +62,7 @@ def _made(pipeline: Pipeline) -> list[str]:
     return made
 
 
+@pytest.mark.heavy
 def test_runs_that_end_anywhere(
     make: Make, merges_on_read: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +93,7 @@ def test_runs_that_end_anywhere(
     assert not merges_on_read or '"OPTIMIZE"' in log or HISTORIES < 10  # a few histories may need no compaction
 
 
+@pytest.mark.heavy
 def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs move from failpoint to failpoint in random order, some are killed; one of them reaches the end."""
     fenced = 0

@@ -46,6 +46,7 @@ def written(folder: str, column: pa.Array, **limits: Any) -> tuple[dict[str, Any
     return json.loads(file.stats, parse_float=Decimal), read
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ARROW, ids=str)
 def test_every_value_lies_within_the_bounds(kind: pa.DataType, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -117,6 +117,7 @@ def test_a_new_table_with_vectors_is_the_one_that_spark_makes(spark: SparkSessio
         assert made_tables[0] == made_tables[1] == made_tables[2]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("merges_on_read", [False, True])
 def test_a_table_in_which_spark_has_marked_rows_is_written_natively(
     spark: SparkSession, tmp_path: Path, merges_on_read: bool
@@ -152,6 +153,7 @@ def test_a_file_of_vectors_that_is_gone_is_damage(spark: SparkSession, tmp_path:
     assert own.damaged_files(PATH, 1) == [file.name]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "properties, why",
     [

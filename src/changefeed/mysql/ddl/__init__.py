@@ -17,8 +17,8 @@ from changefeed.mysql.ddl.statements import Statement, TruncateTable
 _MOST_KEPT = 1 << 14  # characters of a text whose statements are kept
 
 
-def statements_of(event: SchemaChange, *, restored: bool) -> list[Statement]:
-    """Parses the statements of a schema change; a truncate event may have no text.
+def statements_of(event: SchemaChange, *, restored: bool, escapes: bool = False) -> list[Statement]:
+    """Parses the statements of a schema change; a truncate event may have no text. Other arguments: see `parse`.
 
     Raises:
         SchemaError, UnsupportedError: as `parse`.
@@ -27,14 +27,14 @@ def statements_of(event: SchemaChange, *, restored: bool) -> list[Statement]:
         return [TruncateTable(event.database or "", event.table or "")]
     text = event.ddl or ""
     if len(text) > _MOST_KEPT:
-        return parse(text, event.database, restored=restored)
-    return list(_kept(text, event.database, restored))
+        return parse(text, event.database, restored=restored, escapes=escapes)
+    return list(_kept(text, event.database, restored, escapes))
 
 
 @lru_cache(maxsize=2048)
-def _kept(text: str, database: str | None, restored: bool) -> tuple[Statement, ...]:
+def _kept(text: str, database: str | None, restored: bool, escapes: bool) -> tuple[Statement, ...]:
     """`parse`, whose result is kept: each step asks several times for the statements of every pending schema change."""
-    return tuple(parse(text, database, restored=restored))
+    return tuple(parse(text, database, restored=restored, escapes=escapes))
 
 
 def execution_of(event: SchemaChange, *, restored: bool) -> Execution:

@@ -98,8 +98,8 @@ def alter(table: Table, change: AlterTable, execution: Execution = UNKNOWN_EXECU
     new = Table.define(
         table.database, table.name, tuple(s.column for s in carried), uniques, virtual, others, columns.charset
     )
-    computed = _computed_again(order)
-    rows = (_projection(c, s, computed, execution) for c, s in zip(new.columns, carried, strict=True))
+    again = _computed_again(order)
+    rows = (_projection(c, s, again, execution) for c, s in zip(new.columns, carried, strict=True))
     return Altered(new, tuple(rows))
 
 
@@ -115,14 +115,19 @@ class _Slot:
     redefined: bool = False
 
 
-def _projection(column: Column, slot: _Slot, computed: list[_Slot], execution: Execution) -> Projection:
-    if slot in computed:
-        return Projection(column, None, _unknown(column, "it is computed from other columns"))
+def _projection(column: Column, slot: _Slot, again: list[_Slot], execution: Execution) -> Projection:
+    if slot in again:
+        return Projection(column, None, computed(column))
     if slot.counted:
         return Projection(column, None, _unknown(column, "the upstream numbered the existing rows"))
     if slot.old is not None:
         return Projection(column, slot.old)
     return Projection(column, None, existing_rows(column, execution, undeclared=slot.undeclared))
+
+
+def computed(column: Column) -> Default:
+    """The values of existing rows in a generated column: unknown."""
+    return _unknown(column, "it is computed from other columns")
 
 
 def _unknown(column: Column, why: str) -> Default:

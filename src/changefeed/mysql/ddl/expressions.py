@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from changefeed.errors import UnsupportedError
+from changefeed.model.escaped_names import escaped
 from changefeed.mysql.ddl.tokens import Token, Tokens
 
 
@@ -14,8 +15,9 @@ def same(first: str, second: str) -> bool:
 
 
 def names_in(expression: str) -> set[str]:
-    """The tokens of the expression that can be columns, in lower case."""
-    return {value for kind, value in _normal(expression) if kind == "name"}
+    """The tokens of the expression that can be columns, in lower case; also escaped, as the table may have them."""
+    names = {value for kind, value in _normal(expression) if kind == "name"}
+    return names | {escaped(name).lower() for name in names}
 
 
 def renamed(expression: str, names: Mapping[str, str]) -> str:
@@ -27,7 +29,9 @@ def renamed(expression: str, names: Mapping[str, str]) -> str:
     """
     text, end = "", 0
     for token in _tokens(expression):
-        new = names.get(token.value.lower()) if token.kind in ("name", "word") else None
+        new = None
+        if token.kind in ("name", "word"):
+            new = names.get(token.value.lower()) or names.get(escaped(token.value).lower())
         if new is not None and new.lower() != token.value.lower():
             text += expression[end : token.start] + "`" + new.replace("`", "``") + "`"
             end = token.end

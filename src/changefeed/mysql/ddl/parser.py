@@ -65,22 +65,23 @@ _BEHIND_TABLE: dict[str, tuple[str, ...]] = {
 _MODIFIERS = ("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "CONCURRENT", "QUICK", "IGNORE", "LOCAL")
 
 
-def parse(text: str, database: str | None, *, restored: bool = False) -> list[Statement]:
+def parse(text: str, database: str | None, *, restored: bool = False, escapes: bool = False) -> list[Statement]:
     """Parses statements into their effects on tables, in order; at least one, which may be `Passed`.
 
     Args:
         text: DDL statements of MySQL, MariaDB or TiDB, usually one. They are parsed, never executed.
         database: the database of unqualified table names.
         restored: TiDB generated the text (every TiCDC protocol): it does not escape backslashes in ENUM and SET members.
+        escapes: names of columns and keys are escaped: see `model.escaped_names`.
 
     Raises:
         UnsupportedError: the text is not a statement, or not of a supported kind; the message shows the position.
     """
-    tokens = Tokens(text, restored=restored)
+    tokens = Tokens(text, restored=restored, escapes=escapes)
     statements: list[Statement] = []
     while True:
         if tokens.accept("USE"):
-            database = tokens.name()
+            database = tokens.table()
             statements.append(Passed("use", text))
         else:
             statements += _statement(tokens, database)
@@ -172,7 +173,7 @@ def _create(tokens: Tokens, database: str | None) -> list[Statement]:
         return create_table(tokens, database, replaces=replaces)
     if tokens.accept_any("DATABASE", "SCHEMA"):
         if_not_exists = tokens.accept("IF", "NOT", "EXISTS")
-        name = tokens.name()
+        name = tokens.table()
         charset = _database_charset(tokens)
         dropped: list[Statement] = [DropDatabase(name, if_exists=True)] if replaces else []
         return [*dropped, CreateDatabase(name, if_not_exists, charset)]
@@ -229,7 +230,7 @@ def _drop(tokens: Tokens, database: str | None) -> list[Statement]:
         return _drop_tables(tokens, database)
     if tokens.accept_any("DATABASE", "SCHEMA"):
         if_exists = tokens.accept("IF", "EXISTS")
-        return [DropDatabase(tokens.name(), if_exists)]
+        return [DropDatabase(tokens.table(), if_exists)]
     tokens.accept_any("ONLINE", "OFFLINE")
     if tokens.accept("INDEX"):
         if_exists = tokens.accept("IF", "EXISTS")

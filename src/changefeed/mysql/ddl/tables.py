@@ -17,9 +17,9 @@ def table_name(tokens: Tokens, database: str | None) -> tuple[str, str]:
     """
     tokens.accept(".")
     token = tokens.peek()
-    first = tokens.name()
+    first = tokens.table()
     if tokens.accept("."):
-        return first, tokens.name()
+        return first, tokens.table()
     if not database:
         tokens.fail(f"table {first} is named without a database", token)
     return database, first

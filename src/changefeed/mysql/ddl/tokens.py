@@ -20,6 +20,7 @@ import re
 from typing import NamedTuple, NoReturn
 
 from changefeed.errors import UnsupportedError
+from changefeed.model.escaped_names import escaped
 
 MAX_LENGTH = 4 << 20
 MAX_PARTS = 4096  # columns, keys or changes in a statement: the limit of MySQL and TiDB
@@ -88,14 +89,16 @@ class Tokens:
     Attributes:
         text: the statements; NUL characters at the end are removed.
         restored: TiDB generated the text, not a user.
+        escapes: names of columns and keys are escaped: see `model.escaped_names`.
         passed: the end of the last token taken.
     """
 
-    def __init__(self, text: str, *, restored: bool = False) -> None:
+    def __init__(self, text: str, *, restored: bool = False, escapes: bool = False) -> None:
         if len(text) > MAX_LENGTH:
             raise UnsupportedError(f"the DDL statement has {len(text)} characters, the limit is {MAX_LENGTH}")
         self.text = text.rstrip("\0") if text.endswith("\0") else text
         self.restored = restored
+        self.escapes = escapes
         self.passed = 0
         self._at = 0
         self._open = 0
@@ -141,7 +144,12 @@ class Tokens:
                 self.fail(f"expected {word}")
 
     def name(self) -> str:
-        """Takes a name: plain, in backquotes, or in double quotes."""
+        """Takes the name of a column or key."""
+        name = self.table()
+        return escaped(name) if self.escapes else name
+
+    def table(self) -> str:
+        """Takes the name of a table or database: plain, in backquotes, or in double quotes."""
         token = self.peek()
         if token.kind in ("name", "word") or (token.kind == "text" and token.raw[0] == '"'):
             return self.take().value

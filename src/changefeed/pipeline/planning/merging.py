@@ -21,8 +21,8 @@ from typing import TypeAlias
 from changefeed.model.definition import PRIMARY, Table, UniqueKey
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.mysql.ddl.apply import Altered, Projection
-from changefeed.mysql.ddl.defaults import UNKNOWN_EXECUTION, Default, Execution, existing_rows
+from changefeed.mysql.ddl.apply import Altered, Projection, computed
+from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Default, Execution, existing_rows
 
 Columns: TypeAlias = tuple[Column, ...]
 
@@ -39,7 +39,7 @@ class Merger:
         carries_virtual, execution: as in `definitions.changed`.
         doubt: why the difference has more than one explanation; None if it has one.
         gaps: new columns that have values upstream, but none in existing rows.
-        computed: virtual columns that rows carry from here on.
+        computed: old virtual columns that rows carry from here on.
         counts: the producer's definition counts, see Rule 3.
     """
 
@@ -62,8 +62,10 @@ class Merger:
         virtual = {v.name.lower(): v.column for v in self.own.table.virtual}
         stated = [s for s in self.stated if self.carries_virtual or s.name.lower() not in virtual]
         hidden = {s.name.lower() for s in stated} & virtual.keys()
-        self.computed = {virtual[name].name for name in hidden}
-        mine = {name: Projection(virtual[name], None) for name in hidden}
+        old = {v.name.lower() for v in self.before.virtual}
+        new = hidden - old
+        mine = {n: Projection(virtual[n], None, computed(virtual[n]) if n in new else NULL) for n in hidden}
+        self.computed = {virtual[name].name for name in hidden & old}
         mine |= {p.column.name.lower(): p for p in self.own.rows}
         names = {s.name.lower() for s in stated}
         if self.certain and (lost := self._lost(names - hidden)):

@@ -27,6 +27,7 @@ class Rules:
         adopts: whether the sink may have rows of a table, by `database.table`, that another program has written.
         restored_ddl: TiDB wrote the DDL, see `mysql.ddl.parse`; rows of a transaction are final states, see `stages.latest`.
         typed_rows: values of rows have the types that the upstream declares; otherwise the record may lack them.
+        escapes: the sink has column names escaped: see `model.escaped_names`.
         applies_incomplete: transactions are applied without the events that the source does not have.
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
     """
@@ -40,6 +41,7 @@ class Rules:
     adopts: Callable[[str], bool] = lambda name: False
     uncaptured_ddl: bool = False
     applies_incomplete: bool = False
+    escapes: bool = False
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
@@ -55,4 +57,5 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         definition.sink.adopts,
         capabilities.uncaptured_ddl,
         behaviour.incomplete_transactions == "apply",
+        definition.sink.column_names == "escaped",
     )

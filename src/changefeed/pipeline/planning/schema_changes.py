@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.definition import Table
+from changefeed.model.escaped_names import escaped
 from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name, names_of
 from changefeed.model.types import ColumnType
@@ -64,7 +65,7 @@ class SchemaChanges:
 
     def apply(self, ts: int | None, events: Iterable[SchemaChange], *, late: bool = False) -> None:
         """Plans the DDL statements of one commit_ts according to the rules; `late`: it is that of the barrier."""
-        events, self._late = list(events), late
+        events, self._late = [self._escaped(event) for event in events], late
         parsed = [(statement, event) for event in events for statement in self._parsed(event)]
         if ts is None:
             return
@@ -91,7 +92,7 @@ class SchemaChanges:
             self._without_place(event)
             return []
         try:
-            return list(ddl.statements_of(event, restored=self.rules.restored_ddl))
+            return list(self._statements(event))
         except (SchemaError, UnsupportedError) as error:
             if event.columns is not None and event.table and (kind := unread_kind(event.ddl or "")):
                 return [Unread(*own_names(event)[0], str(error), kind)]
@@ -102,6 +103,15 @@ class SchemaChanges:
                     self._refuse(event, str(error), error)
                 self.writes.follow_rows(full_name(database, table))
             return []
+
+    def _statements(self, event: SchemaChange) -> list[sql.Statement]:
+        return ddl.statements_of(event, restored=self.rules.restored_ddl, escapes=self.rules.escapes)
+
+    def _escaped(self, event: SchemaChange) -> SchemaChange:
+        """The event with the names of columns that the sink has."""
+        if event.columns is None or not self.rules.escapes:
+            return event
+        return replace(event, columns=tuple(replace(c, name=escaped(c.name)) for c in event.columns))
 
     def _left_out(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> bool:
         """Whether a statement concerns only tables that are left out (`captured.py`); a DROP DATABASE takes these out first."""
@@ -397,14 +407,18 @@ class SchemaChanges:
 
     def _stated(self, event: SchemaChange, names: Name) -> Columns | None:
         """The columns by the producer after a schema change, if they are those of this table and of no later statement."""
-        if event.columns is None or not any(same(name, names) for name in own_names(event)):
+        if event.columns is None:
             return None
         try:
-            statements = ddl.statements_of(event, restored=self.rules.restored_ddl)
+            statements = self._statements(event)
         except (SchemaError, UnsupportedError):
-            return event.columns
+            statements = []
+        renames = [s for s in statements if isinstance(s, sql.RenameTable) and same((s.database, s.table), names)]
+        now = [names, *((s.to_database, s.to_table) for s in renames)]
+        if not any(same(own, name) for own in own_names(event) for name in now):
+            return None
         defining = [s for s in statements if isinstance(s, (sql.AlterTable, sql.CreateTable))]
-        return event.columns if len(defining) == 1 else None
+        return event.columns if len(defining) <= 1 else None
 
     def _note_internal(self, statement: sql.AlterTable, name: str, event: SchemaChange) -> None:
         """Keeps what later statements name or inherit; the table in the sink and its rows stay."""

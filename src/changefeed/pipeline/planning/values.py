@@ -37,9 +37,16 @@ def conversion(
 
 def details_of(old: Column, new: Column, server: Server) -> Details:
     """Returns the facts about a conversion that do not follow from the two types."""
-    before, after = (c.charset or ("utf8mb4" if server == "tidb" else "") for c in (old, new))
+    before, after = (_charset(c, server) for c in (old, new))
     is_recoded = after not in ("", before) and old.type.name not in BINARIES and not texts.is_unicode(after)
     return Details(server, after or before, old.zerofill, recoded=is_recoded)
+
+
+def _charset(column: Column, server: Server) -> str:
+    """The character set of a column's text; empty if unknown, and for bytes."""
+    if column.type.name in BINARIES:
+        return ""
+    return column.charset or ("utf8mb4" if server == "tidb" else "")
 
 
 def default_for_null(p: Projection, server: Server) -> Default:

@@ -18,6 +18,7 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.payloads import read_shape
 from changefeed.model.adjusted_names import adjusted, table_of, tables_sent_as
 from changefeed.model.definition import Table
+from changefeed.model.escaped_names import escaped
 from changefeed.model.names import full_name, names_of
 from changefeed.model.table import TableShape
 from changefeed.model.types import ColumnType
@@ -177,7 +178,7 @@ class Writes:
         self.admit(name)
         if any(chunk.min_ts is None for chunk in rows):
             self.tables[name] = replace(self.tables[name], unplaced=True)
-        current, known = self.tables[name], self._named(name, _shapes(rows))
+        current, known = self.tables[name], self._named(name, self._shapes(rows))
         shapes = [shape for shape in known if not is_tombstone(shape)]
         for shape in known:
             if finds_no_row(shape, current.table):
@@ -209,14 +210,19 @@ class Writes:
         A chunk that spans the window may have no row inside: then its columns may be those of an earlier or a later table.
         """
         spanning = [c for c in rows if _spans(c, window)]
-        certain = _shapes(c for c in rows if not _spans(c, window))
+        certain = self._shapes(c for c in rows if not _spans(c, window))
         current = self.tables.get(name)
         if not spanning:
             return certain
-        if current is not None and _inferred(current, _shapes(rows)) == _inferred(current, certain):
+        if current is not None and _inferred(current, self._shapes(rows)) == _inferred(current, certain):
             return certain
         inside = self.shapes_inside(spanning, window)
-        return _shapes(c for c in rows if not _spans(c, window) or c.shape in inside)
+        return self._shapes(c for c in rows if not _spans(c, window) or c.shape in inside)
+
+    def _shapes(self, rows: Iterable[ChunkInfo]) -> list[TableShape]:
+        """The shapes of chunks, with the names of columns that the sink has."""
+        shapes = [read_shape(text) for text in dict.fromkeys(c.shape for c in rows if c.shape)]
+        return [_escaped(shape) for shape in shapes] if self.rules.escapes else shapes
 
     def extend(self, name: str, shapes: list[TableShape]) -> None:
         """Extends the table for rows of these shapes: creates it, adds columns, or widens them."""
@@ -357,8 +363,10 @@ def _inferred(current: TableState, shapes: Iterable[TableShape]) -> Table:
     return inferred(current.table, shapes, current.undeclared, key_known=current.declared or current.keyless)
 
 
-def _shapes(rows: Iterable[ChunkInfo]) -> list[TableShape]:
-    return [read_shape(text) for text in dict.fromkeys(c.shape for c in rows if c.shape)]
+def _escaped(shape: TableShape) -> TableShape:
+    columns = tuple(replace(column, name=escaped(column.name)) for column in shape.columns)
+    before, after = (None if names is None else tuple(map(escaped, names)) for names in (shape.before, shape.after))
+    return replace(shape, columns=columns, before=before, after=after)
 
 
 def by_table(chunks: Iterable[ChunkInfo]) -> dict[str, list[ChunkInfo]]:

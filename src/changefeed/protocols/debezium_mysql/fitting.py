@@ -191,6 +191,19 @@ def _decoded(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
     return lambda text: pad(read(text))
 
 
+def of_characters(defined: ColumnType) -> Change:
+    """Returns the reader of text with a character for each byte."""
+    pad = _padded(ColumnType("varbinary"), defined, Options())
+
+    def change(text: str) -> Any:
+        try:
+            return pad(text.encode("latin-1"))
+        except UnicodeEncodeError as error:
+            raise IrregularError(f"{text!r:.60} has characters that are not one byte each") from error
+
+    return change
+
+
 def _unhex(text: str) -> bytes:
     if _HEX.fullmatch(text) is None:
         raise SchemaError(f"{text[:40]!r} is not hex")

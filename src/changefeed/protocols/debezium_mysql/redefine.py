@@ -6,6 +6,7 @@
     datetime, time     datetime(p), time(p)       the digits behind p are zeros, or it does not fit
     decimal            bigint unsigned            mode `precise`: the integer
     varbinary          binary(n)                  n bytes: what is short gets its zeros back
+    varchar            binary kinds               of a text column with CHARACTER SET binary: a character for each byte
     varchar, bigint …  any other                  what its JSON means in the field that the options give to such a column
     varchar            date, decimal, int …       the text of a custom converter: see `converted`
 
@@ -16,6 +17,8 @@ Rule 3. The options must be the connector's: 1000 may be ms or µs, and `1234` b
         be, or where digits alone may be a number or base64 and the option is not given, the error names the option.
 Rule 4. A schema without Connect's names (Avro, `connect.meta.data=false`) declares no more than JSON shows: its integers and
         bytes are read like JSON's.
+Rule 5. The connector sends a CHAR, VARCHAR or TEXT column with CHARACTER SET binary as text, which MySQL keeps as bytes: each
+        character is a byte (ISO 8859-1), whatever `binary.handling.mode` is. Its definition has the character set.
 """
 
 from __future__ import annotations
@@ -28,11 +31,11 @@ import msgspec
 from changefeed.columnar.conversions import ByColumn, Convert, counted, decimals, instants
 from changefeed.connect.schema import Node
 from changefeed.errors import SchemaError
-from changefeed.model.types import INTEGERS, ColumnType
+from changefeed.model.types import BINARIES, INTEGERS, ColumnType
 from changefeed.model.values import Irregular, IrregularError, Moment
 from changefeed.protocols.base import Redefine
 from changefeed.protocols.debezium_mysql import converted, foreign_shapes
-from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, same, unscaled
+from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, of_characters, same, unscaled
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.values import schemaless, times
 from changefeed.protocols.debezium_mysql.values.reading import reading
@@ -45,10 +48,12 @@ _MODES |= {"decimal": "decimal.handling.mode", "binary": "binary.handling.mode"}
 
 def redefine(options: Options) -> Redefine:
     """Returns the conversions to the types that DDL declares, for a connector with these options."""
-    return lambda inferred, defined: _change(inferred, defined, options)
+    return lambda inferred, defined, charset=None: _change(inferred, defined, charset, options)
 
 
-def _change(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
+def _change(inferred: ColumnType, defined: ColumnType, charset: str | None, options: Options) -> Change:
+    if charset == "binary" and inferred.name == "varchar" and defined.name in BINARIES:
+        return of_characters(defined)
     if inferred == defined and inferred.name != "time":  # whose text may have digits that its type has not
         return same
     fit = FITS.get((kind_of(inferred), kind_of(defined)))

@@ -7,6 +7,8 @@ Rule 1. If one type is unknown, all columns are unknown: an incomplete table is 
 Rule 2. `length` is a display width for integers, which only distinguishes TINYINT(1); a fraction of no digits is null.
 Rule 3. `defaultValueExpression` has lost its quotes: text, date and time get them back. CURRENT_TIMESTAMP has become
         1970-01-01 00:00:00 at the producer.
+Rule 4. A text type with the character set `binary` is a binary type, whose column keeps that character set: `redefine`
+        reads its values by it.
 """
 
 from __future__ import annotations
@@ -59,13 +61,15 @@ def columns(changes: list[dict[str, Any]], database: str | None, table: str | No
 def _column(described: dict[str, Any], keys: Any) -> Column:
     t = column_type(described["typeName"], described["length"], described["scale"], described.get("enumValues"))
     charset = described.get("charsetName")
-    if charset == "binary":
-        t = ColumnType(_BINARY.get(t.name, t.name), length=t.length)
+    is_bytes = charset == "binary" and t.name in _BINARY
+    if is_bytes:
+        t = ColumnType(_BINARY[t.name], length=t.length)
     name, default = described["name"], described.get("defaultValueExpression")
     if not isinstance(name, str):
         raise SchemaError("column without a name")
     sql = None if default is None else _sql(default, t)
-    known = charsets.known(charset) if isinstance(charset, str) and t.name not in BINARIES else None
+    has_charset = isinstance(charset, str) and (is_bytes or t.name not in BINARIES)
+    known = charsets.known(charset) if has_charset else None
     return Column(name, t, bool(described["optional"]), name in keys, sql, charset=known)
 
 

@@ -30,8 +30,10 @@ from changefeed.wire import strict_json
 _BIGINT, _TINYINT = ColumnType("bigint"), ColumnType("tinyint")
 
 
-def redefine(inferred: ColumnType, defined: ColumnType) -> Callable[[Any], Any]:
+def redefine(inferred: ColumnType, defined: ColumnType, charset: str | None = None) -> Callable[[Any], Any]:
     """Returns a function that converts ready values, except NULL, from the type in the record to the declared type.
+
+    The column's character set does not matter.
 
     That function raises:
         SchemaError: the value is invalid for the declared type.

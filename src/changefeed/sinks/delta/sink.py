@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from changefeed.errors import FencedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
+from changefeed.model.escaped_names import NOT_IN_NAMES, escaped
 from changefeed.sinks.base import (
     METADATA,
     AddColumns,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 
 # From here on it is worth the seconds that it takes to compile the plan of a write: `bench/merge_plans.py`.
 _MANY_ROWS, _MANY_BYTES = 50_000, 2 * 2**20
-_NOT_IN_NAMES = " ,;{}()\n\t="  # Delta has them in names with column mapping alone
 
 
 @dataclass(slots=True)
@@ -115,8 +115,8 @@ class DeltaTables:
     def refusal(self, table: Table) -> str | None:
         """See `TableSink`."""
         for name in (column.name for column in table.columns):
-            if character := next((c for c in name if c in _NOT_IN_NAMES), None):
-                fix = "Rename it upstream, or name the table in pipeline.exclude"
+            if character := next((c for c in name if c in NOT_IN_NAMES), None):
+                fix = f"Set sink.column-names to `escaped`, which makes it {escaped(name)}, or name the table in pipeline.exclude"
                 return f"column {name!r}: plain Delta tables have no {character!r} in names of columns. {fix}"
             if clash := next((n for n in self.metadata_columns if n.lower() == name.lower()), None):
                 fix = (
