@@ -56,9 +56,11 @@ class HistoryBuilder:
                 "wire": None,
             }
             self._lines.append(canonical(shape_line))
+            irregular = {name: value for name, value in (after or {}).items() if value == "0000-00-00"}
             self._line(
                 next(iter(image.values())) % self.partitions,
-                kind="row", op=op, database="app", table=table, shape=shape, keys=keys, before=before, after=after,
+                kind="row", op=op, database="app", table=table, shape=shape, keys=keys, before=before,
+                after=after and after | dict.fromkeys(irregular), **({"irregular": irregular} if irregular else {}),
             )  # fmt: skip
         return self.ts
 
