@@ -10,7 +10,8 @@ ChangefeedError
 ├── UnsupportedError       well-formed, but changefeed has no representation for it
 ├── SourceError            reading from the source failed       (.transient: worth another try)
 ├── SinkError              writing to the sink failed           (.transient)
-│   └── FencedError        another writer has taken over this pipeline
+│   ├── FencedError        another writer has taken over this pipeline
+│   └── DamagedError       a file in the log of a table is damaged
 ├── SchemaRegistryError    the schema registry refused or did not answer (.transient)
 └── ResourceError          this machine lacks disk, memory or time (.transient)
 ```
@@ -96,6 +97,10 @@ class SinkError(_OutsideError):
 
 class FencedError(SinkError):
     """A newer run of the same pipeline has taken over. This run stops; it has written nothing since."""
+
+
+class DamagedError(SinkError):
+    """A file in the log of a table is damaged: no reader can tell which rows the table had."""
 
 
 class SchemaRegistryError(_OutsideError):

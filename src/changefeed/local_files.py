@@ -1,12 +1,15 @@
-"""Local files that are created once: link(2) gives a file its name, and fails if the name is taken.
+"""Local files that are created once, and what makes files durable.
 
-If two processes create files of one name, exactly one succeeds; a reader sees the whole file or none.
+link(2) gives a file its name, and fails if the name is taken: if two processes create files of one name, exactly one succeeds; a
+reader sees the whole file or none.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 
 from changefeed.errors import SinkError
@@ -37,7 +40,7 @@ def link_new(unfinished: str, path: str, root: str) -> bool:
                 "each other's files: choose a sink.path on another file system"
             ) from error
         raise
-    _sync_names(os.path.dirname(path))
+    sync_names(os.path.dirname(path))
     return True
 
 
@@ -50,7 +53,7 @@ def make_folder(folder: str) -> None:
         make_folder(parent)
     with suppress(FileExistsError):
         os.mkdir(folder)
-    _sync_names(parent or ".")
+    sync_names(parent or ".")
 
 
 def sync(path: str) -> None:
@@ -62,7 +65,60 @@ def sync(path: str) -> None:
         os.close(handle)
 
 
-def _sync_names(folder: str) -> None:
+def sync_names(folder: str) -> None:
     """Makes the names in a folder durable (fsync of the folder)."""
     with suppress(OSError):  # some file systems do not support this and do not need it
         sync(folder)
+
+
+def sync_file_systems(paths: Iterable[str]) -> None:
+    """Writes everything to disk that any process has written to the file systems of these paths (syncfs).
+
+    Args:
+        paths: files or folders; where one does not exist, the folder above it counts.
+
+    Raises:
+        SinkError: the disk has not taken everything.
+    """
+    folders = {os.stat(folder).st_dev: folder for folder in map(_existing, paths)}
+    for folder in folders.values():
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            _sync_file_system(handle)
+        except OSError as error:
+            raise SinkError(f"{folder}: the disk has not taken what was written: {error.strerror or error}") from error
+        finally:
+            os.close(handle)
+
+
+def _existing(path: str) -> str:
+    path = os.path.abspath(path)
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _sync_file_system(handle: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "syncfs"):  # not Linux
+        os.sync()
+    elif library.syncfs(handle):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def local_path(path: str) -> str | None:
+    """Converts a path or `file:` URL to a local path; None for other URLs."""
+    for prefix in ("file://", "file:"):
+        if path.startswith(prefix):
+            return path.removeprefix(prefix)
+    return None if "://" in path else path
+
+
+def local_text(path: str) -> str | None:
+    """Reads a file's text; None if the file does not exist."""
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode(errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return None

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 DRAWN = int(os.environ.get("CHANGEFEED_STORAGE_FAULTS", "3"))
 # No damage: the tables must be right.
 HARMLESS = ("nothing", "the whole sink: an older copy put back", "compacted", "a checkpoint written by another writer")
-# A run does not see a flipped bit in a file that it does not read. Readers see it: one fails at the file's structure, or Spark does
-# by the checksums of pages.
+# A run does not see a flipped bit in a file that it does not read. Readers see it: one fails at the file's structure, or Spark
+# does by the checksums of pages.
 _FLIPPED_DATA = tuple(f": data ({pick}) bit flipped{more}" for pick in PICKS for more in ("", ", no checksum"))
 
 

@@ -145,6 +145,15 @@ class LakeSink:
         write_ids = newest.write_ids
         return TableSnapshot(version, tuple(newest.schema.names), write_ids.get(self.owner), frozenset(write_ids))
 
+    def take_back(self, path: str, version: int) -> list[int]:
+        """See `TableSink`."""
+        return []
+
+    @property
+    def needs_session(self) -> bool:
+        """See `TableSink`."""
+        return False
+
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""
         at, after = (self._file(path, number) for number in (version, version + 1))

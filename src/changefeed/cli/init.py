@@ -33,6 +33,7 @@ sink:
   # compaction: auto               # with merge-on-read: write files with many deleted rows again, or off
   # irregular: "null"              # zero dates and the like: "null", fail, or keep (as text in _irregular)
   # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
+  # column-names: escaped          # unit price becomes unit~20price; as-is (default) refuses such names
   # adopt: [shop.orders]           # existing tables to continue, with their rows
 
 pipeline:

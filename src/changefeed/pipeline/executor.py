@@ -13,6 +13,7 @@ Each is still a commit of its own.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -29,11 +30,12 @@ from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import Guard, PathState
 from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
-from changefeed.pipeline.state import State, WrittenVersion
+from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import StateStore
 from changefeed.sinks.base import Append, Copy, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
 from changefeed.sinks.ways_out import TABLE_CHANGED
 
+_log = logging.getLogger(__name__)
 _NOTED_PARTITIONS = 64
 _LOOKING = 8  # number of tables checked in parallel when a run begins
 _T = TypeVar("_T")
@@ -74,25 +76,23 @@ class Executor:
         """
         self.take_name()
         plan, guard = self.ledger.unfinished, self._guard()
+        self._take_back(plan)
         busy = _paths(plan.actions) if plan else {}
         excluded = self.definition.pipeline.excludes
         tables = [t for name, t in self.ledger.state.tables.items() if t.path not in busy and not excluded(name)]
         with ThreadPoolExecutor(_LOOKING, thread_name_prefix="tables") as pool:
-            for looked in [pool.submit(self._look, guard, t.path, t.written) for t in tables if t.written]:
+            for looked in [pool.submit(guard.look, t.path, t.written) for t in tables if t.written]:
                 looked.result()
 
-    def _look(self, guard: Guard, path: str, written: WrittenVersion) -> None:
-        version = written.version
-        if not self.sink.is_newest(path, version):
-            version = guard.check(path, None).version
-        self._check_files(path, version)
-
-    def _check_files(self, path: str, version: int) -> None:
-        if damaged := self.sink.damaged_files(path, version):
-            raise SinkError(
-                f"{self.sink.location(path)}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}). "
-                f"{TABLE_CHANGED}"
-            )
+    def _take_back(self, plan: Plan | None) -> None:
+        """Removes commits of a step that was not done which a power cut has left incomplete."""
+        known = {path: written.version for path, written in self.ledger.state.known().items() if written.epoch}
+        for path in sorted({*known, *(_paths(plan.actions) if plan else ())}):
+            if taken := self.sink.take_back(path, known.get(path, -1)):
+                _log.warning(
+                    "%s: a power cut has left commits incomplete (%s); their changes are applied again",
+                    self.sink.location(path), ", ".join(map(str, taken)),
+                )  # fmt: skip
 
     def columns(self, path: str) -> tuple[str, ...] | None:
         """The columns of the table at a path; None if there is no table."""
@@ -120,7 +120,7 @@ class Executor:
             self._fence(paths, guard)
             for path, before in self.before.items():
                 if before.version >= 0:
-                    self._check_files(path, before.version)
+                    guard.check_files(path, before.version)
             self._restart_sources(plan)
         done = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}

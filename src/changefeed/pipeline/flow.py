@@ -10,7 +10,7 @@ Spark, as in tests; `replay` and recovery use it, too.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,7 +32,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import check_counts, rows_within, shapes_inside
 from changefeed.pipeline.pending.places import with_repeats
 from changefeed.pipeline.pending.resent import sendings, still_needed, surplus
-from changefeed.pipeline.planning.actions import Plan
+from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SKIPPED
@@ -74,6 +74,7 @@ class Flow:
     """The parts of one run, connected.
 
     Attributes:
+        sync: writes the files at paths below the sink's path to disk, and those of the pipeline itself.
         wait_for_paths: called with a begun plan and the state before it; returns when no `expire` deletes the plan's paths.
         report: called with each note of a step that is done.
     """
@@ -86,6 +87,7 @@ class Flow:
     letters: Letters
     executor: Executor
     wait_for_paths: Callable[[Plan, State], None] = lambda plan, state: None
+    sync: Callable[[Iterable[str]], None] = lambda paths: None
     report: Callable[[str], None] = log_note
 
     def begin(self) -> None:
@@ -148,6 +150,7 @@ class Flow:
         )
         if not frontier.moves:
             if frontier.state != self.ledger.state:
+                self.sync(())
                 self.ledger.finish(frontier.state)
             return
         # chunks -> the writes that bring every table there
@@ -162,6 +165,7 @@ class Flow:
             state=reached, notes=planned.notes, **self._left_out(state, chunks),
         )  # fmt: skip
         if plan.actions:
+            self.sync(())
             self.ledger.begin(plan)
         self._carry_out(plan)
 
@@ -223,6 +227,7 @@ class Flow:
         with self._fenced_first():
             self.wait_for_paths(plan, self.ledger.state)
             state = self.executor.carry_out(plan)
+            self.sync(paths_of(plan))
         left_out = state.uncaptured.keys() - self.ledger.state.uncaptured.keys()
         self.ledger.finish(state)
         if left_out:

@@ -6,7 +6,7 @@ Rule 2. Later commits are allowed if they do not change rows, columns or table f
 After any other commit (RESTORE, rows or columns of other writers, missing commits) the pipeline stops.
 Rule 3. A path that is not in the ledger is empty, or has a table that the definition adopts. It does not lie inside a table.
 Rule 4. A write id of a newer epoch means that this run has been fenced.
-Rule 5. A table that `changefeed repair` has written since the ledger's last step counts as the ledger's; see `repair.py`.
+Rule 5. A table that `changefeed repair` has written since the ledger's last write of it counts as the ledger's; see `repair.py`.
 
 Without these rules, a ledger restored from a backup would skip steps that the tables already have, and a table that lost its
 last commit would be continued as if nothing were missing.
@@ -95,6 +95,30 @@ class Guard:
         self._check_foreign(path, snapshot, table)
         return PathState(snapshot.version, adopted=True, foreign=True)
 
+    def look(self, path: str, written: WrittenVersion) -> None:
+        """Compares the newest commit of a table with the last write that the ledger has, and the table's files with its log.
+
+        Raises:
+            FencedError, SinkError: as `check`; or a data file is missing or damaged.
+        """
+        version, write_id = written.version, WriteId(written.epoch, written.step, written.action)
+        is_newest = self.sink.is_newest(path, version)
+        if not is_newest or next(iter(self.sink.commits(path, version - 1, version))).write_id != write_id:
+            version = self.check(path, None).version
+        self.check_files(path, version)
+
+    def check_files(self, path: str, version: int) -> None:
+        """Compares the data files of a version of a table with its log.
+
+        Raises:
+            SinkError: a file is missing or damaged.
+        """
+        if damaged := self.sink.damaged_files(path, version):
+            raise SinkError(
+                f"{self.sink.location(path)}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}). "
+                f"{TABLE_CHANGED}"
+            )
+
     def check_around(self, paths: Iterable[str]) -> None:
         """Checks that paths which are not in the ledger do not lie inside a Delta table.
 
@@ -170,7 +194,7 @@ class Guard:
         return version if write_id is not None and self._is_repair(write_id, known) else None
 
     def _is_repair(self, write_id: WriteId, known: WrittenVersion) -> bool:
-        return write_id.number == REPAIRED and write_id.step == self.step - 1 and write_id.epoch > known.epoch
+        return write_id.number == REPAIRED and known.step <= write_id.step < self.step and write_id.epoch > known.epoch
 
     def _done(self, path: str, version: int) -> tuple[int, int]:
         """Number of the newest write of this step up to a version, and the version before its first write.

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from changefeed.errors import ChangefeedError, ConfigError, SourceError
+from changefeed.local_files import local_path, sync_file_systems
 from changefeed.pipeline.absorb import without
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import DeadLetters, table_of
@@ -123,7 +124,23 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     rules = rules_of(definition, opened.capabilities, opened.redefinition)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
     expiry = partial(wait_for_expiry, definition, spark)
-    return Flow(definition, rules, frontier, ledger, pending, letters, executor, expiry)
+    return Flow(
+        definition,
+        rules,
+        frontier,
+        ledger,
+        pending,
+        letters,
+        executor,
+        expiry,
+        partial(_sync, tables_folder(definition)),
+    )
+
+
+def _sync(root: str, paths: Iterable[str]) -> None:
+    """Writes the files of the pipeline and of tables to disk, if they are on this machine."""
+    if (folder := local_path(root)) is not None:
+        sync_file_systems([folder, f"{folder}/_changefeed", *(f"{folder}/{path}" for path in paths)])
 
 
 class _Runner:

@@ -357,6 +357,11 @@ class TableSink(Protocol):
         """The columns of `METADATA_COLUMNS` that every table of this sink gets."""
         ...
 
+    @property
+    def needs_session(self) -> bool:
+        """Whether `snapshot`, `is_newest`, `commits` and `damaged_files` need a session."""
+        ...
+
     def owned_by(self, owner: str) -> TableSink:
         """Returns the same sink for the pipeline with this owner text; see rule 2."""
         ...
@@ -412,6 +417,19 @@ class TableSink(Protocol):
 
     def damaged_files(self, path: str, version: int) -> list[str]:
         """Returns the data files of a version that are missing, or whose size differs from the table's log."""
+        ...
+
+    def take_back(self, path: str, version: int) -> list[int]:
+        """Removes commits after a version that a power cut has left incomplete, from the first one on. Needs no Spark.
+
+        The version is the one that the ledger has, -1 for none. A sink whose commits are whole or not there does nothing.
+
+        Returns:
+            The versions of the removed commits.
+
+        Raises:
+            SinkError: something cannot be read or removed.
+        """
         ...
 
     def has_files(self, path: str) -> bool:

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ChangefeedError, FencedError, SinkError
+from changefeed.local_files import local_path
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store import files
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder, local_path
+from changefeed.pipeline.store.folder import LocalFolder
 from tests.pipeline.store.conformance import check, claimed, go
 from tests.pipeline.store.places import Files
 from tests.pipeline.store.values import plan, state

@@ -78,6 +78,13 @@ class DiskSink(MemorySink):
     def snapshot(self, path: str) -> TableSnapshot | None:
         return self.native.snapshot(path, self.owner)
 
+    def take_back(self, path: str, version: int) -> list[int]:
+        return []
+
+    @property
+    def needs_session(self) -> bool:
+        return False
+
     def is_newest(self, path: str, version: int) -> bool:
         snapshot = self.snapshot(path)
         return snapshot is not None and snapshot.version == version

@@ -25,14 +25,16 @@ from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
 from changefeed.pipeline.config.patterns import table_patterns
+from changefeed.pipeline.guard import Guard
 from changefeed.pipeline.ledger import ledger_name, occupied, read_ledger, strangers
 from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.rehearsal import ENDS, Rehearsal, lacks_ends, rehearse
 from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.planning.captured import left_out
 from changefeed.pipeline.store.arrow import NeedsSparkError
-from changefeed.pipeline.store.base import foreign
+from changefeed.pipeline.store.base import Latest, foreign
 from changefeed.redaction import redact
+from changefeed.sinks import sink as open_sink
 from changefeed.sources import Source, protocol_of, record_source, source
 from changefeed.sources.section import ProtocolChoice
 from changefeed.stages.decode import RecordReader
@@ -59,8 +61,8 @@ class Check:
     """The result of one check of a pipeline.
 
     Attributes:
-        name: what was checked: `definition`, `java`, `jars`, `pyspark`, `properties`, `source`, `records`, `tables`, `sink`
-            or `ledger`.
+        name: what was checked: `definition`, `java`, `jars`, `pyspark`, `properties`, `source`, `records`, `tables`, `sink`,
+            `ledger` or `cut`.
         status: `ok`; `warn`, if a run may still succeed; or `fail`.
         message: what was found.
         fix: what to do about it; None if nothing has to be done.
@@ -132,7 +134,7 @@ def _checks(definition: Definition, records: int) -> Iterator[Check]:
     sink = _sink(tables_folder(definition), definition)
     yield sink
     if sink.status != FAIL:
-        yield _ledger(definition)
+        yield from _ledger(definition)
 
 
 def _spark() -> Iterator[Check]:
@@ -407,28 +409,55 @@ def _try_url(url: str) -> None:
         raise ConfigError(str(error)) from error
 
 
-def _ledger(definition: Definition) -> Check:
+def _ledger(definition: Definition) -> Iterator[Check]:
     path = ledger_name(definition)
     name = definition.pipeline.name
     try:
         ledger = read_ledger(definition)
     except NeedsSparkError as error:
-        return Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
+        yield Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
+        return
     except SinkError as error:
-        return _unreachable(path, error)
+        yield _unreachable(path, error)
+        return
     try:
         latest = ledger.latest()
     except ConfigError as error:
         if str(error) != str(foreign(path)):
-            return Check("ledger", FAIL, str(error), "the message names what is needed")
+            yield Check("ledger", FAIL, str(error), "the message names what is needed")
+            return
         fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
-        return Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
+        yield Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
+        return
     except SinkError as error:
-        return _unreachable(path, error)
+        yield _unreachable(path, error)
+        return
     if latest is None:
-        return Check("ledger", OK, "none yet: the first run creates it")
+        yield Check("ledger", OK, "none yet: the first run creates it")
+        return
     steps = f"step {latest.step:,} done, up to {latest.state.barrier}" if latest.step else "no step done"
-    return Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
+    yield Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
+    compared = _cut(definition, latest)
+    if compared is not None:
+        yield compared
+
+
+def _cut(definition: Definition, latest: Latest) -> Check | None:
+    """Compares the tables of the newest cut with the ledger, as a run does when it begins; None if that needs Spark."""
+    tables = open_sink(definition.sink, None).owned_by(latest.owner)
+    if tables.needs_session or latest.unfinished is not None:  # an unfinished step has written some of them
+        return None
+    state, looked = latest.state, 0
+    written = {t.path: t.written for t in state.tables.values() if t.written}
+    guard = Guard(tables, written, state.left, latest.epoch + 1, latest.step + 1, (), definition.sink.adopts)
+    for name, table in state.tables.items():
+        if table.written is not None and not definition.pipeline.excludes(name):
+            try:
+                guard.look(table.path, table.written)
+            except SinkError as error:
+                return Check("cut", FAIL, str(error), "the message has the ways out")
+            looked += 1
+    return Check("cut", OK, f"{looked:,} {'table' if looked == 1 else 'tables'} as in the ledger") if looked else None
 
 
 def _unreachable(path: str, error: SinkError) -> Check:

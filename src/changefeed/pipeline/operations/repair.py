@@ -2,8 +2,8 @@
 
 Rule 1. A repair takes the next epoch, as a run does, so a run in progress stops.
 Rule 2. One table: its rows become those of the ledger's version (`restore`), stay as they are (`accept`), or are read again
-from the source up to the barrier (`rebuild`). The repair's commit has a write id of its own, which shows the guard that the table
-is as in the ledger again. A begun step is finished afterwards, as usual.
+from the source up to the barrier (`rebuild`). The ledger publishes the table's new version in a cut of its own. A begun step is
+finished afterwards, as usual: until then, the write id of the repair's commit shows the guard that the table is as in the ledger.
 Rule 3. All tables: the ledger's state becomes that of a pipeline that has read nothing, which may replace whatever it wrote
 before. The next run reads the source from its beginning.
 Rule 4. A table is not rebuilt from a source that has lost records: up to the barrier, the source must have as many row changes as
@@ -14,10 +14,10 @@ table that is held itself is not rebuilt. Nor is one that was adopted, because t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from changefeed.errors import ConfigError, SourceError, unknown_name
+from changefeed.errors import ConfigError, SinkError, SourceError, unknown_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.flow import Flow
@@ -29,6 +29,7 @@ from changefeed.pipeline.rebuilds import delete_rebuilds, rebuild_folder
 from changefeed.pipeline.run import open_flow, run
 from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.sinks.base import Import, Restore, TableSink, Touch, Write, WriteId
+from changefeed.sinks.ways_out import TABLE_CHANGED
 from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
             _rebuild(flow, spark, tables)
         for name in tables if how != "rebuild" else ():
             (_restore if how == "restore" else _accept)(flow, known[name])
+        if flow.ledger.unfinished is None:
+            _record(flow, tables)
     return Repaired(tuple(tables), starts_over=False)
 
 
@@ -97,6 +100,22 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
         flow.ledger.finish(State(left={path: WrittenVersion(-1, 0, 0, 0) for path in sorted(paths)}))
         flow.pending.delete_all_but((), flow.ledger.epoch)
     return Repaired(tuple(sorted(paths)), starts_over=True)
+
+
+def _record(flow: Flow, tables: Sequence[str]) -> None:
+    """Publishes a cut with the versions of repaired tables."""
+    state, sink, known = flow.ledger.state, flow.executor.sink, dict[str, TableState]()
+    for name in tables:
+        table = state.tables[name]
+        snapshot = sink.snapshot(table.path)
+        by = None if snapshot is None else snapshot.write_id
+        if snapshot is None or by is None:
+            raise SinkError(
+                f"{sink.location(table.path)}: the table was deleted after it was repaired. {TABLE_CHANGED}"
+            )
+        known[name] = replace(table, written=WrittenVersion(snapshot.version, by.epoch, by.step, by.number))
+    flow.sync(table.path for table in known.values())
+    flow.ledger.finish(replace(state, tables={**state.tables, **known}))
 
 
 def _apply(flow: Flow, write: Write) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from changefeed.errors import ConfigError, SinkError
-from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder, local_path
+from changefeed.local_files import local_path
+from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder
 
 
 class NeedsSparkError(ConfigError):

@@ -122,11 +122,3 @@ def _named_errors(path: str) -> Iterator[None]:
         if error.errno in _FULL:
             raise OSError(error.errno, error.strerror) from error
         raise SinkError(f"{path}: {error.strerror or error}", transient=error.errno in _PASSING) from error
-
-
-def local_path(path: str) -> str | None:
-    """Converts a path or `file:` URL to a local path; None for other URLs."""
-    for prefix in ("file://", "file:"):
-        if path.startswith(prefix):
-            return path.removeprefix(prefix)
-    return None if "://" in path else path

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from changefeed.local_files import local_path
 from changefeed.pipeline.store.arrow import folder_at
-from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder, WritableFolder, local_path
+from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder, WritableFolder
 from changefeed.spark_runtime.files import file_system, read_text, reader
 
 if TYPE_CHECKING:

@@ -14,13 +14,14 @@ to it, whatever else is lost.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import SinkError
+from changefeed.errors import DamagedError, SinkError
 from changefeed.sinks.base import WriteId
+from changefeed.sinks.delta.actions import actions_of
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 from changefeed.spark_runtime.files import file_system, read_text
 from changefeed.spark_runtime.java_errors import first_line
@@ -122,23 +123,21 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
         )
 
 
-def commits(spark: SparkSession, path: str, after: int, upto: int) -> Iterator[LogCommit]:
-    """Returns the commits with after < version <= upto, oldest first.
+def commits(read: Callable[[str], str | None], path: str, after: int, upto: int) -> Iterator[LogCommit]:
+    """Returns the commits with after < version <= upto, oldest first; `read` returns the text of a file, None without one.
 
     Raises:
         SinkError: the file of a commit is missing or damaged.
     """
     for version in range(after + 1, upto + 1):
         name = f"{path}/_delta_log/{version:020d}.json"
-        text = read_text(spark, name)
+        text = read(name)
         if text is None:
             raise SinkError(f"{path}: commit {version} is missing from the table's log. {TABLE_DAMAGED}")
         try:
-            actions = [
-                json.loads(line) for line in text.split("\n") if line.strip()
-            ]  # texts may hold other ends of lines
+            actions = actions_of(text.encode())
         except ValueError as error:
-            raise SinkError(f"{name} is damaged: {error}. {TABLE_DAMAGED}") from error
+            raise DamagedError(f"{name} is damaged: {error}. {TABLE_DAMAGED}") from error
         yield _commit(version, actions)
 
 

@@ -15,12 +15,14 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import FencedError, SinkError
+from changefeed.errors import DamagedError, FencedError, SinkError
 from changefeed.frames.types import sink_type
+from changefeed.local_files import local_path, local_text
 from changefeed.model.definition import Table
 from changefeed.model.escaped_names import NOT_IN_NAMES, escaped
 from changefeed.sinks.base import (
@@ -47,12 +49,13 @@ from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.native.columns import with_missing
 from changefeed.sinks.delta.native.compaction import CompactionRules
 from changefeed.sinks.delta.native.files import Limits
+from changefeed.sinks.delta.native.incomplete import take_back
 from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewritten
-from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local
+from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local, read_text
 from changefeed.spark_runtime.session import another, compiled
 
 if TYPE_CHECKING:
@@ -164,20 +167,32 @@ class DeltaTables:
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
         if self._native is not None:
-            with suppress(SinkError):  # Delta's own reader reports what is wrong with a log
+            try:
                 return self._native.snapshot(path, self.owner)
+            except SinkError as error:  # Delta's own reader reports what else is wrong with a log
+                if self.session is None or isinstance(error, DamagedError):
+                    raise
         snapshot = log.snapshot(self.spark, self.location(path), self.owner)
         if snapshot is None:
             return None
         return TableSnapshot(snapshot.version, snapshot.columns, snapshot.write_id, snapshot.applications)
 
+    @property
+    def needs_session(self) -> bool:
+        """See `TableSink`."""
+        return self._native is None
+
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""
+        if self._native is not None:
+            names = [f"{self._native.root}/{path}/_delta_log/{v:020d}.json" for v in (version, version + 1)]
+            return [os.path.exists(name) for name in names] == [True, False]
         return log.is_newest(self.spark, self.location(path), version)
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         """See `TableSink`."""
-        for commit in log.commits(self.spark, self.location(path), after, through):
+        read = partial(read_text, self.spark) if self._native is None else local_text
+        for commit in log.commits(read, self.location(path), after, through):
             number = commit.transactions.get(self.owner)
             write_id = None if number is None else log.unpack(number)
             yield Commit(commit.version, commit.operation, write_id, commit.changes_table)
@@ -185,9 +200,17 @@ class DeltaTables:
     def damaged_files(self, path: str, version: int) -> list[str]:
         """See `TableSink`."""
         if self._native is not None:
-            with suppress(SinkError):
+            try:
                 return damaged_files(f"{self._native.root}/{path}", version)
+            except SinkError as error:
+                if self.session is None or isinstance(error, DamagedError):
+                    raise
         return log.missing_files(self.spark, self.location(path), version)
+
+    def take_back(self, path: str, version: int) -> list[int]:
+        """See `TableSink`."""
+        root = local_path(self.root)
+        return [] if root is None else take_back(f"{root}/{path}", self.owner, version)
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""

@@ -131,6 +131,15 @@ class MemorySink:
         write_id = last.write_ids.get(self.owner)
         return TableSnapshot(len(versions) - 1, tuple(last.types), write_id, frozenset(last.write_ids))
 
+    def take_back(self, path: str, version: int) -> list[int]:
+        """See `TableSink`."""
+        return []
+
+    @property
+    def needs_session(self) -> bool:
+        """See `TableSink`."""
+        return False
+
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""
         return len(self.lake.tables.get(path, ())) == version + 1

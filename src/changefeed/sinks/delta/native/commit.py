@@ -21,12 +21,13 @@ import pyarrow as pa
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.base import WriteId
+from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.log import pack
 from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.files import Added, TableFolder
 from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, delta_schema, open_table
-from changefeed.sinks.delta.native.replay import LogAction, TableLog, lost_checkpoint
+from changefeed.sinks.delta.native.replay import TableLog, lost_checkpoint
 
 _CHECKPOINTS = 10  # commits, as Delta's own writer does without a table property
 

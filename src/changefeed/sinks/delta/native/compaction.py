@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from changefeed.sinks.delta.native.replay import LogAction
+from changefeed.sinks.delta.actions import LogAction
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,10 @@ import msgspec
 import pyarrow as pa
 
 from changefeed.errors import SinkError
+from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.files import Added, TableFolder
 from changefeed.sinks.delta.native.merge import Marked
-from changefeed.sinks.delta.native.replay import LogAction
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 NTZ, NTZ_TYPE = "timestampNtz", "timestamp_ntz"

@@ -25,13 +25,14 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from changefeed.errors import SinkError
+from changefeed.errors import DamagedError, SinkError
+from changefeed.sinks.delta.actions import LogAction, actions_of
+from changefeed.sinks.ways_out import TABLE_DAMAGED
 
 _NAME = re.compile(r"(\d{20})(?:\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet|(\.json))")
 _MAPS = ("partitionValues", "tags", "configuration", "options")  # pyarrow returns them as pairs
 _KINDS = ("add", "protocol", "metaData", "txn")  # of the actions in a checkpoint
 
-LogAction = dict[str, Any]
 _File = tuple[int, int, int]  # inode, time of the last change in nanoseconds, size
 
 
@@ -216,8 +217,10 @@ def _commit(path: Path) -> tuple[list[LogAction], _File]:
     """Reads the actions of a commit, removes first: a file that gets a deletion vector is removed and added again."""
     with path.open("rb") as file:
         identity, text = _identity(os.fstat(file.fileno())), file.read()
-    lines = text.split(b"\n")  # texts may hold other ends of lines
-    actions = [msgspec.json.decode(line, type=dict) for line in lines if line.strip()]
+    try:
+        actions = actions_of(text)
+    except ValueError as error:
+        raise DamagedError(f"{path} is damaged: {error}. {TABLE_DAMAGED}") from error
     return sorted(actions, key=lambda action: "remove" not in action), identity
 
 

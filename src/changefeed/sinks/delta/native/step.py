@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import SinkError
+from changefeed.errors import DamagedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.sinks.base import (
@@ -307,6 +307,8 @@ class NativeWrites:
         """Opens the table at a path. If its log cannot be read, Spark writes the table or reports the error."""
         try:
             return _There(self._open(path, owner))
+        except DamagedError:
+            raise
         except SinkError as error:
             return _There(None, str(error))
 
