@@ -53,7 +53,9 @@ def _foreign_row(pipeline: Definition, table: str) -> None:
 @pytest.mark.parametrize("tables", [["app.notes"], ["app.notes", "app.drafts"]], ids=["one", "two"])
 @pytest.mark.parametrize(
     "how, later",
-    by_turns([(how, later) for how in ("restore", "accept", "rebuild") for later in ("o n", "n o", "o o nd")], 3),
+    by_turns(
+        [pytest.param(how, later) for how in ("restore", "accept", "rebuild") for later in ("o n", "n o", "o o nd")], 3
+    ),
 )
 def test_a_repair_holds_whatever_the_next_steps_write(
     how: str, later: str, tables: list[str], spark: SparkSession, tmp_path: Path
@@ -98,7 +100,12 @@ def _in_a_line(commit: Path) -> None:
 @pytest.mark.parametrize(
     "damage, commit",
     by_turns(
-        [*((damage, 2) for damage in (_empty, _shorter, _without_end, _in_a_line)), (_empty, 1), (_in_a_line, 1)], 3
+        [
+            *(pytest.param(damage, 2) for damage in (_empty, _shorter, _without_end, _in_a_line)),
+            pytest.param(_empty, 1),
+            pytest.param(_in_a_line, 1),
+        ],
+        3,
     ),
 )
 def test_a_commit_that_is_not_whole_stops_the_run(

@@ -63,7 +63,10 @@ _AWAY = re.compile(
     r"|java\.net\.(UnknownHostException|SocketTimeoutException|NoRouteToHostException|ConnectException)"
 )
 
-_WORKER_ENDED = re.compile(r"Python worker exited unexpectedly|reading the port number from")
+# When a worker is killed, the JVM may see the end of its own pipe first.
+_WORKER_ENDED = re.compile(
+    r"Python worker exited unexpectedly|reading the port number from|java\.io\.IOException: Stream closed"
+)
 
 
 @contextmanager

@@ -100,13 +100,14 @@ def run(
     with as_ours(definition.sink.path):
         spark = suited(spark)
     while True:
-        runner = _Runner(definition, spark, once, until, progress, stopping, begun)
+        runner: _Runner | None = None
         try:
             with as_ours(definition.sink.path):
+                runner = _Runner(definition, spark, once, until, progress, stopping, begun)
                 return runner.run()
         except ChangefeedError as error:
-            if not lives(spark) or not retries.wait(error, runner.ledger.step):
-                if stopping() and runner.begun is not None and getattr(error, "transient", False):
+            if runner is None or not lives(spark) or not retries.wait(error, runner.ledger.step):
+                if runner is not None and runner.begun is not None and stopping() and getattr(error, "transient", False):
                     return runner.summary()
                 raise
         begun = runner.begun

@@ -20,6 +20,12 @@ COLUMNS_CHANGED = (
 TABLE_DAMAGED = "Restore the table from a backup, or rebuild it from the source: changefeed repair --rebuild"
 """The log of a table is missing or damaged, so no version of it can be read."""
 
+COMMIT_GONE = (
+    "If only OPTIMIZE, VACUUM and the like have written to the table since the last run, and Delta has cleaned up its log: "
+    f"changefeed repair --accept. Otherwise {TABLE_DAMAGED[0].lower()}{TABLE_DAMAGED[1:]}"
+)
+"""A commit after the ledger's version is missing, so that nothing shows whether it changed rows."""
+
 FILES_DAMAGED = (
     f"Restore the sink's folder as a whole, `_changefeed` and the tables together, from a backup; or {REBUILD_ALL}"
 )

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from changefeed.errors import DamagedError, SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.actions import actions_of
-from changefeed.sinks.ways_out import TABLE_DAMAGED
+from changefeed.sinks.ways_out import COMMIT_GONE, TABLE_DAMAGED
 from changefeed.spark_runtime.files import file_system, read_text
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import make_active
@@ -133,7 +133,7 @@ def commits(read: Callable[[str], str | None], path: str, after: int, upto: int)
         name = f"{path}/_delta_log/{version:020d}.json"
         text = read(name)
         if text is None:
-            raise SinkError(f"{path}: commit {version} is missing from the table's log. {TABLE_DAMAGED}")
+            raise SinkError(f"{path}: commit {version} is missing from the table's log. {COMMIT_GONE}")
         try:
             actions = actions_of(text.encode())
         except ValueError as error:
