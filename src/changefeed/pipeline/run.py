@@ -107,7 +107,12 @@ def run(
                 return runner.run()
         except ChangefeedError as error:
             if runner is None or not lives(spark) or not retries.wait(error, runner.ledger.step):
-                if runner is not None and runner.begun is not None and stopping() and getattr(error, "transient", False):
+                if (
+                    runner is not None
+                    and runner.begun is not None
+                    and stopping()
+                    and getattr(error, "transient", False)
+                ):
                     return runner.summary()
                 raise
         begun = runner.begun
