@@ -245,6 +245,36 @@ def test_maintenance_by_others_does_not_stop_the_run(
     _is_right(pipeline, log[0])
 
 
+def test_a_table_that_may_only_be_appended_to_stops_the_run_until_it_may_be_changed(
+    pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]
+) -> None:
+    orders = f"delta.`{_lake(pipeline) / 'app' / 'orders'}`"
+    spark.sql(f"ALTER TABLE {orders} SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    with pytest.raises(SinkError, match=r"orders: its property delta.appendOnly forbids updates and deletes"):
+        run(pipeline, spark, once=True)
+    spark.sql(f"ALTER TABLE {orders} SET TBLPROPERTIES ('delta.appendOnly' = 'false')")
+    run(pipeline, spark, once=True)
+    _is_right(pipeline, log[0])
+
+
+def test_maintenance_whose_log_was_cleaned_up_names_the_way_to_go_on(
+    pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]
+) -> None:
+    commits = _notes(pipeline) / "_delta_log"
+    before = {path.name for path in commits.glob("*.json")}
+    table = DeltaTable(_notes(pipeline))
+    write_deltalake(table, pa.table({"n": pa.array([], pa.int32()), "note": pa.array([], pa.string())}), mode="append")
+    DeltaTable(_notes(pipeline)).create_checkpoint()
+    for path in commits.glob("*.json"):
+        if path.name not in before:
+            path.unlink()
+    with pytest.raises(SinkError, match=r"commit \d+ is missing .* If only OPTIMIZE, VACUUM .* repair --accept"):
+        run(pipeline, spark, once=True)
+    repair(pipeline, spark, ["app.notes"], "accept")
+    run(pipeline, spark, once=True)
+    _is_right(pipeline, log[0])
+
+
 def test_a_restored_table_stops_the_run(pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]) -> None:
     run(pipeline, spark, once=True, until=log[1][1])
     DeltaTable(_notes(pipeline)).restore(0)

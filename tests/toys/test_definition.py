@@ -65,7 +65,9 @@ REFUSED = {
     'unknown name in ledger "paht". Did you mean "path"? Known: path, type': {
         **OWN, "ledger": {"type": "tests.toys.sqlite_store", "paht": "x"}
     },
-    'unknown name in sink "writer". Known: adopt, column-names, irregular, metadata-columns, path, type': changed("sink", writer="sql"),
+    'unknown name in sink "writer". Known: adopt, column-names, irregular, metadata-columns, path, type': changed(
+        "sink", writer="sql"
+    ),
     "source.max-records-per-batch: expected at least 1, got 0": changed("source", **{"max-records-per-batch": 0}),
     "sink.path: takes no keys or passwords, because logs and commands print paths: give them as the file system's own "
     "properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`": changed(

@@ -197,7 +197,7 @@ class Guard:
         return write_id.number == REPAIRED and known.step <= write_id.step < self.step and write_id.epoch > known.epoch
 
     def _done(self, path: str, version: int) -> tuple[int, int]:
-        """Number of the newest write of this step up to a version, and the version before its first write.
+        """Number of the newest write of this step up to a version, and the version before its first write; or of a repair.
 
         Runs that finish a step begin with a `Touch`, number 0, which is not a write of the plan.
         """
@@ -206,7 +206,7 @@ class Guard:
             commit = next(iter(self.sink.commits(path, version - 1, version)))
             if commit.write_id is not None and self._is_of_step(commit.write_id, self.epochs):
                 done = done or commit.write_id.number
-            elif commit.changes_table:
+            elif commit.changes_table or (commit.write_id is not None and commit.write_id.number == REPAIRED):
                 break
             version -= 1
         return done, version

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import resource
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 # The JVM prints this at every start, before any logging is set up.
 _INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector"
 _SIGNALS = ("HUP", "INT", "TERM")
+_FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")  # of a stack trace of Java
+_FILES = 1024  # a JVM with Spark opens several hundred jars and sockets
 _TRACEBACK = b"Traceback (most recent call last):"
 
 
@@ -66,13 +70,19 @@ def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
         except PySparkRuntimeError as error:
             output.close()
             reader.join(timeout=5)
-            raise ConfigError(f"Spark's JVM did not start: {' / '.join(last_words)}") from error
+            raise ConfigError(f"Spark's JVM did not start: {' / '.join(last_words)}{_few_files()}") from error
     # changefeed reports a JVM that has died; py4j would also log a traceback for each thread, some to the root logger.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     logging.getLogger().addFilter(_is_not_of_py4j)
     remember_packages(started.jvm)
     _ignore_signals(started)
     return started
+
+
+def _few_files() -> str:
+    """A hint, where this process may open fewer files than a JVM needs: its error may not name the cause."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return f". This process may open only {allowed} files: raise the limit (ulimit -n 4096)" if allowed < _FILES else ""
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
@@ -115,5 +125,6 @@ def _pass_on(read: int, last_words: deque[str]) -> None:
     with open(read, "rb") as lines:
         for line in worth_reading(lines):
             text = redact(line.decode(errors="replace"))
-            last_words.append(text.strip())
+            if not _FRAME.match(text):
+                last_words.append(text.strip())
             os.write(2, text.encode())

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.spark_runtime import class_archive, cluster, gateway, java, python
+from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.properties import (
     BATCHES,
     CLASS_PATH,
@@ -79,6 +80,7 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
 
 def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: Scratch) -> SparkContext:
     """Starts Spark on this machine only."""
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
 
     installed = java.find()
@@ -101,7 +103,15 @@ def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: S
         with suppress(OSError):
             used.unlink()
         _log.warning("%s. It started without its archive of classes, which was deleted", error)
-    return SparkContext(conf=conf, gateway=started)
+    try:
+        return SparkContext(conf=conf, gateway=started)
+    except Py4JJavaError as error:
+        why = first_line(error)
+        if "DRIVER_MEMORY" in why:
+            why = (
+                f"spark.driver.memory is {merged.get('spark.driver.memory')}, which is too small: set it to 1g or more"
+            )
+        raise ConfigError(f"Spark did not start: {why}") from error
 
 
 def suited(spark: SparkSession) -> SparkSession:

@@ -13,6 +13,7 @@ _CONFLICTS = ("ConcurrentTransactionException", "MetadataChangedException", "Pro
 _OTHER_COLUMNS = (
     "DELTA_METADATA_MISMATCH", "DELTA_FAILED_TO_MERGE_FIELDS", "DELTA_MERGE_UNRESOLVED_EXPRESSION", "UNRESOLVED_COLUMN",
 )  # fmt: skip
+_APPEND_ONLY = "DELTA_CANNOT_MODIFY_APPEND_ONLY"
 _RETRIED = ("ConcurrentAppendException", "ConcurrentDeleteReadException", "ConcurrentDeleteDeleteException")
 
 
@@ -22,16 +23,24 @@ def translated(path: str) -> Iterator[None]:
 
     Raises:
         FencedError: another run of the pipeline committed at the same time.
-        SinkError: the table's columns are not those that the pipeline wrote; or a conflict that another try may avoid.
+        SinkError: the table's columns are not those that the pipeline wrote, or it may only be appended to; or a conflict that
+            another try may avoid.
     """
     from py4j.protocol import Py4JJavaError
-    from pyspark.errors import AnalysisException
+    from pyspark.errors import AnalysisException, PySparkException
 
     try:
         yield
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_OTHER_COLUMNS):
             raise _other_columns(path, str(error).splitlines()[0]) from error
+        raise
+    except PySparkException as error:
+        if _APPEND_ONLY in str(error):
+            raise SinkError(
+                f"{path}: its property delta.appendOnly forbids updates and deletes. Set it to false (ALTER TABLE … SET "
+                "TBLPROPERTIES), and run again: what was begun is finished first"
+            ) from error
         raise
     except Py4JJavaError as error:
         name, reason = error.java_exception.getClass().getSimpleName(), first_line(error)

@@ -185,8 +185,8 @@ class DeltaTables:
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""
         if self._native is not None:
-            names = [f"{self._native.root}/{path}/_delta_log/{v:020d}.json" for v in (version, version + 1)]
-            return [os.path.exists(name) for name in names] == [True, False]
+            snapshot = self.snapshot(path)
+            return snapshot is not None and snapshot.version == version
         return log.is_newest(self.spark, self.location(path), version)
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
