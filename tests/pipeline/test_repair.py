@@ -11,6 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from changefeed.errors import DamagedError, SinkError
+from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.operations.repair import repair
 from changefeed.pipeline.run import run
 from tests.examples import by_turns
@@ -115,7 +116,10 @@ def test_a_commit_that_is_not_whole_stops_the_run(
     pipeline = definition(log, tmp_path / "lake", parallelism=1)
     for mark in marks[:3]:
         run(pipeline, spark, once=True, until=mark)
+    assert next(check for check in checks(pipeline) if check.name == "cut").message == "3 tables as in the ledger"
     damage(tmp_path / "lake" / "app" / "notes" / "_delta_log" / f"{commit:020d}.json")
+    cut = next(check for check in checks(pipeline) if check.name == "cut")
+    assert (cut.status, "app/notes" in cut.message) == ("fail", True)
     for _ in range(2):
         with pytest.raises(SinkError, match="app/notes") as error:
             run(pipeline, spark, once=True)
