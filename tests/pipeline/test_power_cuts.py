@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from changefeed.local_files import sync
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.run import run
@@ -86,17 +87,9 @@ class Cutter:
         for path in self.lake.rglob("*"):
             if self.draw.random() < 0.15:
                 with suppress(OSError):
-                    _sync(path)
+                    sync(str(path))
         self.count += 1
         shutil.copyfile(self.image, self.image.with_name(f"cut-{self.count}-{name}"))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _history(path: Path) -> tuple[Path, list[int]]:

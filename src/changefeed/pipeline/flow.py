@@ -32,7 +32,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import check_counts, rows_within, shapes_inside
 from changefeed.pipeline.pending.places import with_repeats
 from changefeed.pipeline.pending.resent import sendings, still_needed, surplus
-from changefeed.pipeline.planning.actions import Plan, paths_of
+from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SKIPPED
@@ -227,7 +227,7 @@ class Flow:
         with self._fenced_first():
             self.wait_for_paths(plan, self.ledger.state)
             state = self.executor.carry_out(plan)
-            self.sync(paths_of(plan))
+            self.sync({action.path for action in plan.actions})
         left_out = state.uncaptured.keys() - self.ledger.state.uncaptured.keys()
         self.ledger.finish(state)
         if left_out:

@@ -154,7 +154,9 @@ def replay(definition: Definition, spark: SparkSession, positions: Sequence[str]
             flow.letters.mark(flow.ledger.state.replayed)
         outcome = look(definition, positions, flow.ledger.state)
         if outcome.letters or outcome.released or outcome.unfinished:
-            flow.ledger.finish(_taken(flow, spark, outcome))
+            state = _taken(flow, spark, outcome)
+            flow.sync(())
+            flow.ledger.finish(state)
         if outcome.letters:
             flow.letters.mark(outcome.letters)
         state = replace(flow.ledger.state, replayed=())
