@@ -3,7 +3,8 @@
 ```
 ChangefeedError
 ├── ConfigError            the user's file or command line; the message carries the fix
-│   └── MissingExtraError  a package that this feature needs is not installed
+│   ├── MissingExtraError  a package that this feature needs is not installed
+│   └── AccessError        a server refuses the credentials, or this user has not the rights
 ├── ProtocolError          bytes that contradict their protocol; becomes a dead letter
 │   ├── TruncatedError     the bytes end early
 │   └── SchemaError        the bytes contradict the schema or shape that they name
@@ -41,6 +42,10 @@ class MissingExtraError(ConfigError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs packages that are not installed: pip install 'changefeed[{extra}]'")
+
+
+class AccessError(ConfigError):
+    """A server refuses the credentials of the configuration, or their user has not the rights."""
 
 
 class ProtocolError(ChangefeedError):

@@ -13,8 +13,8 @@ from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from changefeed.cli.failure import _in_short
-from changefeed.errors import ChangefeedError, ConfigError, ResourceError, SinkError, SourceError
+from changefeed.cli.failure import _in_short, exit_code
+from changefeed.errors import AccessError, ChangefeedError, ConfigError, ResourceError, SinkError, SourceError
 from changefeed.pipeline.edge import as_ours, translated
 from changefeed.spark_runtime import java
 
@@ -37,17 +37,22 @@ ASKED = (
             "Kafka: UnknownTopicOrPartition: This server does not host this topic-partition. Is the source section right?",
             False,
         ),
-        (
-            "SaslAuthenticationException: Authentication failed: Invalid username or password",
-            "Kafka: SaslAuthentication: Authentication failed: Invalid username or password. Is the source section right?",
-            False,
-        ),
     ],
 )
 def test_errors_of_kafka_become_source_errors(text: str, message: str, transient: bool) -> None:
     error = translated(ASKED.format(text))
     assert isinstance(error, SourceError)
     assert (str(error), error.transient) == (message, transient)
+
+
+def test_refused_credentials_are_an_error_of_the_definition() -> None:
+    error = translated(ASKED.format("SaslAuthenticationException: Authentication failed: Invalid username or password"))
+    assert isinstance(error, AccessError)
+    assert str(error) == (
+        "Kafka: SaslAuthentication: Authentication failed: Invalid username or password. Correct the credentials in the source "
+        "section, or give this user the rights"
+    )
+    assert exit_code(error) == 2
 
 
 DAMAGED = (

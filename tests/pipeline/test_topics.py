@@ -139,11 +139,11 @@ def test_topics_that_begin_to_match_are_read_from_their_first_record(
 
 
 def test_a_topic_that_is_not_there_is_named(spark: SparkSession, cluster: Cluster) -> None:
-    with pytest.raises(SourceError) as error:
+    with pytest.raises(ConfigError) as error:
         run(cluster.pipeline("a"), spark, once=True)
-    where = f"at {cluster.broker.bootstrap}: create it first, or correct the source section"
+    where = f"at {cluster.broker.bootstrap}: create it first, correct the source section, or let this user see it"
     assert str(error.value) == f"no topic {cluster.name('a')} {where}"
-    with pytest.raises(SourceError) as error:
+    with pytest.raises(ConfigError) as error:
         run(cluster.pipeline(), spark, once=True)
     assert str(error.value) == f"no topic matches {cluster.prefix}-.* {where}"
 

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from changefeed import errors
 from changefeed.errors import (
     TRANSIENT,
+    AccessError,
     ChangefeedError,
     ConfigError,
     ResourceError,
@@ -37,8 +38,6 @@ _KAFKA_CONFIG = re.compile(
 _LASTING = (
     "UnknownTopicOrPartition",
     "InvalidTopic",
-    "Authentication",
-    "Authorization",
     "UnsupportedVersion",
 )  # all other errors are transient
 _OURS = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\Z)", re.DOTALL)
@@ -136,6 +135,9 @@ def _of_kafka(text: str) -> ChangefeedError | None:
         return ConfigError(f"source: the Kafka client refuses its properties: {refused[1]}")
     if kafka := _KAFKA.search(text):
         name, message = kafka.groups()
+        if any(part in name for part in ("Authentication", "Authorization")):
+            fix = "Correct the credentials in the source section, or give this user the rights"
+            return AccessError(f"Kafka: {name}: {message.rstrip('.')}. {fix}")
         lasting = any(part in name for part in _LASTING)
         fix = "Is the source section right?" if lasting else "Run again when the brokers answer"
         return SourceError(f"Kafka: {name}: {message.rstrip('.')}. {fix}", transient=not lasting)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
+from changefeed.errors import AccessError, ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.names import full_name
@@ -173,6 +173,9 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
         yield Check(
             "source", WARN, f"not checked: {error}", "the message has the command; Spark itself does not need it"
         )
+        return
+    except AccessError as error:
+        yield Check("source", FAIL, str(error), "the message has the fix")
         return
     except ConfigError as error:
         yield Check("source", WARN, f"not checked: {error}", "a run uses Spark's own client, which may support more")

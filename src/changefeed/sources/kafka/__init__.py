@@ -136,7 +136,9 @@ class KafkaTopics:
         if (missing and self.removed == "stop") or not topics:
             servers = self.options["kafka.bootstrap.servers"]
             name = missing[0] if missing else f"matches {self.pattern}"
-            raise SourceError(f"no topic {name} at {servers}: create it first, or correct the source section")
+            raise ConfigError(
+                f"no topic {name} at {servers}: create it first, correct the source section, or let this user see it"
+            )
 
     def _records(self, spark: SparkSession, starts: Places, stops: Places) -> DataFrame | Mapped:
         """Returns the records between these offsets of each partition, read by librdkafka or by Spark's connector."""

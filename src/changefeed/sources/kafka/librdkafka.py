@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changefeed.errors import ConfigError, MissingExtraError, SourceError
+from changefeed.errors import AccessError, ConfigError, MissingExtraError, SourceError
 from changefeed.sources.kafka.pattern import topics_pattern
 from changefeed.sources.kafka.source_offset import Place
 from changefeed.sources.kafka.topics import Topic
 
 _SECONDS = 10.0
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")  # no pattern matches them
+
+
+ACCESS = "Correct the credentials in the source section, or give this user the rights"
+_REFUSED = (
+    "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
+)  # fmt: skip
 
 
 class PlainBrokers:
@@ -105,7 +111,8 @@ class PlainBrokers:
         """Returns the brokers' answer.
 
         Raises:
-            SourceError: they do not answer, or refuse.
+            AccessError: they refuse the user.
+            SourceError: they do not answer.
         """
         from confluent_kafka import KafkaException
 
@@ -113,8 +120,16 @@ class PlainBrokers:
             return question()
         except KafkaException as error:
             self._admin.poll(0)  # delivers the reason of an error
-            reason = self._errors[0].str() if self._errors else error.args[0].str()
-            raise SourceError(f"{self._servers} does not answer: {reason}", transient=True) from error
+            raise refusal(self._servers, self._errors[0] if self._errors else error.args[0]) from error
+
+
+def refusal(servers: str, error: Any) -> AccessError | SourceError:
+    """Returns the error for one of librdkafka."""
+    from confluent_kafka import KafkaError
+
+    if error.code() in (KafkaError._AUTHENTICATION, *(getattr(KafkaError, name) for name in _REFUSED)):
+        return AccessError(f"{servers} refuses this user: {error.str()}. {ACCESS}")
+    return SourceError(f"{servers} does not answer: {error.str()}", transient=True)
 
 
 def _id(uuid: Any) -> str | None:

@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.errors import SourceError
 from changefeed.model.batch import record_batch
 from changefeed.sources.kafka.connection import plain_properties
-from changefeed.sources.kafka.librdkafka import PlainBrokers
+from changefeed.sources.kafka.librdkafka import PlainBrokers, refusal
 
 _SECONDS = 10.0
 
@@ -51,8 +50,7 @@ def _records(properties: dict[str, str], ends: dict[tuple[str, int], int], limit
                 if offset + 1 >= ends.get((topic, partition), 0):
                     ends.pop((topic, partition), None)
     except KafkaException as error:
-        servers, reason = properties["bootstrap.servers"], error.args[0].str()
-        raise SourceError(f"{servers} does not answer: {reason}", transient=True) from error
+        raise refusal(properties["bootstrap.servers"], error.args[0]) from error
     finally:
         consumer.close()
     return rows
