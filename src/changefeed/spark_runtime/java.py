@@ -80,6 +80,14 @@ def find(environ: Mapping[str, str] | None = None, places: Iterable[str] = PLACE
     )
 
 
+def passed_over(found: Java, environ: Mapping[str, str] | None = None) -> str | None:
+    """Returns a sentence if JAVA_HOME names another Java than the one that was found; None if it does not."""
+    named = (os.environ if environ is None else environ).get("JAVA_HOME")
+    if not named or Path(named).resolve() == found.home.resolve():
+        return None
+    return f"JAVA_HOME is {named}, which has no Java {' or '.join(map(str, SUPPORTED))}: {found.home} is used"
+
+
 def install_hint(system: str | None = None, os_release: str | None = None, *, root: bool | None = None) -> str:
     """Returns a sentence with the command that installs Java on this system.
 

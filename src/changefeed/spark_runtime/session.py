@@ -84,6 +84,8 @@ def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: S
     from pyspark import SparkConf, SparkContext
 
     installed = java.find()
+    if ignored := java.passed_over(installed):
+        _log.warning("%s", ignored)
     os.environ["JAVA_HOME"] = str(installed.home)
     os.environ["PYSPARK_PYTHON"] = python.program(scratch.path / "python")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

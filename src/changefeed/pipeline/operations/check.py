@@ -149,7 +149,9 @@ def _spark() -> Iterator[Check]:
 
     if find_spec("pyspark") is None:
         yield Check("pyspark", FAIL, "pyspark is not installed", str(MissingExtraError("changefeed run", "spark")))
-    yield _tried("java", found_java, "see the command in the message; or point JAVA_HOME at Java 17 or 21")
+    one = _tried("java", found_java, "see the command in the message; or point JAVA_HOME at Java 17 or 21")
+    ignored = java.passed_over(java.find()) if one.status == OK else None
+    yield one if ignored is None else Check("java", WARN, ignored, "correct or unset JAVA_HOME")
     yield _tried("jars", found_jars, "they are fetched once: run this once with a connection to a Maven repository")
 
 
