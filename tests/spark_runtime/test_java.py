@@ -56,12 +56,12 @@ def test_a_java_that_does_not_fit_is_skipped(tmp_path: Path) -> None:
 def test_a_java_home_that_is_passed_over_is_named(tmp_path: Path) -> None:
     new, fits = install(tmp_path / "25", "25.0.3"), install(tmp_path / "java-21", "21.0.4")
     (tmp_path / "linked").symlink_to(fits)
-    found = java.find({"JAVA_HOME": str(new)}, [str(fits)])
-    assert java.passed_over(found, {"JAVA_HOME": str(new)}) == (
+    chosen = java.find({"JAVA_HOME": str(new)}, [str(fits)])
+    assert java.passed_over(chosen, {"JAVA_HOME": str(new)}) == (
         f"JAVA_HOME is {new}, which has no Java 17 or 21: {fits} is used"
     )
-    assert java.passed_over(found, {"JAVA_HOME": str(tmp_path / "linked")}) is None
-    assert java.passed_over(found, NOWHERE) is None
+    assert java.passed_over(chosen, {"JAVA_HOME": str(tmp_path / "linked")}) is None
+    assert java.passed_over(chosen, NOWHERE) is None
 
 
 def test_the_older_release_is_taken_first(tmp_path: Path) -> None:

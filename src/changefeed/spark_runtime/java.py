@@ -80,12 +80,12 @@ def find(environ: Mapping[str, str] | None = None, places: Iterable[str] = PLACE
     )
 
 
-def passed_over(found: Java, environ: Mapping[str, str] | None = None) -> str | None:
-    """Returns a sentence if JAVA_HOME names another Java than the one that was found; None if it does not."""
+def passed_over(chosen: Java, environ: Mapping[str, str] | None = None) -> str | None:
+    """Returns a sentence if JAVA_HOME names another Java than the chosen one; None if it does not."""
     named = (os.environ if environ is None else environ).get("JAVA_HOME")
-    if not named or Path(named).resolve() == found.home.resolve():
+    if not named or Path(named).resolve() == chosen.home.resolve():
         return None
-    return f"JAVA_HOME is {named}, which has no Java {' or '.join(map(str, SUPPORTED))}: {found.home} is used"
+    return f"JAVA_HOME is {named}, which has no Java {' or '.join(map(str, SUPPORTED))}: {chosen.home} is used"
 
 
 def install_hint(system: str | None = None, os_release: str | None = None, *, root: bool | None = None) -> str:
