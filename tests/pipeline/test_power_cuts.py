@@ -18,13 +18,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from changefeed import record_log
 from changefeed.local_files import sync
+from changefeed.model.batch import record_batch
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.dead_letters import table_of
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows
@@ -116,6 +119,19 @@ def _history(path: Path) -> tuple[Path, list[int]]:
     return h.write(path), marks
 
 
+def _with_dead_letters(clean: Path, log: Path) -> int:
+    """Adds records that cannot be decoded to a log, and returns their number."""
+    records: list[dict[str, Any]] = []
+    for number, record in enumerate(row for batch in record_log.read(clean) for row in batch.to_pylist()):
+        records += [{**record, "key": b"\0", "value": b"\0"}] if number % 20 == 7 else []
+        records.append(record)
+    offsets: dict[int, int] = {}
+    for record in records:
+        record["offset"] = offsets[record["partition"]] = offsets.get(record["partition"], -1) + 1
+    record_log.write(log, [record_batch(records)])
+    return sum(record["value"] == b"\0" for record in records)
+
+
 @pytest.mark.spark
 @pytest.mark.nightly
 @pytest.mark.parametrize("writer, mode", WAYS)
@@ -134,7 +150,9 @@ def test_a_few_power_cuts(spark: SparkSession, tmp_path: Path, monkeypatch: pyte
 def _cut(spark: SparkSession, writer: str, mode: str, cuts: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seed = int(os.environ.get("CHANGEFEED_SEED") or random.randrange(2**32))
     print("CHANGEFEED_SEED:", seed)
-    log, marks = _history(folder / "app.jsonl")
+    clean, marks = _history(folder / "clean.jsonl")
+    log = folder / "app.jsonl"
+    dead = _with_dead_letters(clean, log)
     image = _empty_image(folder)
     with mounted(image, folder / "disk") as disk:
         first = _pipeline(log, disk / "lake", writer, mode)
@@ -143,7 +161,7 @@ def _cut(spark: SparkSession, writer: str, mode: str, cuts: int, folder: Path, m
         for mark in marks:
             run(first, spark, once=True, until=mark)
         monkeypatch.undo()
-    history = History(log)
+    history = History(clean)
     images = sorted(folder.glob("cut-*"))
     assert len(images) > cuts // 3
     for number, copy in enumerate(images):
@@ -151,6 +169,7 @@ def _cut(spark: SparkSession, writer: str, mode: str, cuts: int, folder: Path, m
             after = _pipeline(log, disk / "lake", writer, mode)
             run(after, spark, once=True)
             _check(after, history, f"seed {seed}, {copy.name}")
+            assert len(table_of(after).rows()) == dead
         copy.unlink()
 
 
@@ -160,7 +179,11 @@ def _pipeline(log: Path, lake: Path, writer: str, mode: str) -> Definition:
         {
             "source": {"type": "files", "path": str(log), "protocol": "ticdc-open", "max-records-per-batch": 1000},
             "sink": {"type": "delta", "path": str(lake), "writer": writer, "write-mode": mode},
-            "pipeline": {"name": "test", "parallelism": 1},  # while an image is copied, nothing writes
+            "pipeline": {
+                "name": "test",
+                "parallelism": 1,
+                "dead-letters": "continue",
+            },  # one: nothing writes beside a copy
         }
     )
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.delta.native.incomplete import take_back_newest
 from changefeed.sinks.letters import COLUMNS
 from changefeed.sinks.ways_out import LETTERS_DAMAGED
 from changefeed.spark_runtime.files import is_local
@@ -15,6 +17,7 @@ from changefeed.spark_runtime.files import is_local
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_log = logging.getLogger(__name__)
 _SAME_PLACE = "t.topic = s.topic AND t.partition = s.partition AND t.offset = s.offset AND t.index <=> s.index"
 
 
@@ -36,6 +39,7 @@ class DeltaLetters:
             return read.properties(self.path) is not None
         if is_local(self.path) and not os.path.exists(f"{self.path}/_delta_log"):
             return False  # Delta's own reader, which most runs do without, takes a second to start
+        self._take_back()
         return log.snapshot(self.session, self.path, way_out=LETTERS_DAMAGED) is not None
 
     def rows(self, *, replayed: bool = False) -> list[dict[str, Any]]:
@@ -72,12 +76,18 @@ class DeltaLetters:
             if not ahead.isEmpty():
                 self.mark(ahead)
 
+    def _take_back(self) -> None:
+        """Removes commits that a power cut has left incomplete: the run reads their records again."""
+        if is_local(self.path) and (taken := take_back_newest(self.path)):
+            _log.warning("%s: a power cut has left commits incomplete (%s)", self.path, ", ".join(map(str, taken)))
+
     @property
     def _spark(self) -> SparkSession:
         assert self.session is not None, "the dead letters were opened without a session"
         return self.session
 
     def _merge(self, letters: DataFrame, clauses: str) -> None:
+        self._take_back()
         session = letters.sparkSession
         letters.createOrReplaceTempView("changefeed_letters")
         try:

@@ -210,7 +210,7 @@ class DeltaTables:
     def take_back(self, path: str, version: int) -> list[int]:
         """See `TableSink`."""
         root = local_path(self.root)
-        return [] if root is None else take_back(f"{root}/{path}", self.owner, version)
+        return [] if root is None else take_back(f"{root}/{path}", version, self.owner)
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""

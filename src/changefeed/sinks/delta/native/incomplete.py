@@ -10,7 +10,8 @@ commits and not others, in any order, and files without their bytes:
 Rule 1. Only commits after the version in the ledger are taken back, from the first incomplete one on. The step then makes them
 again.
 Rule 2. A commit of another program is taken back only if it is not a whole commit: it has nothing that could be read.
-Rule 3. The newest commit is taken back first, so that the log has no gap if this is interrupted.
+Rule 3. A data file that a later commit has removed may be gone.
+Rule 4. The newest commit is taken back first, so that the log has no gap if this is interrupted.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -29,18 +30,21 @@ from changefeed.local_files import sync_names
 from changefeed.sinks.delta.actions import LogAction, actions_of
 from changefeed.sinks.delta.native import vectors
 
+Commits: TypeAlias = dict[int, list[LogAction] | None]  # of a version, its actions; None if the commit is not whole
+_UNSYNCED = 4  # commits that a table of dead letters gets between two entries of the ledger, at most
+_SUMS_HEADER, _SUM, _SUMMED = 8, 4, 512  # bytes in a file of checksums; and of a file, for one checksum
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 _PARQUET = b"PAR1"
 _FRAME = 8  # bytes around a vector: its size and its checksum
 
 
-def take_back(path: str, application: str, version: int) -> list[int]:
+def take_back(path: str, version: int, application: str | None) -> list[int]:
     """Removes the commits of a table after a version, from the first one that is incomplete on; and checkpoints that are.
 
     Args:
         path: the table's folder, which need not exist.
-        application: the pipeline's owner text.
         version: the version that the ledger has; -1 for none.
+        application: the pipeline's owner text; None if nobody else writes the table.
 
     Returns:
         the versions of the removed commits.
@@ -53,12 +57,13 @@ def take_back(path: str, application: str, version: int) -> list[int]:
         return []
     try:
         names = sorted(os.listdir(log))
-        versions = sorted(int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name))
-        later = [number for number in versions if number > version]
-        commits = {number: _commit(log / f"{number:020d}.json") for number in later}
-        bad = [number for number in later if not _is_complete(path, commits[number], application)]
-        first = min(bad, default=None)
-        removed = [number for number in later if first is not None and number >= first]
+        numbers = sorted(int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name))
+        commits = {number: _commit(log / f"{number:020d}.json") for number in numbers if number > version}
+        _remove_torn_sums(
+            path, commits, [name for name in names if _CHECKPOINT.fullmatch(name) and int(name[:20]) > version]
+        )
+        first = _first_incomplete(path, commits, application)
+        removed = [number for number in commits if first is not None and number >= first]
         if any(not _is_ours(commits[number], application) for number in removed):
             return []  # the guard names the commit of the other program
         _remove_checkpoints(log, names, version, first)
@@ -76,6 +81,19 @@ def take_back(path: str, application: str, version: int) -> list[int]:
     return removed
 
 
+def take_back_newest(path: str) -> list[int]:
+    """Removes the newest commits of a table that only this pipeline writes, from the first one that is incomplete on.
+
+    Of the newest commits only, because a power cut cannot have reached those before the ledger's last entry.
+
+    Raises:
+        SinkError: as `take_back`.
+    """
+    log = Path(path) / "_delta_log"
+    newest = max((int(name[:20]) for name in os.listdir(log) if re.fullmatch(r"\d{20}\.json", name)), default=-1)
+    return take_back(path, max(newest - _UNSYNCED, -1), None)
+
+
 def _commit(file: Path) -> list[LogAction] | None:
     """Returns the actions of a commit; None if it is not whole."""
     try:
@@ -84,9 +102,9 @@ def _commit(file: Path) -> list[LogAction] | None:
         return None
 
 
-def _is_ours(commit: list[LogAction] | None, application: str) -> bool:
+def _is_ours(commit: list[LogAction] | None, application: str | None) -> bool:
     """Whether the pipeline has made the commit, or nothing shows who has because it is not whole."""
-    if commit is None:
+    if commit is None or application is None:
         return True
     if any(action.get("txn", {}).get("appId") == application for action in commit):
         return True
@@ -94,14 +112,38 @@ def _is_ours(commit: list[LogAction] | None, application: str) -> bool:
     return info.get("engineInfo") == "changefeed"  # a compaction
 
 
-def _is_complete(path: str, commit: list[LogAction] | None, application: str) -> bool:
-    """Whether a commit is whole and, if it is the pipeline's, has its data files and vectors."""
-    if commit is None:
-        return False
-    if not _is_ours(commit, application):
-        return True
-    needed = (need for action in commit if "add" in action for need in _files(action["add"]))
-    return all(_size(f"{path}/{name}") in sizes for name, sizes in needed)
+def _first_incomplete(path: str, commits: Commits, application: str | None) -> int | None:
+    """The first commit that is not whole or, if it is the pipeline's, lacks a data file or vector that is still in use."""
+    removed, first = set[str](), None
+    for number, commit in sorted(commits.items(), reverse=True):
+        if commit is None:
+            first = number
+            continue
+        files = [action["add"] for action in commit if "add" in action]
+        used = [file for file in files if file["path"] not in removed]
+        if _is_ours(commit, application) and not all(
+            _size(f"{path}/{name}") in sizes for file in used for name, sizes in _files(file)
+        ):
+            first = number
+        removed |= {action["remove"]["path"] for action in commit if "remove" in action}
+    return first
+
+
+def _remove_torn_sums(path: str, commits: Commits, checkpoints: list[str]) -> None:
+    """Removes files of checksums that Hadoop has written beside files of commits, and that are not whole.
+
+    Spark does not read a file whose checksums are not whole; one without them it reads.
+    """
+    files = [f"_delta_log/{name}" for name in (*checkpoints, "_last_checkpoint")]
+    files += [f"_delta_log/{number:020d}.json" for number in commits]
+    for commit in commits.values():
+        files += [name for action in commit or () if "add" in action for name, _ in _files(action["add"])]
+    for name in files:
+        folder, _, last = name.rpartition("/")
+        sums = f"{path}/{folder}/.{last}.crc"
+        size = _size(sums)
+        if size >= 0 and size != _SUMS_HEADER + _SUM * -(-_size(f"{path}/{name}") // _SUMMED):
+            os.unlink(sums)
 
 
 def _files(file: LogAction) -> Iterator[tuple[str, range]]:
