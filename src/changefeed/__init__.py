@@ -108,8 +108,10 @@ if TYPE_CHECKING:
     from changefeed.api.results import Progress, Summary, TableVersion
     from changefeed.api.translation import Transcoded, transcode
     from changefeed.errors import (
+        AccessError,
         ChangefeedError,
         ConfigError,
+        DamagedError,
         FencedError,
         MissingExtraError,
         ProtocolError,
@@ -147,8 +149,8 @@ __all__ = [  # noqa: RUF022  # by subject
     "Column", "ColumnType", "DeadLetter", "Decoded", "DetectedTopic", "Heartbeat", "Instant", "Position", "ProtocolFit",
     "ProtocolInfo", "Resolved", "RowChange", "SchemaChange", "Table", "TableBatch", "TableShape", "TransactionMark",
     # errors
-    "ChangefeedError", "ConfigError", "FencedError", "MissingExtraError", "ProtocolError", "ResourceError", "SchemaError",
-    "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError", "UnsupportedError",
+    "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "ProtocolError",
+    "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError", "UnsupportedError",
     "__version__",
 ]  # fmt: skip
 
@@ -163,8 +165,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "changefeed.api.results": ("Progress", "Summary", "TableVersion"),
     "changefeed.api.translation": ("Transcoded", "transcode"),
     "changefeed.errors": (
-        "ChangefeedError", "ConfigError", "FencedError", "MissingExtraError", "ProtocolError", "ResourceError",
-        "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError", "UnsupportedError",
+        "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "ProtocolError",
+        "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError", "UnsupportedError",
     ),
     "changefeed.model.batch": ("Decoded", "TableBatch"),
     "changefeed.model.change": ("RowChange",),
