@@ -17,7 +17,7 @@ from tests.example_files import copy_examples
 
 ROOT = Path(__file__).parents[2]
 PUBLIC = """
-ChangefeedError Check CheckReport Column ColumnType ConfigError DeadLetter Decoded Decoder DetectedTopic
+AccessError ChangefeedError Check CheckReport Column ColumnType ConfigError DamagedError DeadLetter Decoded Decoder DetectedTopic
 Encoder Events ExplainedColumn ExplainedTable Explanation FencedError Heartbeat Instant KeptDeadLetter
 MissingExtraError Pipeline Position Progress ProtocolError ProtocolFit ProtocolInfo PublishedCut Record
 Resolved ResourceError RowChange SchemaChange SchemaError SchemaRegistryError SinkError SourceError Status
