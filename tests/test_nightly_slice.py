@@ -38,6 +38,7 @@ def run(folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*command, str(folder)], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_a_slice_fails_if_one_of_its_tests_does_and_ends_in_time(tmp_path: Path) -> None:
     with_it = next(text for text in map(str, range(1000)) if in_slice("test_some.py::test_7", text))

@@ -91,6 +91,7 @@ def test_importing_it_imports_nothing_but_the_standard_library() -> None:
     assert {name for name in modules_after("import changefeed") - plain if not name.startswith("_")} == {"changefeed"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["read", "write", "decoder", "encoder", "detect", "transcode", "list_protocols"])
 def test_functions_on_records_need_no_spark_and_no_pandas(name: str) -> None:
     loaded = modules_after(f"import changefeed; changefeed.{name}")

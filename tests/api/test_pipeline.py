@@ -131,6 +131,7 @@ def test_a_run_applies_everything_and_leaves_the_session_running(
     assert pipeline.run(spark).steps == 0
 
 
+@pytest.mark.heavy
 @pytest.mark.timeout(300)
 def test_stop_ends_a_run_that_follows(spark: SparkSession, tmp_path: Path) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")

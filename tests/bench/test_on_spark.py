@@ -34,6 +34,7 @@ def test_spark_reads_the_values_of_json(spark: SparkSession, form: str) -> None:
     assert all(value is not None for name, value in images[1].items() if name not in ("total", "note"))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("form", ["debezium-mysql", "tencent-dts"])
 def test_every_way_is_measured(spark: SparkSession, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(every, "ON_SPARK", {"spark": (200, 10**6), "files": (300, 10**6)})

@@ -28,6 +28,7 @@ HISTORIES = [history for history in histories() if not SILENT & history.options.
 VECTORS = [case for case in cases() if case.encodes and not SILENT & case.options.keys()]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", HISTORIES, ids=str)
 def test_a_history_is_in_its_protocol(history: History) -> None:
     registry = {name: value for name, value in history.options.items() if name == "schema-registry"}

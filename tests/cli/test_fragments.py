@@ -24,6 +24,7 @@ def _events(result: Result) -> list[dict[str, Any]]:
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("log, options", [(ONE, ()), (FOUR, ()), (FOUR, ("-o", "max_data_bytes=700"))])
 def test_a_history_through_text_and_back_has_the_same_bytes(
     log: Path, options: tuple[str, ...], tmp_path: Path

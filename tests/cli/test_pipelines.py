@@ -64,6 +64,7 @@ def _define(folder: Path, **options: str) -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_a_run_reports_each_step_and_sums_up(ran: Ran) -> None:
     *steps, summary = ran.events
     assert {one["event"] for one in steps} == {"step"}

@@ -175,6 +175,7 @@ def test_on_spark_a_partition_has_its_own_encoder(spark: SparkSession, tmp_path:
     assert _rows(out, "tencent-dts") == _rows(OPEN, "ticdc-open")
 
 
+@pytest.mark.heavy
 def test_on_spark_events_that_span_several_records_are_read_whole(spark: SparkSession, tmp_path: Path) -> None:
     logs = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
     write(logs[0], read(DTS, stop=1203))

@@ -9,6 +9,7 @@ import pytest
 from tools import check_prose
 
 
+@pytest.mark.heavy
 def test_the_project_is_in_plain_english(capsys: pytest.CaptureFixture[str]) -> None:
     assert (check_prose.main(), capsys.readouterr().err) == (0, "")
 

@@ -50,6 +50,7 @@ def test_arrow_and_translation(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-2:] == ["63.31 → 45.01 shop customers", "True"]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 def test_debezium_on_spark(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """The notebook uses the session that runs in this process."""

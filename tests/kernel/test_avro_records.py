@@ -42,6 +42,7 @@ def test_once_the_shapes_are_known_only_control_records_are_unmatched(history: H
     assert both.unmatched - before == control
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_kernel_and_reference_agree_on_mutations_of_the_vector(case: Case) -> None:
     rng, records = random.Random(case.name), case.records.to_pylist()

@@ -25,6 +25,7 @@ CONTEXT = {"connectorLogicalName": "srv1", "taskId": "0", "connectorName": "mysq
 SOURCE = {"version": "3.6", "connector": "mysql", "name": "srv1", "ts_ms": 1, "db": "d", "ts_us": 1500, "table": "t"}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", SHOP + AVRO, ids=str)
 def test_once_the_shapes_are_known_only_control_records_and_few_rows_are_unmatched(history: History) -> None:
     twin = compiled(history)
@@ -76,6 +77,7 @@ def test_shapes_are_registered_in_the_order_of_their_rows_whatever_digits_times_
     _agree([_row([], v=None), {**_row([], SOURCE | {"ts_us": None}, v="a"), "offset": 1}])
 
 
+@pytest.mark.heavy
 @given(
     st.lists(
         st.tuples(st.sampled_from("abc"), st.sampled_from([{}, {"v": "x"}, {"v": 1}, {"w": 2.5}]), st.booleans()),

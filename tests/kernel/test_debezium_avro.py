@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -247,6 +248,7 @@ tables = st.builds(
 )
 
 
+@pytest.mark.heavy
 @large_examples(100)
 @given(data=st.data(), table=tables, unusual=st.booleans())
 def test_kernel_and_reference_agree_on_any_row(data: st.DataObject, table: Table, unusual: bool) -> None:

@@ -157,6 +157,7 @@ def _insert(r: random.Random, data: bytes) -> bytes:
 _MUTATIONS: list[Mutation] = [_flip, _digit, _digit, _cut, _insert]
 
 
+@pytest.mark.heavy
 def test_kernel_and_reference_agree_on_mutated_envelopes() -> None:
     r, both = random.Random(3), Grouping(on_gap="warn")
     values = [value for value in log("one-partition").column("value").to_pylist() if len(value) < 3_000]

@@ -16,6 +16,7 @@ BATCH = 1000
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [50, 500, 10_000])
@@ -29,6 +30,7 @@ def test_kernel_and_reference_agree_on_a_history_in_batches_of(name: str, size: 
     assert rows == 4629
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", NAMES)
 def test_once_the_shapes_are_known_only_control_records_are_unmatched(name: str) -> None:
     records, both = record_batch(history(name)), Both()
@@ -118,6 +120,7 @@ def _mutated(r: random.Random, key: bytes, value: bytes) -> tuple[bytes, bytes]:
     return framed(messages)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_kernel_and_reference_agree_on_mutations_of(name: str) -> None:

@@ -93,6 +93,7 @@ FAULTS: dict[str, Callable[[TableBatch], TableBatch]] = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_of_the_kernel_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     decode = KernelDecoder._run_kernel

@@ -111,6 +111,7 @@ def test_shapes_are_forgotten_with_the_kernel_when_they_are_without(monkeypatch:
         both.decode(made([(b'{"id":1}', DEBEZIUM % (image % (turn % 7, text))) for text in texts]))
 
 
+@pytest.mark.heavy
 def test_of_many_shapes_of_a_family_the_first_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
     both = Both("debezium-mysql")
     kinds = (b"1", b"1.5", b'"x"', b"true")

@@ -156,6 +156,7 @@ def _message(data: st.DataObject, table: Table, unusual: bool) -> tuple[bytes, b
     return key.encode(), f"{{{value}}}".encode()
 
 
+@pytest.mark.heavy
 @large_examples(100)
 @given(data=st.data(), table=tables, unusual=st.booleans(), upsert=st.booleans())
 def test_kernel_and_reference_agree_on_any_row(data: st.DataObject, table: Table, unusual: bool, upsert: bool) -> None:

@@ -34,6 +34,7 @@ def test_tables_end_as_the_servers(name: str, way: str, spark: SparkSession) -> 
     assert outcome.verdict == "RIGHT", outcome.text
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("what", ["value", "row", "column", "order", "type", "table"])
 def test_every_difference_is_noticed(what: str, spark: SparkSession) -> None:
     history = recorded(RECORDED[0])

@@ -115,6 +115,7 @@ def test_a_value_of_each_type_both_ways(type_text: str, ready: Any, text: str) -
     assert read.tables[0].rows.column("after").to_pylist() == events.tables[0].rows.column("after").to_pylist()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted(NAMES))
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
@@ -127,6 +128,7 @@ def test_every_type_survives_the_text(name: str, data: st.DataObject) -> None:
     assert read.tables[0].rows == events.tables[0].rows
 
 
+@pytest.mark.heavy
 @settings(max_examples=100, deadline=None)
 @given(decoded())
 def test_text_to_events_to_text_is_the_identity(events: Decoded) -> None:
@@ -365,6 +367,7 @@ def test_a_value_that_arrow_refuses_is_an_error_of_its_line() -> None:
         list(parse(text, name="e"))
 
 
+@pytest.mark.heavy
 @settings(max_examples=100, deadline=None)
 @given(decoded(), st.data())
 def test_a_damaged_line_is_refused_or_read_never_a_crash(events: Decoded, data: st.DataObject) -> None:

@@ -63,6 +63,7 @@ def log(tmp_path: Path) -> tuple[Path, Path, int]:
     return clean, tmp_path / "app.jsonl", _damaged(clean, tmp_path / "app.jsonl", seed)
 
 
+@pytest.mark.heavy
 def test_continue_applies_the_good_and_keeps_the_bad(
     spark: SparkSession, log: tuple[Path, Path, int], tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_stop_names_the_first_and_reads_no_further(
         assert (shown["dead_letters"], shown["cuts"], shown["counts"]["records"]) == (bad, [], 0)
 
 
+@pytest.mark.heavy
 def test_a_topic_of_another_protocol_is_all_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
     rows = [{"topic": "t", "partition": 0, "offset": i, "key": b'{"id":1}', "value": b'{"op":"c"}'} for i in range(5)]
     record_log.write(tmp_path / "t.jsonl", [record_batch(rows)])

@@ -79,6 +79,7 @@ def test_a_step_that_cannot_end_is_ended_by_another_definition(
         assert sorted(row["note"] for row in actual) == notes
 
 
+@pytest.mark.heavy
 def test_metadata_columns_stay_those_of_the_first_write(tmp_path: Path, spark: SparkSession) -> None:
     log, marks = small_history(tmp_path / "app.jsonl")
     plain = definition(log, tmp_path / "lake")

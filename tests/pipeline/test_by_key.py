@@ -33,6 +33,7 @@ many = examples(100, suppress_health_check=list(HealthCheck))
 Partition = tuple[str, int]
 
 
+@pytest.mark.heavy
 @many
 @given(seeds, st.integers(1, 60), st.integers(1, 3), st.booleans(), st.booleans())
 def test_partitions_that_lag_end_equal(seed: int, steps: int, partitions: int, marks: bool, partial: bool) -> None:

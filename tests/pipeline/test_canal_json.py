@@ -101,6 +101,7 @@ def take(records: list[Record], chance: random.Random, **options: str) -> Storag
     return storage
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("again", [False, True], ids=["once", "sent again"])
 @pytest.mark.parametrize("options", WRITTEN.values(), ids=WRITTEN)
 @pytest.mark.parametrize("make", [lambda path: small_history(path)[0], lagging_history], ids=["small", "lagging"])

@@ -63,6 +63,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     assert not wanted, f"never passed: {wanted}"
 
 
+@pytest.mark.heavy
 def test_one_pipeline_ended_at_every_point_in_turn(
     spark: SparkSession, log: tuple[Path, History], kill_at: dict[str, int], tmp_path: Path
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_run_that_ends_there_is_finished_by_the_next(
     _finish(pipeline, spark, history, epoch=1 + (point != "epoch.before"))
 
 
+@pytest.mark.heavy
 def test_by_key_rows_that_wait_for_a_schema_change_survive_every_point(
     spark: SparkSession, kill_at: dict[str, int], tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_read_in_any_order(history: Recorded, consistency: str) -> None:
         assert tables(run(history, consistency, random.Random(seed)), twice) == wanted, f"seed {seed}"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
 @pytest.mark.parametrize("history", by_turns(ALL, 2, first=1), ids=str)
 def test_rows_come_after_the_tombstones_that_a_compacted_topic_begins_with(history: Recorded, consistency: str) -> None:

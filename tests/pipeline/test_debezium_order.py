@@ -66,6 +66,7 @@ def statement_at(name: str, connector: Connector) -> int:
     return next(i for i, r in enumerate(connector.records) if STATEMENTS[name][0][1].encode() in r["value"])
 
 
+@pytest.mark.heavy
 @BOTH
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_events_of_one_statement_are_applied_wherever_a_batch_ends(name: str, consistency: str) -> None:
@@ -75,6 +76,7 @@ def test_the_events_of_one_statement_are_applied_wherever_a_batch_ends(name: str
         assert by_batches(connector, consistency, [cut]).rows() == wanted, cut
 
 
+@pytest.mark.heavy
 @BOTH
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_the_producer_has_sent_a_part_of_a_statement_when_nothing_more_is_there(name: str, consistency: str) -> None:

@@ -84,6 +84,7 @@ def test_read_at_once(history: Recorded, spark: SparkSession, tmp_path: Path) ->
     check(pipe, history)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", some(MANY, ("mariadb-streamed",)), ids=str)
 def test_by_key_in_small_batches(history: Recorded, spark: SparkSession, tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", history.events, partitions=3)
@@ -92,6 +93,7 @@ def test_by_key_in_small_batches(history: Recorded, spark: SparkSession, tmp_pat
     check(pipe, history)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", some(MANY, ("mariadb-again",)), ids=str)
 def test_stopped_and_started_at_any_record(history: Recorded, spark: SparkSession, tmp_path: Path) -> None:
     events = history.events
@@ -125,6 +127,7 @@ def test_any_topics(layout: str, consistency: str, spark: SparkSession, tmp_path
     check(pipe, history)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", [pytest.param("transaction", marks=pytest.mark.nightly), "key"])
 def test_schema_changes_may_be_read_last(consistency: str, spark: SparkSession, tmp_path: Path) -> None:
     history = Recorded("mariadb-streamed")

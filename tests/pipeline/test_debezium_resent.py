@@ -118,6 +118,7 @@ def test_random_restarts_leave_each_row_once(consistency: str) -> None:
         compare(run, written, place=None, seed=seed)
 
 
+@pytest.mark.heavy
 @BOTH
 def test_partitions_are_read_unevenly(consistency: str) -> None:
     for seed in range(HISTORIES):
@@ -138,6 +139,7 @@ def test_partitions_are_read_unevenly(consistency: str) -> None:
         compare(run, written, place=None, seed=seed)
 
 
+@pytest.mark.heavy
 def test_places_of_another_server_are_other_rows() -> None:
     """After a failover, the same places come again in another binlog; with `consistency: key` they are applied."""
     connector = started()

@@ -29,6 +29,7 @@ def test_rows_are_those_of_their_table(consistency: str) -> None:
     assert tables == {(row.database, row.table): [row.after] for row in rows}
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @many
 @given(seeds, st.integers(1, 60), st.sampled_from(["transaction", "key"]))

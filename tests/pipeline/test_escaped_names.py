@@ -53,6 +53,7 @@ def test_ordinary_names_stay() -> None:
     ]
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @examples(100, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 2**48), st.integers(1, 60), st.sampled_from(["transaction", "key"]))
@@ -104,6 +105,7 @@ def _escaped(table: Table) -> Table:
     return copy
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("limit", [1, 1000])
 @pytest.mark.parametrize("writer, mode", [("native", "merge-on-read"), ("spark", "copy-on-write")])

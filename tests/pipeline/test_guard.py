@@ -116,6 +116,7 @@ def _other_table(pipeline: Definition) -> None:
     write_deltalake(_notes(pipeline), pa.table({"n": pa.array([77], pa.int32()), "note": ["mine"]}))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "damage, fault",
     by_turns(
@@ -217,6 +218,7 @@ def test_the_folder_of_a_killed_repair_is_deleted_by_the_next_run(pipeline: Defi
     assert {path.name for path in own.glob("rebuild-*")} == kept
 
 
+@pytest.mark.heavy
 def test_foreign_rows_go_with_restore_and_stay_with_accept(
     pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]
 ) -> None:
@@ -245,6 +247,7 @@ def test_maintenance_by_others_does_not_stop_the_run(
     _is_right(pipeline, log[0])
 
 
+@pytest.mark.heavy
 def test_a_table_that_may_only_be_appended_to_stops_the_run_until_it_may_be_changed(
     pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]
 ) -> None:
@@ -275,6 +278,7 @@ def test_maintenance_whose_log_was_cleaned_up_names_the_way_to_go_on(
     _is_right(pipeline, log[0])
 
 
+@pytest.mark.heavy
 def test_a_restored_table_stops_the_run(pipeline: Definition, spark: SparkSession, log: tuple[Path, list[int]]) -> None:
     run(pipeline, spark, once=True, until=log[1][1])
     DeltaTable(_notes(pipeline)).restore(0)

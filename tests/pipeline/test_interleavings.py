@@ -183,6 +183,7 @@ def _seed() -> int:
     return seed
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("first", ["older", AT_NIGHT("newer")])
 def test_if_two_runs_claim_at_once_one_goes_on(
     first: str, spark: SparkSession, log: Log, turns: Turns, make: Make
@@ -200,6 +201,7 @@ def test_if_two_runs_claim_at_once_one_goes_on(
     assert [type(player.error) for player in players].count(FencedError) == 1
 
 
+@pytest.mark.heavy
 def test_two_runs_that_read_the_same_epoch_do_not_share_a_step(
     spark: SparkSession, log: Log, turns: Turns, make: Make
 ) -> None:

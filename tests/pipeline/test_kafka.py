@@ -111,6 +111,7 @@ def test_a_topic_read_once_then_again_with_more(
     assert set(readings) == {not tuned}
 
 
+@pytest.mark.heavy
 def test_a_run_that_begins_at_the_end_takes_what_comes_later(
     readings: list[bool], spark: SparkSession, topic: Topic, tmp_path: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_transaction_of_a_producer_that_is_open_is_not_waited_for(
     check_cuts(pipeline, History(topic.log))
 
 
+@pytest.mark.heavy
 def test_followed_until_a_mark_that_comes_later(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
     later = threading.Timer(5, topic.rest)
     later.start()

@@ -50,6 +50,7 @@ def _foreign_row(pipeline: Definition, table: str) -> None:
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("tables", [["app.notes"], ["app.notes", "app.drafts"]], ids=["one", "two"])
 @pytest.mark.parametrize(
@@ -96,6 +97,7 @@ def _in_a_line(commit: Path) -> None:
     commit.write_bytes(commit.read_bytes()[:-9])
 
 
+@pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("later", ["o", "n"])
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def _named_cuts(name: str) -> dict[str, int]:
     return cuts
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", LOGS)
 def test_the_whole_history_in_one_batch(
     name: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

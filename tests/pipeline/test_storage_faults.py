@@ -87,6 +87,7 @@ def test_damage_drawn(number: int, spark: SparkSession, prepared: Prepared, tmp_
     _judge(spark, prepared, random.Random(seed).choice(CASES), seed, tmp_path)
 
 
+@pytest.mark.heavy
 def test_definitions_that_no_run_reads_may_be_damaged(spark: SparkSession, prepared: Prepared, tmp_path: Path) -> None:
     name = "between: ledger: definitions (oldest) truncated, no checksum"
     _judge(spark, prepared, next(case for case in CASES if case.name == name), 1, tmp_path)

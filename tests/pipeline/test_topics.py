@@ -96,6 +96,7 @@ def ids(spark: SparkSession, pipeline: Definition, table: str = "t") -> list[int
     return sorted(row["id"] for row in rows)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", pytest.param("key", marks=pytest.mark.nightly)])
 def test_partitions_that_are_new_are_read_from_their_first_record(
     spark: SparkSession, cluster: Cluster, consistency: str
@@ -110,6 +111,7 @@ def test_partitions_that_are_new_are_read_from_their_first_record(
     assert ids(spark, pipeline) == [1, 2, 3]
 
 
+@pytest.mark.heavy
 def test_a_new_partition_without_a_mark_holds_the_cut(spark: SparkSession, cluster: Cluster) -> None:
     cluster.create("a", records=[row(10, 1), *mark(11)])
     pipeline = cluster.pipeline("a")
@@ -123,6 +125,7 @@ def test_a_new_partition_without_a_mark_holds_the_cut(spark: SparkSession, clust
     assert ids(spark, pipeline) == [1, 2, 3]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", pytest.param("key", marks=pytest.mark.nightly)])
 def test_topics_that_begin_to_match_are_read_from_their_first_record(
     spark: SparkSession, cluster: Cluster, consistency: str
@@ -148,6 +151,7 @@ def test_a_topic_that_is_not_there_is_named(spark: SparkSession, cluster: Cluste
     assert str(error.value) == f"no topic matches {cluster.prefix}-.* {where}"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", pytest.param("key", marks=pytest.mark.nightly)])
 def test_a_topic_that_is_removed_from_the_definition_stops_the_run_with_a_way_out(
     spark: SparkSession, cluster: Cluster, consistency: str, caplog: pytest.LogCaptureFixture
@@ -212,6 +216,7 @@ def test_a_new_table_is_applied_as_a_whole_when_its_topic_has_caught_up(
     assert ids(spark, pipeline) == [1, 2]
 
 
+@pytest.mark.heavy
 def test_a_topic_that_was_deleted_between_two_runs(spark: SparkSession, cluster: Cluster) -> None:
     cluster.create("a", records=[row(10, 1), *mark(11)])
     cluster.create("b", records=[row(10, 2), *mark(11)])

@@ -305,6 +305,7 @@ print(sum(len(batch) for batch in record_log.read(sys.argv[1])), peak() - before
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FORMS)
 def test_a_log_larger_than_the_memory_it_takes(name: str, tmp_path: Path) -> None:

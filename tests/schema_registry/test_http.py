@@ -34,6 +34,7 @@ def connect(url: str, **options: Any) -> tuple[schema_registry.Get, schema_regis
     return schema_registry.connect(url, RegistryOptions(**{**QUICK, **options}))
 
 
+@pytest.mark.heavy
 def test_a_real_registry_keeps_what_is_registered(registry: SchemaRegistry) -> None:
     get, register = connect(registry.url)
     number = register("kept-value", TEXT)
@@ -102,6 +103,7 @@ def test_the_next_url_is_asked_when_one_fails() -> None:
     assert (len(broken.asked), len(server.asked)) == (2, 1)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "status, body, error, transient",

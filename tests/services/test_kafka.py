@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 NO_HEADERS: list[tuple[str, bytes | None]] = []
 
 
+@pytest.mark.heavy
 def test_records_come_back_as_they_were_written(kafka: KafkaBroker, spark: SparkSession) -> None:
     kafka.create_topic("as-written", partitions=2)
     places = kafka.produce(
@@ -50,6 +51,7 @@ def test_records_come_back_as_they_were_written(kafka: KafkaBroker, spark: Spark
     assert rows[1].headers is None
 
 
+@pytest.mark.heavy
 def test_a_stream_resumes_after_what_it_has_read(kafka: KafkaBroker, spark: SparkSession, tmp_path: Path) -> None:
     kafka.create_topic("resumed")
 
@@ -85,6 +87,7 @@ def test_unknown_topics_are_not_created(kafka: KafkaBroker) -> None:
         kafka.produce("never-created", [(None, b"x", NO_HEADERS, 0)])
 
 
+@pytest.mark.heavy
 @pytest.mark.xdist_group("processes")
 def test_leaving_stops_the_process_and_removes_its_data() -> None:
     with KafkaBroker() as broker:

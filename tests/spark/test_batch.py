@@ -39,6 +39,7 @@ def test_a_table_s_changes_end_in_the_rows_that_were_recorded(
     assert comparable(final(frame, key), columns, log.doubles) == comparable(wanted, columns, log.doubles)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("log", by_turns([OPEN, SPLIT], 2), ids=str)
 def test_a_history_in_several_files_is_one(log: Log, spark: SparkSession, tmp_path: Path) -> None:
     """Partitions continue in the next file, also within a group of records, and after schema changes of the file before."""

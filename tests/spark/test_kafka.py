@@ -90,6 +90,7 @@ def test_a_stream_in_small_batches_with_a_restart_has_the_rows_of_a_batch(
     assert len(whole) > 100
 
 
+@pytest.mark.heavy
 def test_a_table_of_a_topic_is_typed_from_a_sample(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = _topic(kafka, 3)
     kafka.produce(topic, records(OPEN, "shop"))

@@ -20,6 +20,7 @@ def ordered(changes: DataFrame, position: str) -> DataFrame:
     return changes.repartition(f"{position}.topic", f"{position}.partition").sortWithinPartitions(position)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS.keys() - {"ticdc-avro"}))  # which needs a schema registry
 def test_a_table_written_in_a_protocol_is_the_same_table(protocol: str, spark: SparkSession, tmp_path: Path) -> None:
     changes = OPEN.reader(spark, table="shop.customers", before="true").load(str(OPEN.path))
@@ -38,6 +39,7 @@ def test_a_table_written_in_a_protocol_is_the_same_table(protocol: str, spark: S
     assert comparable(final(back, "id"), columns, doubles) == comparable(wanted, columns, doubles)
 
 
+@pytest.mark.heavy
 def test_all_tables_written_again_are_the_same_changes(spark: SparkSession, tmp_path: Path) -> None:
     """`tencent-dts` has the types of values in its records."""
     only = "table in ('shop.orders', 'shop.customers', 'shop.refunds')"

@@ -25,6 +25,7 @@ def _few_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
 
+@pytest.mark.heavy
 @pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize(
     "memory, limit, message",

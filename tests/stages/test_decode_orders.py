@@ -57,6 +57,7 @@ def summary(chunks: DataFrame) -> tuple[dict[str, int], list[tuple[Any, ...]]]:
     return counts, sorted(rows, key=str)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("protocol, options, file", HISTORIES)
 def test_records_have_the_same_changes_with_any_distribution_to_tasks(
     spark: SparkSession, protocol: str, options: dict[str, Any], file: str

@@ -77,6 +77,7 @@ def texts() -> Iterator[tuple[str, bytes]]:
 TEXTS = dict(texts())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("compression", _READ)
 def test_compressed_texts_are_the_producers(compression: str, name: str) -> None:

@@ -246,6 +246,7 @@ def test_a_reader_beside_a_run_that_packs_gets_whole_histories(place: Files, new
     assert len(steps) >= 12
 
 
+@pytest.mark.heavy
 def test_the_number_of_files_read_does_not_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files listed and read for the newest state and the newest cut, after 30 and after 3 000 steps."""
     monkeypatch.setattr(os, "fsync", lambda handle: None)

@@ -58,6 +58,7 @@ def test_steps_through_the_jvm(hadoop: OnHadoop) -> None:
     assert len([path for path in hadoop.entries() if not path.name.startswith(".")]) <= 13
 
 
+@pytest.mark.heavy
 def test_a_file_is_made_once(hadoop: OnHadoop) -> None:
     folder = hadoop.folder
     assert (folder.names("log"), folder.read("log/a.json")) == ([], None)

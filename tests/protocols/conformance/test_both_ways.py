@@ -71,12 +71,14 @@ def test_history_is_written_as_it_was_read(history: History) -> None:
     assert encode(history, [decode(history)]) == bytes_of(history.records)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("history", by_turns(HISTORIES, 3), ids=str)
 def test_history_is_written_from_its_canonical_text(history: History) -> None:
     assert encode(history, list(text.parse(events_of(history)))) == bytes_of(history.records)
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("history", by_turns(HISTORIES, 3, first=1), ids=str)
 def test_history_is_written_from_its_events_as_python_values(history: History) -> None:

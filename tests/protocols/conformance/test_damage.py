@@ -127,6 +127,7 @@ def _whole(changes: Decoded, rows: list[Record]) -> list[Record]:
     return [record for place, record in enumerate(rows) if place in full and place not in places]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", by_turns(CASES, 3), ids=str)
 def test_vector_cut_at_every_byte_is_dead(case: Case) -> None:
     decoder = reference(case)
@@ -137,6 +138,7 @@ def test_vector_cut_at_every_byte_is_dead(case: Case) -> None:
                 check_adds_nothing(case, decoder, record, damaged)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("history", by_turns(HISTORIES, 3, first=1), ids=str)
 def test_history_cut_anywhere_is_dead(history: History) -> None:
     rng, decoder = random.Random(SEED), reference(history)
@@ -147,6 +149,7 @@ def test_history_cut_anywhere_is_dead(history: History) -> None:
             check_adds_nothing(history, decoder, record, list(cut(record, part, iter(places))))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", by_turns([*CASES, *HISTORIES], 3, first=2), ids=str)
 def test_trailing_bytes_are_dead(case: Case | History) -> None:
     decoder = reference(case)

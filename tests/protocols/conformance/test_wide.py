@@ -35,6 +35,7 @@ def test_all_records_are_decoded(log: History) -> None:
     assert [letter.error for letter in decode(log).dead] == []
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("log", LOGS.values(), ids=str)
 def test_it_is_written_as_it_was_read(log: History) -> None:
     changes = decode(log)

@@ -58,6 +58,7 @@ def test_a_group_goes_on_in_the_next_batch(at: int) -> None:
     assert not len(one.waiting()) + len(other.waiting())
 
 
+@pytest.mark.heavy
 def test_a_history_in_batches_of_any_size_is_the_same() -> None:
     records = log("four-partitions-split.jsonl.gz").slice(0, 300)
     seen: set[str] = set()

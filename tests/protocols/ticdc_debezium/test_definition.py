@@ -66,6 +66,7 @@ def from_open(inferred: ColumnType, defined: ColumnType) -> Callable[[Any], Any]
     return lambda value: reader(defined)(writer(inferred)(value))
 
 
+@pytest.mark.heavy
 def test_all_histories_are_the_same_under_their_definitions() -> None:
     types = defined_at(HISTORIES["dbz-noschema.newarch"])
     bare = canonical_rows(HISTORIES["dbz-noschema.newarch"], types, redefine)

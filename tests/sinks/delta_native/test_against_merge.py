@@ -81,6 +81,7 @@ def test_both_ways_make_the_same_tables(
     assert sorted_rows(mine.select(expected.column_names)) == sorted_rows(expected)
 
 
+@pytest.mark.heavy
 def test_files_are_typed_as_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     history = History(all_types(), 5, irregular=True)
     by_spark = BySpark(spark, history)
@@ -170,6 +171,7 @@ def read_back(literal: str, kind: str) -> str:
     return f"unhex('{literal}')" if kind == "binary" else f"CAST({text(literal)} AS {kind})"
 
 
+@pytest.mark.heavy
 def test_files_are_skipped(spark: SparkSession, many_files: tuple[Path, History]) -> None:
     path, _ = many_files
     files = spark.read.format("delta").load(str(path)).where("_commit_ts > 595").inputFiles()
@@ -196,6 +198,7 @@ def test_native_writes_go_on_after_optimize_and_vacuum(spark: SparkSession, tmp_
     assert SinkWriter(spark, "test").missing_files(str(path), DeltaTable(str(path)).version()) == []
 
 
+@pytest.mark.heavy
 def test_spark_reads_a_native_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     from changefeed.sinks.delta.native.commit import checkpoint
 
@@ -252,6 +255,7 @@ def test_a_write_of_spark_in_between_fences(spark: SparkSession, tmp_path: Path)
     assert spark.read.format("delta").load(path).count() == 0
 
 
+@pytest.mark.heavy
 def test_optimize_in_between_is_retried(spark: SparkSession, tmp_path: Path) -> None:
     history, path = History(all_types(), 2), str(tmp_path / "t")
     SinkWriter(spark, "test").create(path, history.table, WriteId(1, 1, 1), "{}")

@@ -47,6 +47,7 @@ def same_rows(path: Path | str, history: History) -> None:
     assert sorted_rows(read(path, wanted.column_names)) == sorted_rows(wanted)
 
 
+@pytest.mark.heavy
 @examples(10, phases=[Phase.generate])
 @given(
     seed=st.integers(0, 2**32),

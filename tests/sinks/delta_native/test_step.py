@@ -102,6 +102,7 @@ def test_a_new_table_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: 
         assert made_tables[0] == made_tables[1] == made_tables[2]
 
 
+@pytest.mark.heavy
 def test_a_new_table_with_vectors_is_the_one_that_spark_makes(spark: SparkSession, tmp_path: Path) -> None:
     for name, of in (("types", all_types()), ("plain", ORDERS), ("log", LOG)):
         row = {**dict.fromkeys(c.name for c in of.columns), "id": 1, "at": 1}

@@ -76,6 +76,7 @@ def test_a_table_is_written_in_both_ways_by_turns(session: SparkSession, tmp_pat
     assert marked == {"native", "sql"}
 
 
+@pytest.mark.heavy
 def test_entries_are_those_of_delta(session: SparkSession, tmp_path: Path) -> None:
     """The same rows of a table and of its copy, deleted by DELETE and natively: twice, so that a vector grows."""
     history, theirs, ours = History(few_types(), 3), tmp_path / "theirs", tmp_path / "ours"
@@ -135,6 +136,7 @@ def comparable(file: dict[str, Any]) -> dict[str, Any]:
     return {**file, "deletionTimestamp": 0, "stats": stats, "deletionVector": vector}
 
 
+@pytest.mark.heavy
 def test_spark_counts_and_deletes_rows_of_our_vectors(session: SparkSession, tmp_path: Path) -> None:
     """Spark counts rows by the statistics alone."""
     history, path = History(all_types(), 3), tmp_path / "t"
