@@ -97,6 +97,11 @@ def _in_a_line(commit: Path) -> None:
     commit.write_bytes(commit.read_bytes()[:-9])
 
 
+def _older(commit: Path) -> None:
+    older = commit.with_name(f"{int(commit.name[:20]) - 1:020d}.json")
+    commit.write_bytes(older.read_bytes())
+
+
 @pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.parametrize("later", ["o", "n"])
@@ -104,9 +109,10 @@ def _in_a_line(commit: Path) -> None:
     "damage, commit",
     by_turns(
         [
-            *(pytest.param(damage, 2) for damage in (_empty, _shorter, _without_end, _in_a_line)),
+            *(pytest.param(damage, 2) for damage in (_empty, _shorter, _without_end, _in_a_line, _older)),
             pytest.param(_empty, 1),
             pytest.param(_in_a_line, 1),
+            pytest.param(_older, 1),
         ],
         3,
     ),

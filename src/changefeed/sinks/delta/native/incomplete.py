@@ -35,7 +35,6 @@ _UNSYNCED = 4  # commits that a table of dead letters gets between two entries o
 _SUMS_HEADER, _SUM, _SUMMED = 8, 4, 512  # bytes in a file of checksums; and of a file, for one checksum
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 _PARQUET = b"PAR1"
-_FRAME = 8  # bytes around a vector: its size and its checksum
 
 
 def take_back(path: str, version: int, application: str | None) -> list[int]:
@@ -154,8 +153,7 @@ def _files(file: LogAction) -> Iterator[tuple[str, range]]:
     if descriptor := file.get("deletionVector"):
         stored = vectors.path_of(descriptor)
         if stored is not None and not stored.startswith("/"):
-            end = int(descriptor.get("offset") or 0) + int(descriptor["sizeInBytes"]) + _FRAME
-            yield stored, range(end, 1 << 62)
+            yield stored, range(vectors.end_of(descriptor), 1 << 62)
 
 
 def _size(path: str) -> int:

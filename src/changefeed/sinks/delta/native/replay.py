@@ -30,6 +30,7 @@ from changefeed.sinks.delta.actions import LogAction, actions_of
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 
 _NAME = re.compile(r"(\d{20})(?:\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet|(\.json))")
+_OWN = "changefeed:"  # owner texts of pipelines, whose writes have growing numbers
 _MAPS = ("partitionValues", "tags", "configuration", "options")  # pyarrow returns them as pairs
 _KINDS = ("add", "protocol", "metaData", "txn")  # of the actions in a checkpoint
 
@@ -80,8 +81,15 @@ class LogState:
                 case {"metaData": dict(changed)}:
                     metadata = changed
                 case {"txn": dict(transaction)}:
-                    transactions[transaction["appId"]] = transaction["version"]
+                    application, last = transaction["appId"], transaction["version"]
+                    if application.startswith(_OWN) and last <= transactions.get(application, -1):
+                        raise _RepeatedError(f"write {last} of {application} is there twice, up to version {version}")
+                    transactions[application] = last
         return LogState(version, files, protocol, metadata, transactions)
+
+
+class _RepeatedError(Exception):
+    """A commit of a pipeline is there again, where another one was."""
 
 
 class TableLog:
@@ -257,5 +265,9 @@ def _readable(path: str | Path) -> Iterator[None]:
     """Converts the errors of reading a log."""
     try:
         yield
+    except _RepeatedError as error:
+        raise DamagedError(
+            f"{path}: a commit in the table's log is a copy of an older one: {error}. {TABLE_DAMAGED}"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError, pa.ArrowException) as error:
         raise SinkError(f"{path}: the table's log cannot be read: {error}", transient=True) from error

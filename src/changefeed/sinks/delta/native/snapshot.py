@@ -18,7 +18,7 @@ def table_snapshot(opened: Opened) -> TableSnapshot:
 
 
 def damaged_files(path: str, version: int) -> list[str]:
-    """Returns data files of a version that are missing or differ in size from the log, and missing files of deletion vectors.
+    """Returns data files of a version that are missing or differ in size from the log, and files of vectors that end early.
 
     Raises:
         SinkError: the log or the folder cannot be read.
@@ -32,6 +32,6 @@ def damaged_files(path: str, version: int) -> list[str]:
     damaged = {name for name, size in wanted.items() if there.get(name) != size}
     for file in files:
         name = vectors.path_of(file["deletionVector"]) if file.get("deletionVector") else None
-        if name is not None and "/" not in name and name not in there:
+        if name is not None and "/" not in name and there.get(name, -1) < vectors.end_of(file["deletionVector"]):
             damaged.add(name)
     return sorted(damaged)

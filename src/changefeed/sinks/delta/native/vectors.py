@@ -43,6 +43,7 @@ from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 
 _MAGIC = struct.pack("<i", 1681511377)
+_FRAME = 8  # bytes around a vector: its size and its checksum
 _VERSION = b"\x01"
 _UUID_CHARACTERS = 20
 # The same digits by their value: of RFC 1924, which Python's base64 has, and of Z85.
@@ -92,6 +93,11 @@ def in_a_file(vectors: Sequence[tuple[bytes, int]]) -> tuple[str, bytes, list[di
         descriptors.append({"storageType": "u", "pathOrInlineDv": z85(identifier.bytes), **place})
         content += struct.pack(">i", len(vector)) + vector + struct.pack(">I", zlib.crc32(vector))
     return _name(identifier), bytes(content), descriptors
+
+
+def end_of(descriptor: Descriptor) -> int:
+    """Returns the size that a vector's file has at least, with the vector's size and checksum around it."""
+    return int(descriptor.get("offset") or 0) + int(descriptor["sizeInBytes"]) + _FRAME
 
 
 def path_of(descriptor: Descriptor) -> str | None:
