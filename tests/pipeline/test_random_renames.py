@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from random import Random
 
 import pytest
 
+from changefeed.errors import UnsupportedError
 from tests.examples import TIMES
 from tests.pipeline.mysql_server import Server
 from tests.pipeline.server_log import run, tables
@@ -37,7 +39,8 @@ def test_tables_are_those_of_the_server(
     lower_case_table_names: int, captures: Callable[[str], bool], all_ddl: bool, exclude: list[str]
 ) -> None:
     for _ in range(HISTORIES):
-        seed = Random().randrange(2**32)
+        seed = int(os.environ.get("CHANGEFEED_SEED") or Random().randrange(2**32))
+        print("CHANGEFEED_SEED:", seed)
         check(seed, lower_case_table_names, captures, all_ddl, exclude)
 
 
@@ -52,7 +55,12 @@ def check(
         return
     for consistency in ("transaction", "key"):
         for batches in (None, chance):
-            storage, _ = run(server.log.records, chance=batches, consistency=consistency, exclude=exclude)
+            try:
+                storage, _ = run(server.log.records, chance=batches, consistency=consistency, exclude=exclude)
+            except UnsupportedError:  # a stop with a name is right where the copies' DDL is not in the log
+                if all_ddl:
+                    raise
+                return
             actual = {n: rows for n, rows in tables(storage).items() if rows and captures(n.split(".")[1].lower())}
             by_id = {name: sorted(rows, key=lambda row: int(row["id"])) for name, rows in actual.items()}
             wanted = {n: r for n, r in server.expected().items() if not (exclude and n.split(".")[1].startswith("_"))}

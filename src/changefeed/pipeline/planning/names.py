@@ -61,10 +61,14 @@ class Names:
         if database == event.database and table in unqualified(event, restored=self.writes.rules.restored_ddl):
             return self._in_any_database(table, event)
         stated, known = (database, table), self.known()
+        if self.rule == LOWER:  # a held table keeps its spelling until it is released
+            return stated if full_name(*stated) in self.writes.tables else lowered(stated)
+        if self.rule == IGNORED and stated not in self.shadows.names() and full_name(*stated) not in self.writes.tables:
+            there = [name for name in known if same(name, stated) and full_name(*name) in self.writes.tables]
+            if len(there) == 1:  # rows of the stated name are those of a table that was dropped
+                return there[0]
         if stated in known or self.rule == EXACT:
             return stated
-        if self.rule == LOWER:
-            return lowered(stated)
         own = next((name for name in own_names(event) if same(name, stated)), None)
         if own == stated and self.rule is None:
             return stated
@@ -118,6 +122,9 @@ class Names:
                 self.writes.move(name, *stored)
             elif current.empty:
                 del tables[name]
+        for names in sorted(self.shadows.names()) if self.rule == LOWER else ():
+            if names != lowered(names) and lowered(names) not in self.shadows.names():
+                self.shadows.rename(names, lowered(names))
 
     def _in_any_database(self, table: str, event: SchemaChange) -> Name:
         tables = self.writes.tables

@@ -149,7 +149,7 @@ class Renames:
         self.shadows.take(target)
         writes.tables[target] = former[1]
         departure = self.departures.pop(target, None)
-        if departure is not None:
+        if departure in self.notes:
             self.notes.remove(departure)
         self.notes.append(
             f"{target} keeps its rows: {name}, of which no row was read, takes its place as its copy at {event.place}"
