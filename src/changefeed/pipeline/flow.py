@@ -249,12 +249,14 @@ class Flow:
         except FencedError:
             raise
         except Exception as error:
-            fenced = False
+            fenced, newer = False, "a newer run"
             with suppress(Exception):  # if this check fails, the original error is raised
                 fenced = self.ledger.is_fenced()
+                if fenced and (latest := self.ledger.latest()) is not None:
+                    newer = f"epoch {latest.epoch}"
             if fenced:
                 raise FencedError(
-                    f"{self.ledger.path}: a newer run of pipeline {self.ledger.pipeline} has taken over; this run is epoch "
+                    f"{self.ledger.path}: {newer} of pipeline {self.ledger.pipeline} has taken over; this run is epoch "
                     f"{self.ledger.epoch} and stops"
                 ) from error
             raise
