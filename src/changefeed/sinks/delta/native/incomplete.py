@@ -18,17 +18,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import unquote
 
 import msgspec
 
 from changefeed.errors import SinkError
 from changefeed.local_files import sync_names
 from changefeed.sinks.delta.actions import LogAction, actions_of
-from changefeed.sinks.delta.native import vectors
+from changefeed.sinks.delta.native.snapshot import files_of
 
 Commits: TypeAlias = dict[int, list[LogAction] | None]  # of a version, its actions; None if the commit is not whole
 _UNSYNCED = 4  # commits that a table of dead letters gets between two entries of the ledger, at most
@@ -121,7 +119,7 @@ def _first_incomplete(path: str, commits: Commits, application: str | None) -> i
         files = [action["add"] for action in commit if "add" in action]
         used = [file for file in files if file["path"] not in removed]
         if _is_ours(commit, application) and not all(
-            _size(f"{path}/{name}") in sizes for file in used for name, sizes in _files(file)
+            _size(f"{path}/{name}") in sizes for file in used for name, sizes in files_of(file)
         ):
             first = number
         removed |= {action["remove"]["path"] for action in commit if "remove" in action}
@@ -136,24 +134,13 @@ def _remove_torn_sums(path: str, commits: Commits, checkpoints: list[str]) -> No
     files = [f"_delta_log/{name}" for name in (*checkpoints, "_last_checkpoint")]
     files += [f"_delta_log/{number:020d}.json" for number in commits]
     for commit in commits.values():
-        files += [name for action in commit or () if "add" in action for name, _ in _files(action["add"])]
+        files += [name for action in commit or () if "add" in action for name, _ in files_of(action["add"])]
     for name in files:
         folder, _, last = name.rpartition("/")
         sums = f"{path}/{folder}/.{last}.crc"
         size = _size(sums)
         if size >= 0 and size != _SUMS_HEADER + _SUM * -(-_size(f"{path}/{name}") // _SUMMED):
             os.unlink(sums)
-
-
-def _files(file: LogAction) -> Iterator[tuple[str, range]]:
-    """The files that an `add` names, with the sizes that they may have."""
-    name, size = unquote(file["path"]), int(file["size"])
-    if "/" not in name:
-        yield name, range(size, size + 1)
-    if descriptor := file.get("deletionVector"):
-        stored = vectors.path_of(descriptor)
-        if stored is not None and not stored.startswith("/"):
-            yield stored, range(vectors.end_of(descriptor), 1 << 62)
 
 
 def _size(path: str) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from urllib.parse import unquote
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import TableSnapshot
+from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import replay, vectors
 from changefeed.sinks.delta.native.opened import Opened
 
@@ -28,10 +30,16 @@ def damaged_files(path: str, version: int) -> list[str]:
         there = {entry.name: entry.stat().st_size for entry in os.scandir(path)}
     except OSError as error:
         raise SinkError(f"{path}: the folder cannot be read: {error}", transient=True) from error
-    wanted = {unquote(file["path"]): file["size"] for file in files if "/" not in file["path"]}
-    damaged = {name for name, size in wanted.items() if there.get(name) != size}
-    for file in files:
-        name = vectors.path_of(file["deletionVector"]) if file.get("deletionVector") else None
-        if name is not None and "/" not in name and there.get(name, -1) < vectors.end_of(file["deletionVector"]):
-            damaged.add(name)
-    return sorted(damaged)
+    wanted = ((name, sizes) for file in files for name, sizes in files_of(file) if "/" not in name)
+    return sorted({name for name, sizes in wanted if there.get(name, -1) not in sizes})
+
+
+def files_of(file: LogAction) -> Iterator[tuple[str, range]]:
+    """The files in a table's folder that an `add` names, data and vectors, with the sizes that they may have."""
+    name, size = unquote(file["path"]), int(file["size"])
+    if "/" not in file["path"]:
+        yield name, range(size, size + 1)
+    if descriptor := file.get("deletionVector"):
+        stored = vectors.path_of(descriptor)
+        if stored is not None and not stored.startswith("/"):
+            yield stored, range(vectors.end_of(descriptor), 1 << 62)
