@@ -25,6 +25,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
+ACCESS = "Correct the credentials in the source section, or give this user the rights"
 # A note on every transient error: Spark carries the notes of an executor's error, too.
 TRANSIENT = "(transient)"
 

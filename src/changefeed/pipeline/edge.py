@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from changefeed import errors
 from changefeed.errors import (
+    ACCESS,
     TRANSIENT,
     AccessError,
     ChangefeedError,
@@ -136,8 +137,7 @@ def _of_kafka(text: str) -> ChangefeedError | None:
     if kafka := _KAFKA.search(text):
         name, message = kafka.groups()
         if any(part in name for part in ("Authentication", "Authorization")):
-            fix = "Correct the credentials in the source section, or give this user the rights"
-            return AccessError(f"Kafka: {name}: {message.rstrip('.')}. {fix}")
+            return AccessError(f"Kafka: {name}: {message.rstrip('.')}. {ACCESS}")
         lasting = any(part in name for part in _LASTING)
         fix = "Is the source section right?" if lasting else "Run again when the brokers answer"
         return SourceError(f"Kafka: {name}: {message.rstrip('.')}. {fix}", transient=not lasting)

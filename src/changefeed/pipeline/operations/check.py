@@ -140,18 +140,20 @@ def _checks(definition: Definition, records: int) -> Iterator[Check]:
 def _spark() -> Iterator[Check]:
     from changefeed.spark_runtime import jars, java
 
-    def found_java() -> str:
-        java_found = java.find()
-        return f"{java_found.version} in {java_found.home}"
-
     def found_jars() -> str:
         return f"{len(jars.paths('delta', 'kafka'))} jars of Delta and Kafka are here"
 
     if find_spec("pyspark") is None:
         yield Check("pyspark", FAIL, "pyspark is not installed", str(MissingExtraError("changefeed run", "spark")))
-    one = _tried("java", found_java, "see the command in the message; or point JAVA_HOME at Java 17 or 21")
-    ignored = java.passed_over(java.find()) if one.status == OK else None
-    yield one if ignored is None else Check("java", WARN, ignored, "correct or unset JAVA_HOME")
+    try:
+        chosen = java.find()
+    except ChangefeedError as error:
+        yield Check("java", FAIL, str(error), "see the command in the message; or point JAVA_HOME at Java 17 or 21")
+    else:
+        if ignored := java.passed_over(chosen):
+            yield Check("java", WARN, ignored, "correct or unset JAVA_HOME")
+        else:
+            yield Check("java", OK, f"{chosen.version} in {chosen.home}")
     yield _tried("jars", found_jars, "they are fetched once: run this once with a connection to a Maven repository")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changefeed.errors import AccessError, ConfigError, MissingExtraError, SourceError
+from changefeed.errors import ACCESS, AccessError, ConfigError, MissingExtraError, SourceError
 from changefeed.sources.kafka.pattern import topics_pattern
 from changefeed.sources.kafka.source_offset import Place
 from changefeed.sources.kafka.topics import Topic
@@ -17,7 +17,6 @@ _SECONDS = 10.0
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")  # no pattern matches them
 
 
-ACCESS = "Correct the credentials in the source section, or give this user the rights"
 _REFUSED = (
     "SASL_AUTHENTICATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
 )  # fmt: skip
