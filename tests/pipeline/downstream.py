@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -142,6 +142,16 @@ class Lake:
             if idle or not arrived:
                 self.flow.step(self.state, partitions, idle=idle)
         return self.flow.ledger.step != before
+
+    def follow(self, events: Sequence[Event], random: Random) -> None:
+        """Reads the events of one partition in batches of random size, each with a step of its own, to the end."""
+        read = 0
+        while read < len(events):
+            size = random.randint(1, 25)
+            self.read(chunks_of(events[read : read + size], 0, read))
+            self.step({("log", 0)})
+            read += size
+        self.step({("log", 0)}, idle=True)
 
     def rows(self, name: str) -> list[Row]:
         """The rows of a table."""

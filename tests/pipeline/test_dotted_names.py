@@ -38,11 +38,6 @@ def test_a_random_history_ends_as_the_upstream(seed: int, steps: int, consistenc
     # by key, a batch may end between two updates of a transaction that move a key
     upstream = history(random, steps, names=DOTTED, moves=consistency == "transaction")
     events = [*upstream.events, upstream.ts]
-    lake, read = Lake(RULES, random, consistency), 0
-    while read < len(events):
-        size = random.randint(1, 25)
-        lake.read(chunks_of(events[read : read + size], 0, read))
-        lake.step({("log", 0)})
-        read += size
-    lake.step({("log", 0)}, idle=True)
+    lake = Lake(RULES, random, consistency)
+    lake.follow(events, random)
     compare(upstream.tables, lake)

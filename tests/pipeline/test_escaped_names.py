@@ -21,7 +21,7 @@ from changefeed.pipeline.config.load import read
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.run import run
 from tests.examples import examples
-from tests.pipeline.downstream import Lake, chunks_of
+from tests.pipeline.downstream import Lake
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.random_runs import history
 from tests.pipeline.test_plan import compare
@@ -61,13 +61,8 @@ def test_a_random_history_ends_as_the_upstream(seed: int, steps: int, consistenc
     random = Random(seed)
     upstream = history(random, steps, moves=consistency == "transaction")
     events = [*map(_odd, upstream.events), upstream.ts]
-    lake, read = Lake(RULES, random, consistency), 0
-    while read < len(events):
-        size = random.randint(1, 25)
-        lake.read(chunks_of(events[read : read + size], 0, read))
-        lake.step({("log", 0)})
-        read += size
-    lake.step({("log", 0)}, idle=True)
+    lake = Lake(RULES, random, consistency)
+    lake.follow(events, random)
     compare({name: _escaped(table) for name, table in upstream.tables.items()}, lake)
 
 
