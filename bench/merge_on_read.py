@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from bench.native_apply import TYPES, chunks, cpu, drawn, images, random, table
+from changefeed.sinks.apply.compaction import CompactionRules, groups
+from changefeed.sinks.apply.item import Item, write_item
+from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact
-from changefeed.sinks.delta.native.compaction import CompactionRules, groups
-from changefeed.sinks.delta.native.files import TableFolder
-from changefeed.sinks.delta.native.item import Item, write_item
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from changefeed.stages.changes import ChunkReader, Window
 
@@ -62,7 +62,7 @@ def compacted(path: Path) -> bool:
     reading: Any = ChunkReader(table("t"), Window())
     items = [
         Item(target, reading, files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
-        for group in groups(at.state.files, CompactionRules())
+        for group in groups(at.stored_files(), CompactionRules())
     ]
     if items:
         compact(at, [write_item(item, ()) for item in items])

@@ -35,11 +35,11 @@ from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.store import PendingStore
+from changefeed.sinks.apply.item import Item, write_item
+from changefeed.sinks.apply.job import StepWrite, write_all
+from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit
-from changefeed.sinks.delta.native.files import TableFolder
-from changefeed.sinks.delta.native.item import Item, write_item
-from changefeed.sinks.delta.native.job import StepWrite, write_all
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.spark_runtime.session import compiled, session
 from changefeed.stages.changes import ChunkReader, Window, changes

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from changefeed.pipeline.run import run
-from changefeed.sinks.delta.native import step
+from changefeed.sinks.apply import step
 from changefeed.spark_runtime.session import session
 from tests.pipeline.running import definition
 

@@ -50,7 +50,7 @@ class FaithfulSink(MemorySink):
 
     compute: Compute | None = None
 
-    def _after(self, write: Any, before: Version, batches: list[pa.RecordBatch]) -> tuple[Any, list[Row]]:
+    def _after(self, write: Any, before: Version, batches: Sequence[pa.RecordBatch]) -> tuple[Any, list[Row]]:
         if not isinstance(write, Rewrite) or not before.rows or _copies(write):
             return MemorySink._after(self, write, before, batches)
         assert self.compute is not None

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from changefeed.pipeline.run import run
-from changefeed.sinks.delta.native import compaction, job, step
-from changefeed.sinks.delta.native.files import Limits
-from changefeed.sinks.delta.native.item import Item
+from changefeed.sinks.apply import compaction, job
+from changefeed.sinks.apply import step as files_step
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import Item
+from changefeed.sinks.delta.native import step
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition
@@ -37,10 +39,10 @@ def test_every_way_makes_the_same_cuts(
 
         return call
 
-    monkeypatch.setattr(step, "write_here", counted("driver", job.write_here))
-    monkeypatch.setattr(step, "write_all", counted("job", job.write_all))
+    monkeypatch.setattr(files_step, "write_here", counted("driver", job.write_here))
+    monkeypatch.setattr(files_step, "write_all", counted("job", job.write_all))
     if way == "job":
-        monkeypatch.setattr(step, "_HERE_WEIGHT", -1)
+        monkeypatch.setattr(files_step, "_HERE_WEIGHT", -1)
     log, _ = small_history(tmp_path / "app.jsonl")
     pipeline = definition(log, tmp_path / "lake", limit=20, writer="spark" if way == "sql" else "native")
     summary = run(pipeline, spark, once=True)
@@ -68,8 +70,9 @@ def test_merge_on_read_makes_the_same_cuts(
         compaction.CompactionRules, "__init__", partialmethod(compaction.CompactionRules.__init__, many=3, every=2)
     )
     if way == "job":
-        monkeypatch.setattr(step, "_HERE_WEIGHT", -1)
-        monkeypatch.setattr(step, "_HERE_BYTES", -1)
+        monkeypatch.setattr(files_step, "_HERE_WEIGHT", -1)
+        monkeypatch.setattr(files_step, "HERE_BYTES", -1)
+        monkeypatch.setattr(step, "HERE_BYTES", -1)
     log, _ = small_history(tmp_path / "app.jsonl")
     pipeline = definition(log, tmp_path / "lake", limit=20, write_mode="merge-on-read")
     run(pipeline, spark, once=True)

@@ -31,7 +31,6 @@ from changefeed.sinks.base import (
     Create,
     Import,
     IrregularUpdate,
-    Job,
     Load,
     Null,
     Restore,
@@ -40,8 +39,9 @@ from changefeed.sinks.base import (
     Touch,
     Upsert,
     WriteId,
+    WriteRequest,
 )
-from tests.sinks.contract import Given, Harness, Row, sorted_rows, table
+from tests.sinks.contract import Given, Harness, Row, apply, sorted_rows, table
 
 ORDERS = table("*id int", "note varchar(20)", "total decimal(10,2)")
 LOG = table("at int", "note varchar(20)", name="log")
@@ -63,7 +63,7 @@ def changed(
 def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableSink:
     """A sink with the table, written in step 1 of epoch 1."""
     sink = harness.sink(metadata=metadata)
-    sink.apply(write(Load), changed(*rows), WriteId(1, 1, 1), "{}")
+    apply(sink, write(Load), changed(*rows), WriteId(1, 1, 1), "{}")
     return sink
 
 
@@ -103,8 +103,8 @@ class Conformance:
 
     def test_versions_grow_by_one_and_commits_carry_their_write_ids(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
-        sink.apply(write(Touch), None, WriteId(2, 3, 0), "{}")
+        apply(sink, write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
+        apply(sink, write(Touch), None, WriteId(2, 3, 0), "{}")
         commits = [(commit.version, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, 2)]
         assert commits == [(0, WriteId(1, 1, 1), True), (1, WriteId(1, 2, 1), True), (2, WriteId(2, 3, 0), False)]
         assert [commit.version for commit in sink.commits(PATH, 1, 2)] == [2]
@@ -113,14 +113,14 @@ class Conformance:
 
     def test_old_versions_stay_readable(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Load), changed(TWO), WriteId(1, 2, 1), "{}")
+        apply(sink, write(Load), changed(TWO), WriteId(1, 2, 1), "{}")
         assert (sorted_rows(harness.rows(PATH, 0)), sorted_rows(harness.rows(PATH, 1))) == ([ONE], [TWO])
 
     def test_texts_that_hold_ends_of_lines_leave_the_log_readable(self, harness: Harness) -> None:
         """JSON contains U+2028 and U+0085 unescaped, and statistics contain the first characters of texts."""
         row: Row = {"id": 1, "note": "\u2028a\u0085b\x1e", "total": None}
         sink = loaded(harness, row)
-        sink.apply(write(Upsert), changed({**row, "id": 2}), WriteId(1, 2, 1), "{}")
+        apply(sink, write(Upsert), changed({**row, "id": 2}), WriteId(1, 2, 1), "{}")
         assert [(commit.version, commit.changes_table) for commit in sink.commits(PATH, -1, 1)] == [
             (0, True),
             (1, True),
@@ -145,7 +145,7 @@ class Conformance:
 
     def test_create_makes_an_empty_table_in_place_of_any(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Create, LOG), None, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Create, LOG), None, WriteId(1, 2, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.columns, harness.rows(PATH)) == (("at", "note"), [])
@@ -154,26 +154,26 @@ class Conformance:
         sink = loaded(harness, ONE, TWO)
         three = {"id": 3, "note": None, "total": Decimal("3.50")}
         changes = changed({**ONE, "note": "new"}, three, deleted=({"id": 2}, {"id": 9}))
-        sink.apply(write(Upsert), changes, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Upsert), changes, WriteId(1, 2, 1), "{}")
         assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": "new"}, three]
 
     def test_a_partial_upsert_keeps_what_it_does_not_carry(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
         changes = changed({"id": 1, "note": None}, {"id": 4, "note": "four"}, carried=("id", "note"))
-        sink.apply(write(Upsert), changes, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Upsert), changes, WriteId(1, 2, 1), "{}")
         assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": None}, {"id": 4, "note": "four", "total": None}]
 
     def test_append_adds_rows_that_are_equal_too(self, harness: Harness) -> None:
         sink, row = harness.sink(), {"at": 1, "note": "same"}
-        sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
-        sink.apply(write(Append, LOG), changed(row, row, of=LOG), WriteId(1, 1, 2), "{}")
-        sink.apply(write(Append, LOG), changed(row, of=LOG), WriteId(1, 2, 1), "{}")
+        apply(sink, write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+        apply(sink, write(Append, LOG), changed(row, row, of=LOG), WriteId(1, 1, 2), "{}")
+        apply(sink, write(Append, LOG), changed(row, of=LOG), WriteId(1, 2, 1), "{}")
         assert harness.rows(PATH) == [row, row, row]
 
     def test_add_columns_are_null_and_at_their_places(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
         wider = table("*id int", "added datetime(3)", "note varchar(20)", "total decimal(10,2)", "last int")
-        sink.apply(write(AddColumns, wider), None, WriteId(1, 2, 1), "{}")
+        apply(sink, write(AddColumns, wider), None, WriteId(1, 2, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
         assert there.columns == ("id", "added", "note", "total", "last")
@@ -186,7 +186,7 @@ class Conformance:
         expressions = (
             ConvertedFrom(column="id", type=int_), ConvertedFrom(column="note", type=text), Constant(value="it's \\ ok"), Null(),
         )  # fmt: skip
-        sink.apply(write(Rewrite, after, expressions=expressions), None, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Rewrite, after, expressions=expressions), None, WriteId(1, 2, 1), "{}")
         there = {"new": "it's \\ ok", "nothing": None}
         assert sorted_rows(harness.rows(PATH)) == [{"id": 1, "it's": "one", **there}, {"id": 2, "it's": "two", **there}]
         assert sink.differences(PATH, after) == []
@@ -200,14 +200,14 @@ class Conformance:
 
     def test_copy_and_import_take_the_rows_of_another_table(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Copy, path="shop/copied", source=PATH), None, WriteId(1, 2, 1), "{}")
-        sink.apply(write(Import, path="shop/other", source=sink.location(PATH)), None, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Copy, path="shop/copied", source=PATH), None, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Import, path="shop/other", source=sink.location(PATH)), None, WriteId(1, 2, 1), "{}")
         assert (harness.rows("shop/copied"), harness.rows("shop/other"), harness.rows(PATH)) == ([ONE], [ONE], [ONE])
 
     def test_restore_brings_a_version_back(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Create, LOG), None, WriteId(1, 2, 1), "{}")
-        sink.apply(write(Restore, version=0), None, WriteId(1, 3, 1), "{}")
+        apply(sink, write(Create, LOG), None, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Restore, version=0), None, WriteId(1, 3, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.version, there.columns, harness.rows(PATH)) == (2, ("id", "note", "total"), [ONE])
@@ -215,7 +215,7 @@ class Conformance:
     def test_touch_changes_nothing_and_takes_a_table_over(self, harness: Harness) -> None:
         loaded(harness, ONE)
         other = harness.sink("changefeed:other:2")
-        other.apply(write(Touch, table("*x int")), None, WriteId(1, 1, 0), "{}")
+        apply(other, write(Touch, table("*x int")), None, WriteId(1, 1, 0), "{}")
         there = other.snapshot(PATH)
         assert there is not None
         assert (there.columns, harness.rows(PATH)) == (("id", "note", "total"), [ONE])
@@ -241,7 +241,7 @@ class Conformance:
         kinds = {column.name: column.type for column in ORDERS.columns}
         expressions = (*(ConvertedFrom(column=name, type=kinds[name]) for name in ("id", "note", "total")), Null())
         texts = IrregularUpdate(renamed={"total": "sum"}, added={"day": "0000-00-00"})
-        sink.apply(write(Rewrite, after, expressions=expressions, texts=texts), None, WriteId(1, 2, 1), "{}")
+        apply(sink, write(Rewrite, after, expressions=expressions, texts=texts), None, WriteId(1, 2, 1), "{}")
         [row] = harness.rows(PATH)
         assert dict(row["_irregular"]) == {"sum": "x", "day": "0000-00-00"}
 
@@ -252,15 +252,15 @@ class Conformance:
         unusual = replace(unusual, columns=(number, *(replace(x, name=name) for name in names)))
         assert sink.refusal(unusual) is None
         row, after = ({"id": 1} | {name: start + i for i, name in enumerate(names)} for start in (0, 10))
-        sink.apply(write(Load, unusual), changed(row, of=unusual), WriteId(1, 1, 1), "{}")
-        sink.apply(write(Upsert, unusual), changed(after, of=unusual), WriteId(1, 2, 1), "{}")
+        apply(sink, write(Load, unusual), changed(row, of=unusual), WriteId(1, 1, 1), "{}")
+        apply(sink, write(Upsert, unusual), changed(after, of=unusual), WriteId(1, 2, 1), "{}")
         assert harness.rows(PATH) == [after]
 
     # Deletion.
 
     def test_a_deleted_table_is_gone_with_its_versions_and_files(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Load, path="shop/other"), changed(TWO), WriteId(1, 1, 2), "{}")
+        apply(sink, write(Load, path="shop/other"), changed(TWO), WriteId(1, 1, 2), "{}")
         for _ in range(2):
             sink.delete(PATH)
             assert (sink.snapshot(PATH), sink.has_written(PATH), sink.has_files(PATH)) == (None, None, False)
@@ -269,9 +269,9 @@ class Conformance:
 
     def test_a_table_may_be_made_where_one_was_deleted(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
+        apply(sink, write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
         sink.delete(PATH)
-        sink.apply(write(Load, LOG), changed({"at": 1, "note": None}, of=LOG), WriteId(1, 3, 1), "{}")
+        apply(sink, write(Load, LOG), changed({"at": 1, "note": None}, of=LOG), WriteId(1, 3, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.version, there.columns, there.write_id) == (0, ("at", "note"), WriteId(1, 3, 1))
@@ -281,10 +281,10 @@ class Conformance:
 
     def test_a_write_that_exists_is_not_made_again(self, harness: Harness) -> None:
         sink, row = harness.sink(), {"at": 1, "note": "x"}
-        sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+        apply(sink, write(Create, LOG), None, WriteId(1, 1, 1), "{}")
         for _ in range(2):
-            sink.apply(write(Append, LOG), changed(row, of=LOG), WriteId(1, 1, 2), "{}")
-        sink.apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+            apply(sink, write(Append, LOG), changed(row, of=LOG), WriteId(1, 1, 2), "{}")
+        apply(sink, write(Create, LOG), None, WriteId(1, 1, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.version, there.write_id, harness.rows(PATH)) == (1, WriteId(1, 1, 2), [row])
@@ -292,10 +292,10 @@ class Conformance:
     @pytest.mark.parametrize("kind", [Append, Upsert, Create, AddColumns, Touch])
     def test_an_older_run_is_fenced(self, harness: Harness, kind: Any) -> None:
         sink = loaded(harness, ONE)
-        sink.apply(write(Touch), None, WriteId(2, 2, 0), "{}")
+        apply(sink, write(Touch), None, WriteId(2, 2, 0), "{}")
         changes = changed(TWO) if kind in (Append, Upsert) else None
         with pytest.raises(FencedError, match="epoch 2"):
-            sink.apply(write(kind), changes, WriteId(1, 2, 5), "{}")
+            apply(sink, write(kind), changes, WriteId(1, 2, 5), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.version, there.write_id, harness.rows(PATH)) == (1, WriteId(2, 2, 0), [ONE])
@@ -303,11 +303,11 @@ class Conformance:
     def test_writes_that_were_prepared_together_are_commits_of_their_own(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
         writes = [write(Upsert), write(Load, path="shop/other")]
-        jobs = [Job(each, changed(TWO), WriteId(1, 2, 1), "{}") for each in writes]
-        sink.prepare(jobs)
+        prepared = sink.prepare([WriteRequest(each, changed(TWO), WriteId(1, 2, 1), "{}") for each in writes])
+        assert [each.request.write for each in prepared] == writes
         assert (harness.rows(PATH), sink.snapshot("shop/other")) == ([ONE], None), "nothing is committed"
-        for job in jobs:
-            sink.apply(job.write, job.changes, job.write_id, job.note)
+        for each in prepared:
+            sink.apply(each)
         assert (sorted_rows(harness.rows(PATH)), harness.rows("shop/other")) == ([ONE, TWO], [TWO])
         made = [sink.snapshot(path) for path in (PATH, "shop/other")]
         assert [(there.version, there.write_id) for there in made if there] == [
@@ -318,38 +318,36 @@ class Conformance:
     @pytest.mark.parametrize("kind", [Append, Upsert, Load])
     def test_a_write_that_was_prepared_before_a_newer_run_came_is_fenced(self, harness: Harness, kind: Any) -> None:
         sink = loaded(harness, ONE)
-        job = Job(write(kind), changed(TWO), WriteId(1, 2, 1), "{}")
-        sink.prepare([job])
-        harness.sink().apply(write(Touch), None, WriteId(2, 2, 0), "{}")
+        (prepared,) = sink.prepare([WriteRequest(write(kind), changed(TWO), WriteId(1, 2, 1), "{}")])
+        apply(harness.sink(), write(Touch), None, WriteId(2, 2, 0), "{}")
         with pytest.raises(FencedError, match="epoch 2"):
-            sink.apply(job.write, job.changes, job.write_id, job.note)
+            sink.apply(prepared)
         assert harness.rows(PATH) == [ONE]
 
     def test_a_new_table_that_a_newer_run_has_made_meanwhile_is_left_to_it(self, harness: Harness) -> None:
         sink = harness.sink()
-        job = Job(write(Load), changed(ONE), WriteId(1, 1, 1), "{}")
-        sink.prepare([job])
-        harness.sink().apply(write(Load), changed(TWO), WriteId(2, 1, 1), "{}")
+        (prepared,) = sink.prepare([WriteRequest(write(Load), changed(ONE), WriteId(1, 1, 1), "{}")])
+        apply(harness.sink(), write(Load), changed(TWO), WriteId(2, 1, 1), "{}")
         with pytest.raises(FencedError, match="epoch 2"):
-            sink.apply(job.write, job.changes, job.write_id, job.note)
+            sink.apply(prepared)
         assert harness.rows(PATH) == [TWO]
 
     def test_files_prepared_for_another_write_are_not_used(self, harness: Harness) -> None:
         """A run that ended between prepare and apply: the next one has its own write ids."""
         sink = loaded(harness, ONE)
-        sink.prepare([Job(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")])
+        sink.prepare([WriteRequest(write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")])
         three = {"id": 3, "note": None, "total": None}
-        sink.apply(write(Upsert), changed(three), WriteId(2, 2, 1), "{}")
+        apply(sink, write(Upsert), changed(three), WriteId(2, 2, 1), "{}")
         assert sorted_rows(harness.rows(PATH)) == [ONE, three]
 
     def test_two_runs_at_once_leave_the_newer_ones_write(self, harness: Harness) -> None:
         """Both append at the same time; the older one is there before the newer one, or not at all."""
-        harness.sink().apply(write(Create, LOG), None, WriteId(1, 1, 1), "{}")
+        apply(harness.sink(), write(Create, LOG), None, WriteId(1, 1, 1), "{}")
 
         def append(epoch: int) -> BaseException | None:
             try:
                 row = {"at": epoch, "note": None}
-                harness.sink().apply(write(Append, LOG), changed(row, of=LOG), WriteId(epoch, 2, 1), "{}")
+                apply(harness.sink(), write(Append, LOG), changed(row, of=LOG), WriteId(epoch, 2, 1), "{}")
             except (FencedError, SinkError) as error:
                 return error
             return None
@@ -367,8 +365,8 @@ class Conformance:
         sink = harness.sink()
 
         def load(number: int) -> None:
-            sink.apply(write(Load, path=f"shop/t{number}"), changed({**ONE, "id": number}), WriteId(1, 1, 1), "{}")
-            sink.apply(write(Upsert, path=f"shop/t{number}"), changed({**TWO, "id": -number}), WriteId(1, 1, 2), "{}")
+            apply(sink, write(Load, path=f"shop/t{number}"), changed({**ONE, "id": number}), WriteId(1, 1, 1), "{}")
+            apply(sink, write(Upsert, path=f"shop/t{number}"), changed({**TWO, "id": -number}), WriteId(1, 1, 2), "{}")
 
         with ThreadPoolExecutor(3) as pool:
             list(pool.map(load, range(1, 4)))

@@ -11,7 +11,16 @@ import pyarrow as pa
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import METADATA_COLUMNS, TableSink
+from changefeed.sinks.base import (
+    METADATA_COLUMNS,
+    Applied,
+    Changes,
+    TableSink,
+    Write,
+    WriteId,
+    WriteRequest,
+    write_alone,
+)
 from changefeed.stages.changes import schema
 
 if TYPE_CHECKING:
@@ -61,6 +70,8 @@ class Given:
     def rows(self) -> int:
         return len(self.after) + len(self.deleted)
 
+    least = read = rows
+
     @property
     def partial(self) -> bool:
         return self.carried is not None
@@ -68,9 +79,6 @@ class Given:
     @property
     def chunked(self) -> None:
         return None
-
-    def applied(self, read: int) -> None:
-        raise NotImplementedError
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         names = [column.name for column in self.table.columns]
@@ -87,6 +95,11 @@ class Given:
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.Table.from_batches(self.batches()))
+
+
+def apply(sink: TableSink, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> Applied:
+    """Makes one write, as the pipeline does."""
+    return write_alone(sink, WriteRequest(write, changes, write_id, note))
 
 
 def sorted_rows(rows: Sequence[Row]) -> list[Row]:

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from changefeed.model.types import ColumnType
+from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import TableSink, TypeMap
-from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.sinks.sql import SparkTypes

@@ -15,7 +15,7 @@ import pytest
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import Load, Rewrite, Upsert, WriteId
+from changefeed.sinks.base import Load, Rewrite, Upsert, WriteId, WriteRequest, write_alone
 from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.stages.changes import schema_ddl
 from changefeed.stages.latest import latest
@@ -163,12 +163,11 @@ class Given:
     def rows(self) -> int:
         return len(self.changes)
 
+    least = read = rows
+
     @property
     def chunked(self) -> None:
         return None
-
-    def applied(self, read: int) -> None:
-        raise NotImplementedError
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return latest(spark.createDataFrame(self.changes, schema_ddl(TABLE)), TABLE, partial=self.partial)
@@ -192,8 +191,12 @@ def test_merge_keeps_columns_that_partial_rows_leave_out_with_their_irregular_te
         change(2, 2, 3, None),
         change(2, 3, 4, (None, "new", None), _has=[True, False, True, False]),
     ]
-    sink.apply(Load(path="t", number=1, table=TABLE), Given(first, partial=False), WriteId(1, 1, 1), "{}")
-    sink.apply(Upsert(path="t", number=1, table=TABLE), Given(second, partial=True), WriteId(1, 2, 1), "{}")
+    write_alone(
+        sink, WriteRequest(Load(path="t", number=1, table=TABLE), Given(first, partial=False), WriteId(1, 1, 1), "{}")
+    )
+    write_alone(
+        sink, WriteRequest(Upsert(path="t", number=1, table=TABLE), Given(second, partial=True), WriteId(1, 2, 1), "{}")
+    )
     rows = spark.read.format("delta").load(path).orderBy("id").collect()
     assert [tuple(row) for row in rows] == [
         (1, None, "fine", 1, {"a": "A"}),
@@ -208,13 +211,15 @@ def test_rewrite_takes_irregular_texts_along(spark: SparkSession, tmp_path: Path
 
     sink, path = DeltaTables(str(tmp_path), ("_irregular",), spark, "test", native=False), str(tmp_path / "t")
     rows = [change(1, 0, 1, (None, None, 1), _irregular={"a": "A", "it's": "T"}), change(1, 1, 2, (2, "two", 2))]
-    sink.apply(Load(path="t", number=1, table=TABLE), Given(rows, partial=False), WriteId(1, 1, 1), "{}")
+    write_alone(
+        sink, WriteRequest(Load(path="t", number=1, table=TABLE), Given(rows, partial=False), WriteId(1, 1, 1), "{}")
+    )
     action = "ALTER TABLE app.t DROP a, RENAME COLUMN `it's` TO s, ADD d DATE NOT NULL"
     statement: Any = ddl.parse(action, None)[0]
     change_ = altered(TABLE, statement, declared=True, lenient=False)
     expressions, texts = rewritten(TABLE, change_, sink.types, "keep") or ((), None)
     write = Rewrite(path="t", number=1, table=change_.table, expressions=expressions, texts=texts)
-    sink.apply(write, None, WriteId(1, 2, 1), "{}")
+    write_alone(sink, WriteRequest(write, None, WriteId(1, 2, 1), "{}"))
     rewritten_rows = spark.read.format("delta").load(path).orderBy("id").collect()
     assert [row.asDict() for row in rewritten_rows] == [
         {"id": 1, "s": None, "b": 1, "d": None, "_irregular": {"s": "T", "d": "0000-00-00"}},

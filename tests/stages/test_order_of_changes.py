@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from changefeed.pipeline.pending.memory import in_order
-from changefeed.sinks.delta.native.latest import latest as latest_in_columns
+from changefeed.sinks.apply.latest import latest as latest_in_columns
 from changefeed.stages.changes import schema, schema_ddl
 from changefeed.stages.latest import latest
 from tests.examples import TIMES

@@ -7,7 +7,8 @@ Its tables are Parquet files under snapshots, in the manner of Iceberg:
         v0.json …       one snapshot per version: columns, files, write ids. Made once: of two writers one gets the name
         current         number of the newest snapshot, replaced whole; it may lag behind by what is being committed
 
-Making `v<n>.json` is the commit: the rows and the write id become visible at once, or not at all.
+Making `v<n>.json` is the commit: the rows and the write id become visible at once, or not at all. The data files are made by
+`changefeed.sinks.apply`, in one job for all tables of a step if there are many rows.
 """
 
 from __future__ import annotations
@@ -31,11 +32,17 @@ from changefeed.frames.types import sink_type
 from changefeed.local_files import link_new, make_folder, sync
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import Item, TaskResult
+from changefeed.sinks.apply.layout import TableFolder
+from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
+from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import (
     IRREGULAR,
     METADATA,
     AddColumns,
     Append,
+    Applied,
     Changes,
     Commit,
     Constant,
@@ -45,9 +52,9 @@ from changefeed.sinks.base import (
     Expression,
     Import,
     IrregularUpdate,
-    Job,
     Load,
     Null,
+    PreparedWrite,
     Restore,
     Rewrite,
     TableSnapshot,
@@ -55,6 +62,7 @@ from changefeed.sinks.base import (
     Upsert,
     Write,
     WriteId,
+    WriteRequest,
 )
 from changefeed.sinks.expressions import converted
 from changefeed.sinks.section import SinkSection
@@ -98,12 +106,41 @@ def schema_of(table: Table, metadata: Sequence[str]) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
+class LakeLayout:
+    """See `Layout`: data files have random names, and neither statistics nor deletion vectors."""
+
+    folder: TableFolder
+    footer: Mapping[str, str] = field(default_factory=dict)
+
+    def new_name(self, number: int) -> str:
+        """See `Layout`."""
+        return f"{uuid.uuid4().hex}.parquet"
+
+    def statistics(self, footer: Any, schema: pa.Schema, floats: Any) -> str:
+        """See `Layout`."""
+        return ""
+
+    def deleted(self, vector: str) -> Any:
+        """See `Layout`."""
+        raise AssertionError("no file has a vector")
+
+
+@dataclass(frozen=True, slots=True)
+class _WithFiles(PreparedWrite):
+    """A write whose files have been written for the table at a version."""
+
+    version: int
+    written: TaskResult
+
+
+@dataclass(frozen=True, slots=True)
 class LakeSink:
     """The tables below `root`, written by one pipeline; see `TableSink`."""
 
     root: Path
     metadata_columns: tuple[str, ...] = ()
     owner: str = ""
+    session: SparkSession | None = None
     types: SparkTypes = field(default_factory=SparkTypes)
 
     # What is there.
@@ -219,11 +256,35 @@ class LakeSink:
 
     # Writes.
 
-    def prepare(self, jobs: Sequence[Job]) -> None:
-        """See `TableSink`: nothing is gained."""
+    def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:
+        """See `TableSink`: writes the data files."""
+        prepared = [PreparedWrite(request) for request in requests]
+        writes = list[tuple[int, int, Changes, Item]]()
+        for place, request in enumerate(requests):
+            if isinstance(request.write, Load | Upsert | Append) and request.changes is not None:
+                version, before = self._newest(request.write.path)
+                item = self._item(request.write, request.changes, before)
+                writes.append((place, version, request.changes, item))
+        results = write_files(self.session, [(changes, item) for _, _, changes, item in writes])
+        for (place, version, _, _), written in zip(writes, results, strict=True):
+            prepared[place] = _WithFiles(requests[place], version, written)
+        return prepared
 
-    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+    def _item(self, write: Load | Upsert | Append, changes: Changes, before: Snapshot | None) -> Item:
+        folder, table, files = TableFolder(self.location(write.path)), write.table, NO_FILES
+        if isinstance(write, Upsert) and before is not None:
+            stored = list(before.files)
+            files = pa.table(
+                {"path": pa.array(stored, pa.string()), "size": pa.array(before.files.values(), pa.int64())}
+            )
+        make_folder(folder.path)
+        schema, names = schema_of(table, self.metadata_columns), tuple(column.name for column in table.columns)
+        return item_of(write, changes, Target(LakeLayout(folder), schema, names, table.keys), files, Limits())
+
+    def apply(self, prepared: PreparedWrite) -> Applied:
         """See `TableSink`."""
+        request = prepared.request
+        write, write_id = request.write, request.write_id
         version, before = self._newest(write.path)
         last = before.write_ids.get(self.owner) if before else None
         if last is not None and last.epoch > write_id.epoch:
@@ -232,24 +293,32 @@ class LakeSink:
                 f"{write_id.epoch} and stops"
             )
         if last is not None and last >= write_id:
-            return
+            return Applied()
+        if isinstance(prepared, _WithFiles) and prepared.version != version:  # written for another version
+            (prepared,) = self.prepare([request])
         with self._errors(write.path):
             make_folder(self.location(write.path))
-            table, metadata, files = self._after(write, before, changes)
+            written = prepared.written if isinstance(prepared, _WithFiles) else None
+            table, metadata, files = self._after(write, before, written)
             write_ids = {**(before.write_ids if before else {}), self.owner: write_id}
-            after = Snapshot(table, metadata, files, write_ids, self.owner, type(write).__name__, note)
+            after = Snapshot(table, metadata, files, write_ids, self.owner, type(write).__name__, request.note)
             self._commit(write.path, version + 1, after)
+        is_chunked = request.changes is not None and request.changes.chunked is not None
+        return Applied(written.read if written is not None and is_chunked else None)
 
     def _after(
-        self, write: Write, before: Snapshot | None, changes: Changes | None
+        self, write: Write, before: Snapshot | None, written: TaskResult | None
     ) -> tuple[Table, tuple[str, ...], dict[str, int]]:
         """The table, metadata columns and files after a write."""
         path, table, own = write.path, write.table, self.metadata_columns
+        added = {file.path: file.size for file in written.added} if written is not None else {}
+        for name in added:
+            sync(str(self.root / path / name))
         match write:
             case Create():
                 return table, own, {}
             case Load():
-                return table, own, self._write(path, table, _changed(table, changes, {}, own).values())
+                return table, own, added
             case Copy(source=source):
                 return self._copied(path, source)
             case Import(source=source):
@@ -265,11 +334,11 @@ class LakeSink:
             case AddColumns():
                 return table, before.metadata, before.files
             case Append():
-                new = _changed(table, changes, {}, own).values()
-                return table, own, before.files | self._write(path, table, new)
+                return table, own, before.files | added
             case Upsert():
-                old = {tuple(row[key] for key in table.keys): row for row in self.rows(path, before)}
-                return table, own, self._write(path, table, _changed(table, changes, old, own).values())
+                removed = {name for name, _ in written.removed} if written is not None else set()
+                kept = {name: size for name, size in before.files.items() if name not in removed}
+                return table, own, kept | added
             case Rewrite():
                 rewritten = [_rewritten(write, row, own) for row in self.rows(path, before)]
                 return table, own, self._write(path, table, rewritten)
@@ -327,38 +396,7 @@ class LakeSink:
             raise SinkError(f"{self.location(path)}: {error}", transient=isinstance(error, OSError)) from error
 
 
-# Rows after a write, one dict of column -> value each.
-
-
-def _changed(
-    table: Table, changes: Changes | None, old: Mapping[tuple[Any, ...], Row], metadata: Sequence[str]
-) -> dict[Any, Row]:
-    """Key -> row, of `old` and as the changes leave them; rows of a table without a key are numbered."""
-    assert changes is not None, "the contract gives changes to writes of rows"
-    rows, names = dict(old), [column.name for column in table.columns]
-    for number, change in enumerate(change for batch in changes.batches() for change in batch.to_pylist()):
-        values = {name: change[f"c{i}"] for i, name in enumerate(names)}
-        key = tuple(values[name] for name in table.keys) or number
-        before = rows.pop(key, None) or dict.fromkeys(names)
-        if not change["_deleted"]:
-            has = change["_has"] or [True] * len(names)
-            carried = {name: values[name] for name, there in zip(names, has, strict=True) if there}
-            own = _metadata(change, before, carried)
-            rows[key] = before | carried | {name: own[name] for name in metadata}
-    return rows
-
-
-def _metadata(change: Row, before: Row, carried: Row) -> Row:
-    """The values of all metadata columns."""
-    position = (change[name] for name in ("_topic", "_partition", "_offset", "_index"))
-    texts = {name: text for name, text in before.get(IRREGULAR) or () if name not in carried}
-    return {
-        "_commit_ts": change["_ts"],
-        "_commit_time": change["_time"],
-        "_op": change["_op"],
-        "_position": ":".join(str(part) for part in position if part is not None),
-        IRREGULAR: list((texts | dict(change[IRREGULAR] or ())).items()),
-    }
+# Rows after a `Rewrite`, one dict of column -> value each.
 
 
 def _rewritten(write: Rewrite, row: Row, metadata: Sequence[str]) -> Row:
@@ -400,9 +438,9 @@ SECTION = LakeSection
 
 
 def open_sink(section: LakeSection, session: SparkSession | None) -> LakeSink:
-    """The sink that a section describes; it needs no session."""
+    """The sink that a section describes; only large writes need the session."""
     names = [*section.metadata_columns, *([IRREGULAR] if section.irregular == "keep" else [])]
-    return LakeSink(Path(section.path), tuple(names))
+    return LakeSink(Path(section.path), tuple(names), session=session)
 
 
 def open_letters(path: str, session: SparkSession | None) -> SqliteLetters:

@@ -20,20 +20,6 @@ if TYPE_CHECKING:
     from changefeed.pipeline.pending.counting import Across
 
 
-class CountedChanges(Changes, Protocol):
-    """Changes that count the rows that a write has read."""
-
-    @property
-    def least(self) -> int:
-        """The minimum number of row changes; `rows` is the maximum."""
-        ...
-
-    @property
-    def read(self) -> int:
-        """The number of row changes read, after they have been applied."""
-        ...
-
-
 class Pending(Protocol):
     """The pending store: decoded changes, in folders that are written once, kept until a frontier covers them."""
 
@@ -57,7 +43,7 @@ class Pending(Protocol):
         """The incomplete fragments of a folder, in the form that a batch takes."""
         ...
 
-    def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> CountedChanges:
+    def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> Changes:
         """The changes that a write of a plan applies to a table."""
         ...
 

@@ -25,28 +25,34 @@ import msgspec
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.contracts import CountedChanges, Pending
+from changefeed.pipeline.contracts import Pending
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import Guard, PathState
 from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import StateStore
-from changefeed.sinks.base import Append, Copy, Create, Job, Load, TableSink, Touch, Upsert, Write, WriteId
+from changefeed.sinks.base import (
+    Append,
+    Changes,
+    Copy,
+    Create,
+    Load,
+    PreparedWrite,
+    TableSink,
+    Touch,
+    Upsert,
+    Write,
+    WriteId,
+    WriteRequest,
+    write_alone,
+)
 from changefeed.sinks.ways_out import TABLE_CHANGED
 
 _log = logging.getLogger(__name__)
 _NOTED_PARTITIONS = 64
 _LOOKING = 8  # number of tables checked in parallel when a run begins
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """A write that is ready, and its changes: those of the job, which count the rows that are read."""
-
-    job: Job
-    changes: CountedChanges | None
 
 
 @dataclass(slots=True)
@@ -143,7 +149,7 @@ class Executor:
             for path in new:
                 failpoint("fence.before")
                 touch = Touch(path=path, number=0, table=paths[path] or Table("", "", (), ()))
-                self.sink.apply(touch, None, write_id, self._note(self.ledger.state, write_id))
+                write_alone(self.sink, WriteRequest(touch, None, write_id, self._note(self.ledger.state, write_id)))
                 failpoint("fence.after")
             fenced.update(new)
             self.before = {path: guard.check(path, made) for path, made in paths.items()}
@@ -202,16 +208,16 @@ class Executor:
             # each group up to its first write of rows; these writes are prepared together
             leading = [list(_without_rows(group)) for group in groups]
             self._side_by_side(lambda actions: self._write_each(actions, plan), leading)
-            ready = [self._work(group.popleft(), plan) for group in groups if group]
-            self.sink.prepare([work.job for work in ready])
-            self._side_by_side(self._write, ready)
+            ready = [self._request(group.popleft(), plan) for group in groups if group]
+            self._side_by_side(self._write, self.sink.prepare(ready))
             made.update(action.path for actions in leading for action in actions)
-            made.update(work.job.write.path for work in ready)
+            made.update(request.write.path for request in ready)
         return made
 
     def _write_each(self, actions: list[Action], plan: Plan) -> None:
         for action in actions:
-            self._write(self._work(action, plan))
+            (prepared,) = self.sink.prepare([self._request(action, plan)])
+            self._write(prepared)
 
     def _side_by_side(self, work: Callable[[_T], object], items: Iterable[_T]) -> None:
         """Calls `work` for all items, in as many threads as the definition allows."""
@@ -226,32 +232,30 @@ class Executor:
         for one in done:
             one.result()
 
-    def _work(self, action: Action, plan: Plan) -> _Work:
-        before, write_id = (
-            self.before[action.path],
-            WriteId(self.ledger.epoch, self.ledger.step + 1, action.write.number),
-        )
+    def _request(self, action: Action, plan: Plan) -> WriteRequest:
+        before = self.before[action.path]
+        write_id = WriteId(self.ledger.epoch, self.ledger.step + 1, action.write.number)
         write = _adopting(action.write) if before.adopted else action.write
         self.before[action.path] = replace(before, adopted=False)
         changes = self.pending.changes(plan, action.changes, write.table, self.options) if action.changes else None
-        return _Work(Job(write, changes, write_id, self._note(plan.state, write_id)), changes)
+        return WriteRequest(write, changes, write_id, self._note(plan.state, write_id))
 
-    def _write(self, work: _Work) -> None:
+    def _write(self, prepared: PreparedWrite) -> None:
         """Makes one write, and compares the number of rows it has read with the plan."""
-        job = work.job
-        kind = type(job.write).__name__.lower()
+        write, changes = prepared.request.write, prepared.request.changes
+        kind = type(write).__name__.lower()
         failpoint(f"{kind}.before")
-        self.sink.apply(job.write, job.changes, job.write_id, job.note)
-        if work.changes is not None:
-            self._check_read(job.write.path, work.changes)
+        applied = self.sink.apply(prepared)
+        if changes is not None:
+            self._check_read(write.path, changes, changes.read if applied.read is None else applied.read)
         failpoint(f"{kind}.after")
 
-    def _check_read(self, path: str, changes: CountedChanges) -> None:
-        if not changes.least <= changes.read <= changes.rows:
-            wanted = f"{changes.least:,}{'' if changes.least == changes.rows else f' to {changes.rows:,}'}"
+    def _check_read(self, path: str, changes: Changes, read: int) -> None:
+        if not changes.least <= read <= changes.rows:
+            planned = f"{changes.least:,}{'' if changes.least == changes.rows else f' to {changes.rows:,}'}"
             raise SinkError(
-                f"{self.sink.location(path)}: the last write has read {changes.read:,} row changes from the pending "
-                f"store, but the store has {wanted} for it. The table is wrong: restore it with `changefeed repair`, and "
+                f"{self.sink.location(path)}: the last write has read {read:,} row changes from the pending "
+                f"store, but the store has {planned} for it. The table is wrong: restore it with `changefeed repair`, and "
                 "report this with the pipeline's definition"
             )
 

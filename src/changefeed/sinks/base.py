@@ -7,9 +7,9 @@ its own dialect, its own types and its own way to commit.
 Rule 2. Every commit carries, atomically with the data, the *write id* of the pipeline that made it: epoch, step, number.
 Write ids of one pipeline only grow. The sink keeps the last one of each pipeline with the table, and reports it in
 `snapshot`. A pipeline is known by its *owner* text, which no other pipeline has.
-Rule 3. `apply` with a write id at or below the table's last one changes nothing: the write has been made. If the last one
-has a higher epoch, `apply` raises `FencedError`, whose message names it as `epoch 2`. Of two writers that commit at the same
-time, at most one succeeds; the other raises.
+Rule 3. A write is prepared, then applied. `apply` with a write id at or below the table's last one changes nothing: the write
+has been made. If the last one has a higher epoch, `apply` raises `FencedError`, whose message names it as `epoch 2`. Of two
+writers that commit at the same time, at most one succeeds; the other raises.
 Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then calls `snapshot`.
 Rule 5. Versions of a table are integers from 0 that grow by one with each commit, also of other writers. Old versions stay
 readable until their files are deleted: a published cut is a version of each table. A write in place of any table that exists
@@ -237,8 +237,18 @@ class Changes(Protocol):
     """
 
     @property
+    def least(self) -> int:
+        """Minimum number of row changes, before they are reduced to the last one of each key."""
+        ...
+
+    @property
     def rows(self) -> int:
         """Maximum number of row changes, before they are reduced to the last one of each key."""
+        ...
+
+    @property
+    def read(self) -> int:
+        """Number of row changes that have been read from `frame` or `batches`."""
         ...
 
     @property
@@ -248,11 +258,7 @@ class Changes(Protocol):
 
     @property
     def chunked(self) -> Chunked | None:
-        """The chunks, for a sink that reads them itself and calls `applied`; None: use `frame` or `batches`."""
-        ...
-
-    def applied(self, read: int) -> None:
-        """Called by the sink with the number of row changes that it has read from `chunked` for its commit."""
+        """The chunks, for a sink that reads and counts them itself; None: use `frame` or `batches`."""
         ...
 
     def frame(self, spark: SparkSession) -> DataFrame:
@@ -265,13 +271,38 @@ class Changes(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """The arguments of one `apply`."""
+class WriteRequest:
+    """One write that the pipeline asks for.
+
+    Attributes:
+        write: the write to make.
+        changes: the changes, for `Load`, `Upsert` and `Append`.
+        write_id: the write id; higher than that of every earlier write of this pipeline to the path.
+        note: JSON about the commit, for people; stored in the commit if the format allows it.
+    """
 
     write: Write
     changes: Changes | None
     write_id: WriteId
     note: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedWrite:
+    """A request, ready to be committed. A sink that prepares something derives its own class, which has what it prepared."""
+
+    request: WriteRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The result of `apply`.
+
+    Attributes:
+        read: number of row changes that the sink has read from `Changes.chunked`; None if `Changes` has counted them.
+    """
+
+    read: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,30 +485,34 @@ class TableSink(Protocol):
         """
         ...
 
-    def prepare(self, jobs: Sequence[Job]) -> None:
+    def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:
         """Prepares several writes together, for example by writing their data files; commits nothing.
 
-        Afterwards, `apply` is called with the same write and write id for each of the jobs, or the run ends. May do nothing.
-
         Args:
-            jobs: the writes, each to a different path.
+            requests: the writes, each to a different path.
+
+        Returns:
+            The prepared writes, in order. Each is passed to `apply`, or the run ends.
 
         Raises:
             SinkError: as `apply`.
         """
         ...
 
-    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+    def apply(self, prepared: PreparedWrite) -> Applied:
         """Makes one write, in one commit. See rules 2 to 4.
 
         Args:
-            write: the write to make.
-            changes: the changes, for `Load`, `Upsert` and `Append`.
-            write_id: the write id; higher than that of every earlier write of this pipeline to the path.
-            note: JSON about the commit, for people; stored in the commit if the format allows it.
+            prepared: a write that this sink has prepared.
 
         Raises:
             FencedError: a newer run of the pipeline writes the table.
             SinkError: the table is not what the pipeline made it, or the commit is not in its log.
         """
         ...
+
+
+def write_alone(sink: TableSink, request: WriteRequest) -> Applied:
+    """Prepares and applies one write; raises what the two raise."""
+    (prepared,) = sink.prepare([request])
+    return sink.apply(prepared)

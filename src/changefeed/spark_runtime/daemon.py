@@ -41,7 +41,7 @@ _NEW_OBJECTS = 20_000
 # Of glibc's `mallopt`, as `malloc.h` numbers them. The first overrules MALLOC_ARENA_MAX, which is the JVM's.
 _ARENAS, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
 _ALLOCATOR = {_ARENAS: 8, _MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 64 << 20}
-_SHARED = ("changefeed.stages.decode", "changefeed.frames.chunk_files", "changefeed.sinks.delta.native.job")
+_SHARED = ("changefeed.stages.decode", "changefeed.frames.chunk_files", "changefeed.sinks.apply.job")
 
 
 def without_archives(path: list[str]) -> list[str]:

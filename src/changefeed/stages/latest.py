@@ -1,6 +1,6 @@
 """latest: all changes of a key -> one row with the state after the last of them.
 
-The order of changes, which `sinks.delta.native.latest` and `pipeline.pending.memory` compute without Spark:
+The order of changes, which `sinks.apply.latest` and `pipeline.pending.memory` compute without Spark:
 
 Rule 1. Changes are ordered by commit_ts. A snapshot row comes before all changes at its own commit_ts: it is the state before
 them. Changes without commit_ts have the order of their topic, partition, offset and event only.

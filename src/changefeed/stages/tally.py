@@ -38,10 +38,6 @@ class Tally:
         context = TaskContext.get()
         self._counts.add({context.partitionId() if context else 0: rows})
 
-    def set(self, rows: int) -> None:
-        """Sets the count on the driver, if the workers did not count the rows with this tally."""
-        self._counts.value = {0: rows}
-
     @property
     def rows(self) -> int:
         """The number of rows in all partitions; only on the driver."""

@@ -11,12 +11,13 @@ from deltalake import DeltaTable, QueryBuilder
 
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import Item, TaskResult, write_item
+from changefeed.sinks.apply.layout import TableFolder
+from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.base import METADATA, WriteId
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.files import Limits, TableFolder
-from changefeed.sinks.delta.native.item import Item, TaskResult, write_item
-from changefeed.sinks.delta.native.merge import Marked
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from changefeed.stages.changes import ChunkReader, Window
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from changefeed.model.definition import Table
-from changefeed.sinks.base import METADATA_COLUMNS, Create, Load, TableSnapshot, Touch, Upsert, WriteId
+from changefeed.sinks.base import (
+    METADATA_COLUMNS,
+    Create,
+    Load,
+    TableSnapshot,
+    Touch,
+    Upsert,
+    WriteId,
+    WriteRequest,
+    write_alone,
+)
 from changefeed.sinks.delta.sink import DeltaTables
 
 if TYPE_CHECKING:
@@ -24,13 +34,12 @@ class _Given:
     changes: DataFrame
     partial: bool = False
     rows: int = 0
+    least: int = 0
+    read: int = 0
 
     @property
     def chunked(self) -> None:
         return None
-
-    def applied(self, read: int) -> None:
-        raise NotImplementedError
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return self.changes
@@ -69,7 +78,8 @@ class SinkWriter:
 
     def _apply(self, kind: Any, path: str, table: Table, changes: Any, write_id: WriteId, note: str) -> None:
         sink, name = self._sink(path)
-        sink.apply(kind(path=name, number=write_id.number, table=table), changes, write_id, note)
+        write = kind(path=name, number=write_id.number, table=table)
+        write_alone(sink, WriteRequest(write, changes, write_id, note))
 
     def _sink(self, path: str) -> tuple[DeltaTables, str]:
         whole = Path(path)

@@ -16,11 +16,25 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import CommitProperties, Transaction
 
 from changefeed.errors import SinkError
-from changefeed.sinks.base import Append, Changes, Commit, Job, Load, TableSnapshot, Touch, Upsert, Write, WriteId
+from changefeed.sinks.apply.compaction import CompactionRules
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.layout import TableFolder
+from changefeed.sinks.base import (
+    Append,
+    Applied,
+    Changes,
+    Commit,
+    Load,
+    PreparedWrite,
+    TableSnapshot,
+    Touch,
+    Upsert,
+    Write,
+    WriteId,
+    WriteRequest,
+)
 from changefeed.sinks.delta import log
 from changefeed.sinks.delta.native.commit import _fenced, _landed
-from changefeed.sinks.delta.native.compaction import CompactionRules
-from changefeed.sinks.delta.native.files import Limits, TableFolder
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites
@@ -106,21 +120,24 @@ class DiskSink(MemorySink):
     def delete(self, path: str) -> None:
         shutil.rmtree(self._at(path), ignore_errors=True)
 
-    def prepare(self, jobs: Sequence[Job]) -> None:
-        self.native.prepare(_NO_SPARK, self.owner, jobs)
+    def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:
+        return self.native.prepare(_NO_SPARK, self.owner, requests)
 
-    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+    def apply(self, prepared: PreparedWrite) -> Applied:
+        request = prepared.request
+        write, changes, write_id = request.write, request.changes, request.write_id
         opened = open_table(TableFolder(self._at(write.path)), self.owner)
         last = opened.write_id if opened is not None else None
         if last is not None and last.epoch > write_id.epoch:
             raise _fenced(self._at(write.path), self.owner, last, write_id)
         if last is not None and last >= write_id:
-            return
-        if self.native.apply(_NO_SPARK, self.owner, Job(write, changes, write_id, note)):
+            return Applied()
+        if (applied := self.native.apply(_NO_SPARK, self.owner, prepared)) is not None:
             self.lake.made.append(type(write).__name__)
-            return
+            return applied
         assert not isinstance(write, Touch | Upsert | Append), "these are native"
         self._otherwise(write, changes, opened, write_id)
+        return Applied()
 
     def _otherwise(self, write: Write, changes: Changes | None, opened: Any, write_id: WriteId) -> None:
         """Replaces the table's rows and columns, as the very next version."""

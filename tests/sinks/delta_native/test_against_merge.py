@@ -14,10 +14,10 @@ from deltalake import DeltaTable
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.local_files import local_text
+from changefeed.sinks.apply.item import write_item
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import commits, delta_log, pack, snapshot
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.item import write_item
 from changefeed.sinks.delta.sink import _Commit
 from changefeed.sinks.sql import quoted, text
 from changefeed.stages.changes import Window, changes

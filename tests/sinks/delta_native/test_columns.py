@@ -28,6 +28,8 @@ from changefeed.sinks.base import (
     Rewrite,
     Upsert,
     WriteId,
+    WriteRequest,
+    write_alone,
 )
 from changefeed.sinks.delta.native import step
 from changefeed.sinks.delta.sink import DeltaTables
@@ -60,7 +62,8 @@ def by(spark: SparkSession, root: Path, *, native: bool, metadata: Any = (), mar
 
 def apply(sink: DeltaTables, kind: Any, number: int, of: Table, *rows: Row, path: str = PATH, **options: Any) -> None:
     write = kind(path=path, number=1, table=of, **options)
-    sink.apply(write, Given(of, rows) if rows else None, WriteId(1, number, 1), '{"n":1}')
+    changes = Given(of, rows) if rows else None
+    write_alone(sink, WriteRequest(write, changes, WriteId(1, number, 1), '{"n":1}'))
 
 
 def engine(sink: DeltaTables, path: str = PATH) -> str:
@@ -143,7 +146,7 @@ def test_texts_that_change_are_made_by_spark(spark: SparkSession, tmp_path: Path
 
 
 def test_large_tables_are_made_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step, "_HERE_BYTES", 10)
+    monkeypatch.setattr(step, "HERE_BYTES", 10)
     sink = by(spark, tmp_path, native=True)
     apply(sink, Rewrite, 3, table("*id int"), expressions=(kept("id"),))
     apply(sink, AddColumns, 4, table("*id int", "n int"))
@@ -165,7 +168,8 @@ def test_an_older_run_changes_no_columns(spark: SparkSession, tmp_path: Path, na
     kind, after, options = CHANGES[name]
     sink = by(spark, tmp_path, native=True)
     apply(sink, kind, 3, after, **options)
-    sink.apply(Upsert(path=PATH, number=1, table=after), Given(after, ({"id": 9},)), WriteId(2, 3, 1), "{}")
+    write, changes = Upsert(path=PATH, number=1, table=after), Given(after, ({"id": 9},))
+    write_alone(sink, WriteRequest(write, changes, WriteId(2, 3, 1), "{}"))
     with pytest.raises(FencedError):
         apply(sink, kind, 4, after, **options)
 
@@ -204,7 +208,7 @@ def test_a_copy_of_a_large_table_is_made_by_spark(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = by(spark, tmp_path, native=True)
-    monkeypatch.setattr(step, "_HERE_BYTES", 100)
+    monkeypatch.setattr(step, "HERE_BYTES", 100)
     apply(sink, Copy, 3, OLD, path=COPIED, source=PATH)
     assert (engine(sink, COPIED), content(sink, COPIED)) == ("spark", content(sink))
 
@@ -213,7 +217,8 @@ def test_a_copy_of_an_older_run_is_fenced(spark: SparkSession, tmp_path: Path) -
     sink = by(spark, tmp_path, native=True)
     apply(sink, Copy, 3, OLD, path=COPIED, source=PATH)
     newer = WriteId(2, 1, 1)
-    sink.apply(Rewrite(path=COPIED, number=1, table=table("*id int"), expressions=(kept("id"),)), None, newer, "{}")
+    write = Rewrite(path=COPIED, number=1, table=table("*id int"), expressions=(kept("id"),))
+    write_alone(sink, WriteRequest(write, None, newer, "{}"))
     with pytest.raises(FencedError):
         apply(sink, Copy, 9, OLD, path=COPIED, source=PATH)
     assert [field["name"] for field in content(sink, COPIED)[0]] == ["id"]

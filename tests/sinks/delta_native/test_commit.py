@@ -14,12 +14,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from changefeed.errors import DamagedError, FencedError, SinkError
+from changefeed.sinks.apply.files import DataFileWriter, Limits
+from changefeed.sinks.apply.item import TaskResult
+from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import pack
 from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.commit import checkpoint, commit
-from changefeed.sinks.delta.native.files import DataFileWriter, Limits, TableFolder
-from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from tests.sinks.delta_native.applying import opened, read
 
@@ -34,7 +35,7 @@ def path(tmp_path: Path) -> str:
 
 def rows(at: Opened, *ids: int) -> TaskResult:
     """Rows in a new file that replaces all others."""
-    writer = DataFileWriter(at.folder, SCHEMA, Limits())
+    writer = DataFileWriter(at.layout, SCHEMA, Limits())
     writer.write(pa.record_batch([pa.array(ids, pa.int64()), pa.array(["x"] * len(ids))], schema=SCHEMA))
     files = at.files()
     removed = zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)

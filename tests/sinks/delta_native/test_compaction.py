@@ -14,12 +14,13 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changefeed.sinks.base import Job, Load, Upsert, WriteId
+from changefeed.sinks.apply import step as files_step
+from changefeed.sinks.apply.compaction import CompactionRules, StoredFile, groups
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
 from changefeed.sinks.delta.log import _commit
 from changefeed.sinks.delta.native import commit as commits
 from changefeed.sinks.delta.native import log_file, step
-from changefeed.sinks.delta.native.compaction import CompactionRules, groups
-from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.step import NativeWrites
 from tests.sinks.contract import Given, Row, table
@@ -30,38 +31,37 @@ RULES = CompactionRules(share=0.3, small_bytes=100, many=3, group_bytes=250, mos
 NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 
 
-def entry(path: str, size: int, deleted: int = 0, rows: int = 100) -> dict[str, Any]:
-    vector = {"deletionVector": {"cardinality": deleted}} if deleted else {}
-    return {"path": path, "size": size, "modificationTime": 1, "stats": json.dumps({"numRecords": rows}), **vector}
+def file(path: str, size: int, deleted: int = 0, rows: int = 100) -> StoredFile:
+    return StoredFile(path, 1, size, rows, deleted)
 
 
 @pytest.mark.parametrize(
     "files, wanted",
     [
-        ([entry("a", 1000), entry("b", 1000)], []),
-        ([entry("a", 1000, 29)], []),
-        ([entry("a", 1000, 30)], [["a"]]),
-        ([entry("a", 10), entry("b", 10)], []),
-        ([entry("a", 10), entry("b", 10), entry("c", 10), entry("d", 1000)], [["a", "b", "c"]]),
-        ([entry("a", 99), entry("b", 99), entry("c", 99)], [["a", "b"]]),  # writing c again alone has no use
+        ([file("a", 1000), file("b", 1000)], []),
+        ([file("a", 1000, 29)], []),
+        ([file("a", 1000, 30)], [["a"]]),
+        ([file("a", 10), file("b", 10)], []),
+        ([file("a", 10), file("b", 10), file("c", 10), file("d", 1000)], [["a", "b", "c"]]),
+        ([file("a", 99), file("b", 99), file("c", 99)], [["a", "b"]]),  # writing c again alone has no use
         (
-            [entry("a", 200, 80), entry("b", 10), entry("c", 10)],
+            [file("a", 200, 80), file("b", 10), file("c", 10)],
             [["a", "b", "c"]],
         ),  # the remaining rows of `a` are small
-        ([entry("a", 900, 50), entry("b", 900, 50)], [["a"]]),  # the other file waits
+        ([file("a", 900, 50), file("b", 900, 50)], [["a"]]),  # the other file waits
     ],
 )
-def test_files_are_compacted_if_it_saves_enough(files: list[Any], wanted: list[list[str]]) -> None:
-    assert groups({file["path"]: file for file in files}, RULES) == wanted
+def test_files_are_compacted_if_it_saves_enough(files: list[StoredFile], wanted: list[list[str]]) -> None:
+    assert groups(files, RULES) == wanted
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 99)), max_size=30))
 def test_no_file_is_compacted_twice_or_without_use(sizes: list[tuple[int, int]]) -> None:
-    files = {str(i): entry(str(i), size, deleted) for i, (size, deleted) in enumerate(sizes)}
-    chosen = groups(files, RULES)
+    files = {str(i): file(str(i), size, deleted) for i, (size, deleted) in enumerate(sizes)}
+    chosen = groups(files.values(), RULES)
     taken = [path for group in chosen for path in group]
     assert len(taken) == len(set(taken))
-    assert all(len(group) > 1 or "deletionVector" in files[group[0]] for group in chosen)
+    assert all(len(group) > 1 or files[group[0]].deleted for group in chosen)
 
 
 class Table:
@@ -71,7 +71,7 @@ class Table:
         self.path, self.rows, self.number = root / "shop" / "orders", dict[int, Any](), 0
         self.writes = NativeWrites(str(root), (), True, rules, Limits(least_marked=0))
 
-    def job(self, *changes: Row, deleted: tuple[int, ...] = ()) -> Job:
+    def request(self, *changes: Row, deleted: tuple[int, ...] = ()) -> WriteRequest:
         """The next write."""
         self.number += 1
         gone = tuple({"id": key} for key in deleted)
@@ -79,10 +79,11 @@ class Table:
         self.rows |= {row["id"]: row["note"] for row in changes}
         self.rows = {key: note for key, note in self.rows.items() if key not in deleted}
         write = kind(path="shop/orders", number=1, table=ORDERS)
-        return Job(write, Given(ORDERS, changes, gone), WriteId(1, self.number, 1), "{}")
+        return WriteRequest(write, Given(ORDERS, changes, gone), WriteId(1, self.number, 1), "{}")
 
-    def apply(self, job: Job) -> None:
-        assert self.writes.apply(NO_SPARK, "test", job)
+    def apply(self, request: WriteRequest) -> None:
+        (prepared,) = self.writes.prepare(NO_SPARK, "test", [request])
+        assert self.writes.apply(NO_SPARK, "test", prepared)
 
     def read(self) -> dict[int, Any]:
         return {row["id"]: row["note"] for row in read(self.path).to_pylist()}
@@ -98,13 +99,13 @@ class Table:
 def orders(tmp_path: Path) -> Table:
     """A table of 40 rows in one file."""
     made = Table(tmp_path, CompactionRules(every=1, many=4))
-    made.apply(made.job(*({"id": n, "note": str(n)} for n in range(40))))
+    made.apply(made.request(*({"id": n, "note": str(n)} for n in range(40))))
     return made
 
 
 def test_small_files_and_deleted_rows_are_written_again(orders: Table) -> None:
     for n in range(8):
-        orders.apply(orders.job({"id": 5 + n, "note": "new"}, deleted=(n,)))
+        orders.apply(orders.request({"id": 5 + n, "note": "new"}, deleted=(n,)))
     assert orders.read() == orders.rows
     assert dict(orders.operations()) == {
         "CREATE TABLE AS SELECT": True,
@@ -118,9 +119,9 @@ def test_small_files_and_deleted_rows_are_written_again(orders: Table) -> None:
 
 def test_compaction_is_considered_after_a_number_of_versions(tmp_path: Path) -> None:
     orders = Table(tmp_path, CompactionRules(every=4, share=0.01))
-    orders.apply(orders.job(*({"id": n, "note": str(n)} for n in range(40))))
+    orders.apply(orders.request(*({"id": n, "note": str(n)} for n in range(40))))
     for n in range(9):
-        orders.apply(orders.job(deleted=(n,)))
+        orders.apply(orders.request(deleted=(n,)))
     assert [place for place, (name, _) in enumerate(orders.operations()) if name == "OPTIMIZE"] == [5, 9]
     assert orders.read() == orders.rows
 
@@ -128,7 +129,7 @@ def test_compaction_is_considered_after_a_number_of_versions(tmp_path: Path) -> 
 def test_off_is_off(tmp_path: Path) -> None:
     orders = Table(tmp_path, None)
     for n in range(30):
-        orders.apply(orders.job({"id": n, "note": "x"}, {"id": n + 1, "note": "y"}))
+        orders.apply(orders.request({"id": n, "note": "x"}, {"id": n + 1, "note": "y"}))
     assert "OPTIMIZE" not in dict(orders.operations())
     assert orders.read() == orders.rows
 
@@ -145,7 +146,7 @@ def test_a_commit_in_between_leaves_the_compaction_out(orders: Table, monkeypatc
 
     monkeypatch.setattr(log_file, "put", put)
     for n in range(6):
-        orders.apply(orders.job({"id": n, "note": "new"}))
+        orders.apply(orders.request({"id": n, "note": "new"}))
     assert theirs
     assert "OPTIMIZE" not in dict(orders.operations())
     assert orders.read() == orders.rows
@@ -162,11 +163,11 @@ def test_a_process_that_ends_anywhere_leaves_the_table_as_before_or_after(
     compacted = 0
     for left in range(1, 200):
         orders = Table(tmp_path / str(left), CompactionRules(every=1, many=4))
-        orders.apply(orders.job(*({"id": n, "note": str(n)} for n in range(40))))
+        orders.apply(orders.request(*({"id": n, "note": str(n)} for n in range(40))))
         for n in range(3):
-            orders.apply(orders.job({"id": n, "note": "new"}))
+            orders.apply(orders.request({"id": n, "note": "new"}))
         before = dict(orders.rows)
-        job = orders.job({"id": 2, "note": "last"}, deleted=(7,))
+        job = orders.request({"id": 2, "note": "last"}, deleted=(7,))
         with monkeypatch.context() as patch:
             ended = _ending(patch, left)
             try:
@@ -182,7 +183,7 @@ def test_a_process_that_ends_anywhere_leaves_the_table_as_before_or_after(
         assert orders.read() == (orders.rows if done else before)
         if not done:
             orders.apply(job)
-        orders.apply(orders.job({"id": 50, "note": "more"}))
+        orders.apply(orders.request({"id": 50, "note": "more"}))
         assert orders.read() == orders.rows
         compacted += "OPTIMIZE" in dict(orders.operations())
     assert left > 10, "so many places were tried"
@@ -211,6 +212,7 @@ def _ending(patch: pytest.MonkeyPatch, left: int) -> Callable[[], bool]:
         (os, "link"),
         (Path, "write_bytes"),
         (Path, "unlink"),
+        (files_step, "write_item"),
         (step, "write_item"),
         (commits, "_landed"),
     ):

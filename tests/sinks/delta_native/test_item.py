@@ -21,11 +21,11 @@ from changefeed.model.definition import Table
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import unmatched, write_item
+from changefeed.sinks.apply.spill import Spill
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.files import Limits
-from changefeed.sinks.delta.native.item import left, write_item
-from changefeed.sinks.delta.native.spill import Spill
 from tests.examples import by_turns
 from tests.sinks.delta_native.applying import SMALL, apply, create, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
@@ -76,7 +76,7 @@ def test_files_dealt_to_several_items_come_to_the_same_rows(tmp_path: Path, part
     parts = [replace(whole, files=whole.files.slice(i, 1)) for i in range(len(whole.files))]
     done = [write_item(part, payloads(chunks)) for part in parts]
     shuffled = chunks.take(pa.array(list(reversed(range(len(chunks))))))  # a task may get its chunks in another order
-    done.append(write_item(left(whole, [w.matched or b"" for w in done]), payloads(shuffled)))
+    done.append(write_item(unmatched(whole, [w.matched or b"" for w in done]), payloads(shuffled)))
     commit(at, done, WriteId(1, 2, 1), "{}")
     check(tmp_path / "t", history)
 

@@ -14,10 +14,10 @@ import pytest
 
 from changefeed.errors import SinkError
 from changefeed.frames.chunk_files import StoredChunks
+from changefeed.sinks.apply.item import TaskResult
+from changefeed.sinks.apply.job import StepWrite, split, write_all, write_here
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.item import TaskResult
-from changefeed.sinks.delta.native.job import StepWrite, split, write_all, write_here
 from changefeed.stages.changes import Window
 from tests.sinks.delta_native.applying import apply, create, item, opened, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
@@ -185,7 +185,7 @@ def test_without_writes_there_is_no_job() -> None:
 
 
 def test_slots_are_evenly_loaded() -> None:
-    from changefeed.sinks.delta.native.job import _slots
+    from changefeed.sinks.apply.job import _slots
 
     slots = _slots([1, 1, 1, 1, 100, 1], 2)
     assert [slots.count(n) for n in (slots[4], 1 - slots[4])] == [1, 5]

@@ -17,11 +17,11 @@ from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.sinks.base import Job, Upsert, WriteId
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import write_item
+from changefeed.sinks.base import Upsert, WriteId, WriteRequest
 from changefeed.sinks.delta.native import log_file, replay
 from changefeed.sinks.delta.native.commit import checkpoint, commit
-from changefeed.sinks.delta.native.files import Limits
-from changefeed.sinks.delta.native.item import write_item
 from changefeed.sinks.delta.native.step import NativeWrites
 from tests.examples import examples
 from tests.sinks.contract import Given, Row, table
@@ -209,8 +209,8 @@ def test_a_table_of_an_older_writer_version_is_copied_on_write(tmp_path: Path) -
     for number in (1, 2):
         rows: tuple[Row, ...] = tuple({"id": n, "note": str(number)} for n in range(number, 5))
         write = Upsert(path="shop/orders", number=1, table=orders)
-        job = Job(write, Given(orders, rows), WriteId(1, number, 1), "{}")
-        assert writes.apply(NO_SPARK, "test", job)
+        request = WriteRequest(write, Given(orders, rows), WriteId(1, number, 1), "{}")
+        assert writes.apply(NO_SPARK, "test", *writes.prepare(NO_SPARK, "test", [request]))
     assert not opened(path).has_vectors
     notes = {row["id"]: row["note"] for row in read(path).to_pylist()}
     assert notes == {1: "1", 2: "2", 3: "2", 4: "2"}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from changefeed.sinks.base import Job, Load, Upsert, WriteId
-from changefeed.sinks.delta.native.files import Limits
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
-from tests.sinks.contract import Given, table
+from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
 
 ORDERS = table("*id int", "note varchar(20)")
@@ -25,8 +25,10 @@ def test_a_table_is_at_its_path(name: str, merges_on_read: bool, tmp_path: Path)
     root = tmp_path / name
     writes = NativeWrites(str(root), (), merges_on_read, limits=Limits(least_marked=0))
     first, then = Load(path="shop/orders", number=1, table=ORDERS), Upsert(path="shop/orders", number=1, table=ORDERS)
-    assert writes.apply(_NO_SPARK, "test", Job(first, Given(ORDERS, (ONE, OLD)), WriteId(1, 1, 1), "{}"))
-    assert writes.apply(_NO_SPARK, "test", Job(then, Given(ORDERS, (TWO,)), WriteId(1, 2, 1), "{}"))
+    writes_of_rows: list[tuple[Load | Upsert, tuple[Row, ...]]] = [(first, (ONE, OLD)), (then, (TWO,))]
+    for step, (write, rows) in enumerate(writes_of_rows, 1):
+        request = WriteRequest(write, Given(ORDERS, rows), WriteId(1, step, 1), "{}")
+        assert writes.apply(_NO_SPARK, "test", *writes.prepare(_NO_SPARK, "test", [request]))
     there = writes.snapshot("shop/orders", "test")
     assert there is not None
     assert there.write_id == WriteId(1, 2, 1)

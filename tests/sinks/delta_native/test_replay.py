@@ -208,4 +208,6 @@ def test_bounds_of_other_writers_may_have_an_offset() -> None:
     stats = json.dumps({f"{end}Values": {"k": "2026-01-01T08:00:00.000+08:00"} for end in ("min", "max")})
     bounds = bounds_of([None, stats], "k", pa.timestamp("us", "UTC"))
     assert bounds is not None
-    assert bounds[0].to_pylist() == bounds[1].to_pylist() == [None, datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)]
+    instant, millisecond = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), datetime.timedelta(milliseconds=1)
+    assert bounds[0].to_pylist() == [None, instant]
+    assert bounds[1].to_pylist() == [None, instant + millisecond], "other writers cut what is below a millisecond"

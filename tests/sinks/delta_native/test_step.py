@@ -12,9 +12,20 @@ from deltalake import DeltaTable
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
-from changefeed.sinks.base import METADATA_COLUMNS, Append, Create, Job, Load, Touch, Upsert, WriteId
-from changefeed.sinks.delta.native import replay, step
-from changefeed.sinks.delta.native.files import Limits
+from changefeed.sinks.apply import step as files_step
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.base import (
+    METADATA_COLUMNS,
+    Append,
+    Create,
+    Load,
+    Touch,
+    Upsert,
+    WriteId,
+    WriteRequest,
+    write_alone,
+)
+from changefeed.sinks.delta.native import replay
 from changefeed.sinks.delta.sink import DeltaTables
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
@@ -35,7 +46,8 @@ def sink(spark: SparkSession, tmp_path: Path) -> DeltaTables:
 
 def apply(sink: DeltaTables, kind: Any, number: int, *rows: Row, of: Any = ORDERS, **options: Any) -> None:
     write_id = WriteId(1, number, 1)
-    sink.apply(kind(path=PATH, number=1, table=of, **options), Given(of, rows) if rows else None, write_id, '{"n":1}')
+    write = kind(path=PATH, number=1, table=of, **options)
+    write_alone(sink, WriteRequest(write, Given(of, rows) if rows else None, write_id, '{"n":1}'))
 
 
 def writers(sink: DeltaTables) -> list[str]:
@@ -83,7 +95,8 @@ def made_in_three_ways(
         )
         path = f"{kind}_{native}/{name}"
         write = Load(path=path, number=1, table=table) if kind == "load" else Create(path=path, number=1, table=table)
-        sink.apply(write, Given(table, (row,)) if kind == "load" else None, WriteId(1, 1, 1), "{}")
+        changes = Given(table, (row,)) if kind == "load" else None
+        write_alone(sink, WriteRequest(write, changes, WriteId(1, 1, 1), "{}"))
         engine = DeltaTable(sink.location(path)).history()[0].get("engineInfo", "")
         assert engine.startswith("Apache-Spark") != native
         yield sink, path
@@ -174,7 +187,7 @@ def test_a_table_that_is_not_plain_is_written_by_spark(sink: DeltaTables, proper
 
 def test_more_rows_than_a_task_holds_are_written_by_spark(sink: DeltaTables, monkeypatch: pytest.MonkeyPatch) -> None:
     apply(sink, Load, 1, ONE)
-    monkeypatch.setattr(step, "_FEW_ROWS", 0)
+    monkeypatch.setattr(files_step, "_FEW_ROWS", 0)
     apply(sink, Upsert, 2, TWO)
     assert (writers(sink), ids(sink)) == (["delta-rs", "Apache-Spark"], [1, 2])
 
@@ -202,18 +215,20 @@ def test_after_compaction_between_files_and_commit_the_files_are_written_again(s
     apply(sink, Load, 1, ONE)
     apply(sink, Upsert, 2, TWO)
     three: Row = {"id": 3, "note": "three"}
-    job = Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (three,)), WriteId(1, 3, 1), '{"n":1}')
-    sink.prepare([job])
+    request = WriteRequest(
+        Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (three,)), WriteId(1, 3, 1), '{"n":1}'
+    )
+    (prepared,) = sink.prepare([request])
     DeltaTable(sink.location(PATH)).optimize.compact()
-    sink.apply(job.write, job.changes, job.write_id, job.note)
+    sink.apply(prepared)
     assert ids(sink) == [1, 2, 3]
 
 
 def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaTables) -> None:
-    job = Job(Load(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(2, 1, 1), '{"n":1}')
-    sink.prepare([job])
+    request = WriteRequest(Load(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(2, 1, 1), '{"n":1}')
+    (prepared,) = sink.prepare([request])
     apply(sink.owned_by(sink.owner), Load, 1, ONE)
-    sink.apply(job.write, job.changes, job.write_id, job.note)
+    sink.apply(prepared)
     there = sink.snapshot(PATH)
     assert there is not None
     assert (ids(sink), there.version, there.write_id) == ([2], 1, WriteId(2, 1, 1))
@@ -256,7 +271,9 @@ def test_files_that_are_gone_or_cut_are_damaged(sink: DeltaTables) -> None:
 
 def test_files_prepared_by_one_pipeline_are_not_committed_by_another(sink: DeltaTables) -> None:
     apply(sink, Load, 1, ONE)
-    sink.prepare([Job(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(1, 2, 1), '{"n":1}')])
+    sink.prepare(
+        [WriteRequest(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(1, 2, 1), '{"n":1}')]
+    )
     three: Row = {"id": 3, "note": "three"}
     apply(sink.owned_by("changefeed:other:2"), Upsert, 2, three)
     assert ids(sink) == [1, 3]

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.errors import SinkError
+from changefeed.sinks.apply import bitmaps
+from changefeed.sinks.apply.layout import TableFolder
+from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.files import TableFolder
-from changefeed.sinks.delta.native.merge import Marked
 from tests.sinks.delta_native.applying import inline
 
 ROWS = st.lists(st.integers(0, 70_000) | st.integers(0, 2**32 + 70_000) | st.integers(0, 2**62), unique=True)
@@ -35,11 +36,11 @@ def rows(*numbers: int) -> Any:
 
 @given(ROWS)
 def test_a_vector_reads_as_it_was_written(numbers: list[int]) -> None:
-    assert vectors.decoded(vectors.encoded(rows(*numbers))).tolist() == sorted(numbers)
+    assert bitmaps.decoded(bitmaps.encoded(rows(*numbers))).tolist() == sorted(numbers)
 
 
 def test_the_bytes_are_those_of_delta(tmp_path: Path) -> None:
-    _, content, [descriptor] = vectors.in_a_file([(vectors.encoded(rows(0)), 1)])
+    _, content, [descriptor] = vectors.in_a_file([(bitmaps.encoded(rows(0)), 1)])
     assert content == BY_DELTA
     assert {**descriptor, "pathOrInlineDv": ""} == {
         "storageType": "u", "pathOrInlineDv": "", "offset": 1, "sizeInBytes": 34, "cardinality": 1
@@ -47,7 +48,7 @@ def test_the_bytes_are_those_of_delta(tmp_path: Path) -> None:
 
 
 def test_a_vector_within_the_log_is_read(tmp_path: Path) -> None:
-    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
+    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, bitmaps.encoded(rows(*ROWS_OF_SIX)))])
     assert vectors.read(FILES, str(tmp_path), descriptor).tolist() == ROWS_OF_SIX
 
 
@@ -67,7 +68,7 @@ def test_z85(data: bytes) -> None:
 
 def test_many_vectors_are_in_one_file(tmp_path: Path) -> None:
     wanted = [rows(0), rows(5, 6, 2**33), rows(*range(100_000))]
-    name, content, descriptors = vectors.in_a_file([(vectors.encoded(r), len(r)) for r in wanted])
+    name, content, descriptors = vectors.in_a_file([(bitmaps.encoded(r), len(r)) for r in wanted])
     (tmp_path / name).write_bytes(content)
     for descriptor, numbers in zip(descriptors, wanted, strict=True):
         assert vectors.path_of(descriptor) == name
@@ -75,7 +76,7 @@ def test_many_vectors_are_in_one_file(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_never_read_as_a_vector(tmp_path: Path) -> None:
-    vector = vectors.encoded(rows(1, 2, 70_000))
+    vector = bitmaps.encoded(rows(1, 2, 70_000))
     name, content, [descriptor] = vectors.in_a_file([(vector, 3)])
     for place in range(len(content)):
         (tmp_path / name).write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
@@ -101,6 +102,6 @@ def test_a_damaged_file_is_never_read_as_a_vector(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_descriptor_is_refused(change: dict[str, Any], why: str) -> None:
-    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, vectors.encoded(rows(*ROWS_OF_SIX)))])
+    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, bitmaps.encoded(rows(*ROWS_OF_SIX)))])
     with pytest.raises(SinkError, match=why):
         vectors.read(FILES, "/table", descriptor | change)

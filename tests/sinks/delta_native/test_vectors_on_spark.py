@@ -15,11 +15,12 @@ import pytest
 from deltalake import DeltaTable
 
 from changefeed.model.definition import Table
+from changefeed.sinks.apply import bitmaps
+from changefeed.sinks.apply.item import TaskResult, write_item
+from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native import log_file, replay, vectors
 from changefeed.sinks.delta.native.commit import commit
-from changefeed.sinks.delta.native.item import TaskResult, write_item
-from changefeed.sinks.delta.native.merge import Marked
 from tests.sinks.delta_native.applying import apply, create, inline, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
 from tests.sinks.delta_native.test_against_merge import BySpark
@@ -93,7 +94,7 @@ def test_entries_are_those_of_delta(session: SparkSession, tmp_path: Path) -> No
             elif replay.vector(files[path]) != replay.vector(old):
                 rows = _rows(theirs, files[path])
                 count = json.loads(old["stats"])["numRecords"]
-                marked.append(Marked(path, int(count), len(rows), vectors.encoded(rows)))
+                marked.append(Marked(path, int(count), len(rows), bitmaps.encoded(rows)))
         commit(
             at,
             [TaskResult((), tuple(removed), 0, None, tuple(marked))],

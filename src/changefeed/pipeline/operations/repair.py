@@ -28,7 +28,7 @@ from changefeed.pipeline.pending.counting import rows_within
 from changefeed.pipeline.rebuilds import delete_rebuilds, rebuild_folder
 from changefeed.pipeline.run import open_flow, run
 from changefeed.pipeline.state import State, TableState, WrittenVersion
-from changefeed.sinks.base import Import, Restore, TableSink, Touch, Write, WriteId
+from changefeed.sinks.base import Import, Restore, TableSink, Touch, Write, WriteId, WriteRequest, write_alone
 from changefeed.sinks.ways_out import TABLE_CHANGED
 from changefeed.stages.changes import Window
 
@@ -119,7 +119,8 @@ def _record(flow: Flow, tables: Sequence[str]) -> None:
 
 
 def _apply(flow: Flow, write: Write) -> None:
-    flow.executor.sink.apply(write, None, WriteId(flow.ledger.epoch, flow.ledger.step, REPAIRED), _NOTE)
+    write_id = WriteId(flow.ledger.epoch, flow.ledger.step, REPAIRED)
+    write_alone(flow.executor.sink, WriteRequest(write, None, write_id, _NOTE))
 
 
 def _restore(flow: Flow, table: TableState) -> None:

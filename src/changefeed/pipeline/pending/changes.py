@@ -106,10 +106,6 @@ class SparkChanges:
     def _chunks(self, spark: SparkSession) -> DataFrame:
         return self.store.read(self.folders, spark)
 
-    def applied(self, read: int) -> None:
-        """See `Changes`."""
-        self.tally.set(read)
-
     def frame(self, spark: SparkSession) -> DataFrame:
         """See `Changes`."""
         # chunks -> typed changes of this table -> the last change of every key

@@ -117,10 +117,6 @@ class MemoryChanges:
         """See `Changes`: the rows are in memory."""
         return None
 
-    def applied(self, read: int) -> None:
-        """See `Changes`."""
-        self.read = read
-
     def frame(self, spark: Any) -> Any:
         """Not available in memory."""
         raise NotImplementedError("changes in memory have no DataFrame")

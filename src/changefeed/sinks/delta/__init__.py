@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def open_sink(definition: Any, session: SparkSession | None) -> DeltaTables:
     """Opens the sink that a `type: delta` section describes."""
     from changefeed.errors import MissingExtraError
-    from changefeed.sinks.delta.native.compaction import CompactionRules
-    from changefeed.sinks.delta.native.vectors import is_installed
+    from changefeed.sinks.apply.bitmaps import is_installed
+    from changefeed.sinks.apply.compaction import CompactionRules
     from changefeed.sinks.delta.sink import DeltaTables
 
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]

@@ -25,17 +25,20 @@ from changefeed.frames.types import sink_type
 from changefeed.local_files import local_path, local_text
 from changefeed.model.definition import Table
 from changefeed.model.escaped_names import NOT_IN_NAMES, escaped
+from changefeed.sinks.apply.compaction import CompactionRules
+from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import (
     METADATA,
     AddColumns,
     Append,
+    Applied,
     Changes,
     Commit,
     Copy,
     Create,
     Import,
-    Job,
     Load,
+    PreparedWrite,
     Restore,
     Rewrite,
     TableSnapshot,
@@ -43,12 +46,11 @@ from changefeed.sinks.base import (
     Upsert,
     Write,
     WriteId,
+    WriteRequest,
 )
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.native.columns import with_missing
-from changefeed.sinks.delta.native.compaction import CompactionRules
-from changefeed.sinks.delta.native.files import Limits
 from changefeed.sinks.delta.native.incomplete import take_back
 from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
@@ -239,25 +241,28 @@ class DeltaTables:
 
     # Writing.
 
-    def prepare(self, jobs: Sequence[Job]) -> None:
+    def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:
         """See `TableSink`."""
-        if self._native is not None and jobs:
-            self._native.prepare(self.spark, self.owner, jobs)
+        if self._native is not None and requests:
+            return self._native.prepare(self.spark, self.owner, requests)
+        return [PreparedWrite(request) for request in requests]
 
-    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+    def apply(self, prepared: PreparedWrite) -> Applied:
         """See `TableSink`."""
-        at = self.location(write.path)
+        request = prepared.request
+        write, at = request.write, self.location(request.write.path)
         with translated(at):
-            if self._native is not None and self._native.apply(
-                self.spark, self.owner, Job(write, changes, write_id, note)
-            ):
-                return
+            applied = self._native.apply(self.spark, self.owner, prepared) if self._native is not None else None
+        if applied is not None:
+            return applied
         with self._session() as spark, translated(at):
             has_vectors = self.merges_on_read and bool(write.table.keys)
-            commit = _Commit(spark, at, self.owner, write_id, note, {PROPERTY: "true"} if has_vectors else {})
-            with compiled(spark) if self._is_large(write, changes) else nullcontext():
-                self._write(write, changes, commit)
-        self._check_landed(write.path, write_id)
+            properties = {PROPERTY: "true"} if has_vectors else {}
+            commit = _Commit(spark, at, self.owner, request.write_id, request.note, properties)
+            with compiled(spark) if self._is_large(write, request.changes) else nullcontext():
+                self._write(write, request.changes, commit)
+        self._check_landed(write.path, request.write_id)
+        return Applied()
 
     def _write(self, write: Write, changes: Changes | None, commit: _Commit) -> None:
         spark = commit.spark

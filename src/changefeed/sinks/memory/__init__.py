@@ -22,7 +22,7 @@ from changefeed.sinks.base import (
     METADATA,
     AddColumns,
     Append,
-    Changes,
+    Applied,
     Commit,
     Constant,
     ConvertedFrom,
@@ -31,9 +31,9 @@ from changefeed.sinks.base import (
     Expression,
     Import,
     IrregularUpdate,
-    Job,
     Load,
     Null,
+    PreparedWrite,
     Restore,
     Rewrite,
     TableSnapshot,
@@ -41,6 +41,7 @@ from changefeed.sinks.base import (
     Upsert,
     Write,
     WriteId,
+    WriteRequest,
 )
 from changefeed.sinks.expressions import constant, converted
 from changefeed.sinks.sql import SparkTypes
@@ -81,6 +82,13 @@ class Lake:
         return [dict(row) for row in self.tables[path][version].rows]
 
 
+@dataclass(frozen=True, slots=True)
+class _WithRows(PreparedWrite):
+    """A write with its changes in memory."""
+
+    batches: tuple[pa.RecordBatch, ...]
+
+
 @dataclass(slots=True)
 class MemorySink:
     """The tables of a lake, written by one pipeline."""
@@ -89,7 +97,6 @@ class MemorySink:
     metadata_columns: tuple[str, ...] = ()
     owner: str = ""
     types: SparkTypes = field(default_factory=SparkTypes)
-    _prepared: dict[tuple[str, WriteId], list[pa.RecordBatch]] = field(default_factory=dict)
 
     def owned_by(self, owner: str) -> MemorySink:
         """See `TableSink`."""
@@ -171,17 +178,15 @@ class MemorySink:
         has, wants = self.lake.tables[path][-1].types, self._types_of(table)
         return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
 
-    def prepare(self, jobs: Sequence[Job]) -> None:
+    def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:
         """See `TableSink`."""
-        for job in jobs:
-            if job.changes is not None:
-                self._prepared[job.write.path, job.write_id] = list(job.changes.batches())
+        return [_WithRows(r, tuple(r.changes.batches()) if r.changes is not None else ()) for r in requests]
 
-    def apply(self, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> None:
+    def apply(self, prepared: PreparedWrite) -> Applied:
         """See `TableSink`."""
-        batches = self._prepared.pop((write.path, write_id), None)
-        if batches is None:
-            batches = list(changes.batches()) if changes is not None else []
+        assert isinstance(prepared, _WithRows), "prepared by another sink"
+        request = prepared.request
+        write, write_id, batches = request.write, request.write_id, prepared.batches
         with self.lake.lock:
             versions = self.lake.tables.get(write.path, [])
             last = versions[-1].write_ids.get(self.owner) if versions else None
@@ -191,16 +196,17 @@ class MemorySink:
                     f"epoch {write_id.epoch} and stops"
                 )
             if last is not None and last >= write_id:
-                return
+                return Applied()
             before = versions[-1] if versions else Version({}, ())
             types, rows = self._after(write, before, batches)
             write_ids = {**before.write_ids, self.owner: write_id}
             kind = type(write).__name__.lower()
-            made = Version(types, tuple(rows), write_ids, self.owner, kind, note)
+            made = Version(types, tuple(rows), write_ids, self.owner, kind, request.note)
             self.lake.tables[write.path] = [*versions, made]
+        return Applied()
 
     def _after(
-        self, write: Write, before: Version, batches: list[pa.RecordBatch]
+        self, write: Write, before: Version, batches: Sequence[pa.RecordBatch]
     ) -> tuple[Mapping[str, pa.DataType], list[Row]]:
         types, old = self._types_of(write.table), before.rows
         match write:
@@ -233,7 +239,7 @@ class MemorySink:
                 return types, [row for row in rows.values() if row is not None]
 
     def _changed(
-        self, table: Table, batches: list[pa.RecordBatch], old: Mapping[Any, Row | None]
+        self, table: Table, batches: Sequence[pa.RecordBatch], old: Mapping[Any, Row | None]
     ) -> Iterator[tuple[Any, Row | None]]:
         """Yields the key of each change, and the row after it; None for a deleted row."""
         names = [c.name for c in table.columns]

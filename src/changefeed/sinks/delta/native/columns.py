@@ -17,12 +17,12 @@ import pyarrow as pa
 
 from changefeed.frames.types import sink_type
 from changefeed.model.table import Column
+from changefeed.sinks.apply.files import Added, DataFileReader, DataFileWriter, Limits
+from changefeed.sinks.apply.layout import Layout
 from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Expression, Null, Rewrite, WriteId
 from changefeed.sinks.delta.native.commit import change_columns
-from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileWriter, Limits, TableFolder
 from changefeed.sinks.delta.native.log_file import NTZ_TYPE
 from changefeed.sinks.delta.native.opened import Opened, delta_fields
-from changefeed.sinks.delta.native.statistics import INDEXED
 from changefeed.sinks.expressions import conversion_of, converted
 
 _Field = Mapping[str, Any]
@@ -64,7 +64,7 @@ def changed(
         values = _values(write, opened.schema(), columns)
         if values is None:
             return False
-        added = _written(opened, opened.folder, columns, values, limits)
+        added = _written(opened, opened.layout, columns, values, limits)
     else:
         added = []
     change_columns(opened, fields, added, write_id, note)
@@ -79,18 +79,18 @@ def replaced(opened: Opened, source: Opened, limits: Limits, write_id: WriteId, 
     fields = delta_fields(source.schema())
     if _has_ntz(fields) and not opened.takes_ntz():
         return False
-    change_columns(opened, fields, copied(source, opened.folder, limits), write_id, note)
+    change_columns(opened, fields, copied(source, opened.layout, limits), write_id, note)
     return True
 
 
-def copied(source: Opened, folder: TableFolder, limits: Limits) -> list[Added]:
-    """Copies all rows of a table to new files in the folder of another table.
+def copied(source: Opened, layout: Layout, limits: Limits) -> list[Added]:
+    """Copies all rows of a table to new files of another table.
 
     Raises:
         SinkError: a data file cannot be read or written.
     """
     columns = source.schema()
-    return _written(source, folder, columns, [_column(name) for name in columns.names], limits)
+    return _written(source, layout, columns, [_column(name) for name in columns.names], limits)
 
 
 def _has_ntz(fields: Iterable[_Field]) -> bool:
@@ -150,18 +150,17 @@ def _column(name: str) -> _Values:
 
 
 def _written(
-    opened: Opened, folder: TableFolder, columns: pa.Schema, values: Iterable[_Values], limits: Limits
+    opened: Opened, layout: Layout, columns: pa.Schema, values: Iterable[_Values], limits: Limits
 ) -> list[Added]:
-    """Writes all rows of the table with other columns to new files, in its folder or that of another table."""
+    """Writes all rows of the table with other columns to new files, of this table or another one."""
     schema, values = opened.schema(), list(values)
-    indexed = int(opened.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
-    out = DataFileWriter(folder, columns, limits, indexed)
+    out = DataFileWriter(layout, columns, limits)
     try:
         for file in opened.files().to_pylist():
-            reader = DataFileReader(opened.folder, file["path"], schema, file.get("vector"))
+            reader = DataFileReader(opened.layout, file["path"], schema, file.get("vector"))
             try:
                 for start, batch in reader.pieces(limits.batch_rows):
-                    rows = reader.left(batch, start)
+                    rows = reader.live(batch, start)
                     out.write(pa.RecordBatch.from_arrays([of(rows) for of in values], schema=columns))
             finally:
                 reader.close()

@@ -20,12 +20,13 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.errors import FencedError, SinkError
+from changefeed.sinks.apply.files import Added
+from changefeed.sinks.apply.item import TaskResult
+from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.log import pack
 from changefeed.sinks.delta.native import log_file
-from changefeed.sinks.delta.native.files import Added, TableFolder
-from changefeed.sinks.delta.native.item import TaskResult
 from changefeed.sinks.delta.native.opened import Opened, delta_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog, lost_checkpoint
 

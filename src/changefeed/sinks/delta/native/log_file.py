@@ -29,10 +29,11 @@ import msgspec
 import pyarrow as pa
 
 from changefeed.errors import SinkError
+from changefeed.sinks.apply.files import Added
+from changefeed.sinks.apply.layout import TableFolder
+from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.files import Added, TableFolder
-from changefeed.sinks.delta.native.merge import Marked
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 NTZ, NTZ_TYPE = "timestampNtz", "timestamp_ntz"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,12 +12,15 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.errors import MissingExtraError, SinkError
+from changefeed.sinks.apply import bitmaps
+from changefeed.sinks.apply.compaction import StoredFile
+from changefeed.sinks.apply.layout import TableFolder
+from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import unpack
-from changefeed.sinks.delta.native import log_file, replay, vectors
-from changefeed.sinks.delta.native.files import TableFolder
+from changefeed.sinks.delta.native import log_file, replay
+from changefeed.sinks.delta.native.layout import DeltaLayout
 from changefeed.sinks.delta.native.statistics import INDEXED, bounds_of
-from changefeed.sinks.delta.native.target import Target
 from changefeed.sinks.ways_out import COLUMNS_CHANGED
 
 _READER = {log_file.NTZ, log_file.FEATURE}
@@ -83,7 +86,7 @@ class Opened:
         features = readers - _READER | writers - _WRITER
         if features:
             return f"table features {', '.join(sorted(features))}"
-        if self.has_vectors and not vectors.is_installed():
+        if self.has_vectors and not bitmaps.is_installed():
             return "deletion vectors, and pyroaring is not installed"
         if self.state.metadata.get("partitionColumns"):
             return "partitions"
@@ -115,6 +118,11 @@ class Opened:
             return None
         return f"writer version {version} of the Delta protocol: {WAY_OUT}"
 
+    @property
+    def layout(self) -> DeltaLayout:
+        """The layout of the table's data files."""
+        return DeltaLayout(self.folder, int(self.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED)))
+
     def takes_ntz(self) -> bool:
         """Whether the table has the feature for timestamp_ntz columns, or can get it."""
         return self._writer_version == 7 or self._writer_version <= 2
@@ -139,8 +147,7 @@ class Opened:
                 f"{self.folder.path}: its columns are not those that this pipeline gave it: {missing[0]!r} is missing. "
                 f"{COLUMNS_CHANGED}"
             )
-        indexed = int(self.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
-        return Target(self.folder, schema, tuple(names), tuple(keys), indexed)
+        return Target(self.layout, schema, tuple(names), tuple(keys))
 
     def files(self, keys: Sequence[str] = ()) -> pa.Table:
         """Returns the data files: path, size, and `low_0`, `high_0`, …: bounds of the key columns, if the log has them.
@@ -160,6 +167,13 @@ class Opened:
             descriptors = [file.get("deletionVector") for file in files]
             columns["vector"] = pa.array([json.dumps(one) if one else None for one in descriptors], pa.string())
         return pa.table(columns)
+
+    def stored_files(self) -> Iterator[StoredFile]:
+        """Yields the data files, for compaction."""
+        for file in self.state.files.values():
+            rows = json.loads(file.get("stats") or "{}").get("numRecords") or 0
+            deleted = (file.get("deletionVector") or {}).get("cardinality", 0)
+            yield StoredFile(file["path"], file["modificationTime"], file["size"], rows, deleted)
 
 
 def open_table(folder: TableFolder, application: str, log: replay.TableLog | None = None) -> Opened | None:

@@ -10,9 +10,7 @@ Most come from the file's footer. A bound that might hide a row is left out:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
@@ -21,8 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.sinks.apply.layout import Floats
+
 INDEXED = 32  # columns, the default of `delta.dataSkippingNumIndexedCols`
 _LENGTH = 32  # characters
+_MILLISECOND = pa.scalar(
+    1000, pa.duration("us")
+)  # by which a timestamp may lie above the bound that another writer gave
 _MOST = "\U0010ffff"
 _DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31
 _MILLISECONDS = (_DAYS[0] * 86_400_000, (_DAYS[1] + 1) * 86_400_000 - 1)
@@ -31,32 +34,6 @@ _DIGITS = 15  # of a decimal that floating-point numbers keep
 _ROUNDING = Decimal(2) ** -50  # a multiple of the relative error of a floating-point number
 _EXACT = Context(prec=100)
 _READ = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
-
-
-@dataclass(slots=True)
-class Floats:
-    """Counts NULLs and finds the bounds of a column of floating-point numbers."""
-
-    nulls: int = 0
-    low: float = math.inf
-    high: float = -math.inf
-    bounded: bool = True
-
-    def add(self, column: pa.ChunkedArray) -> None:
-        """Adds the values of a column."""
-        self.nulls += column.null_count
-        ends = pc.min_max(column).as_py()
-        if ends["min"] is None:
-            return
-        self.low, self.high = min(self.low, ends["min"]), max(self.high, ends["max"])
-        self.bounded &= not pc.any(pc.is_nan(column)).as_py()
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """Returns the smallest and the largest value; a lower bound of zero is -0.0. None if JSON cannot represent one."""
-        if not (self.bounded and math.isfinite(self.low) and math.isfinite(self.high)):
-            return None
-        return self.low or -0.0, self.high or 0.0
 
 
 def statistics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], indexed: int = INDEXED) -> str:
@@ -117,18 +94,14 @@ def bounds_of(stats: Sequence[str | None], column: str, kind: pa.DataType) -> tu
     return ends[0], ends[1]
 
 
-def footer_columns(schema: pa.Schema) -> list[str]:
-    """Returns the columns whose bounds can be taken from a Parquet file's footer."""
-    return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]
-
-
 def _read_bounds(values: Sequence[Any], kind: pa.DataType, sign: int) -> pa.Array:
     """Converts lower (`sign` -1) or upper bounds (1) from JSON to the type of their column."""
     if pa.types.is_decimal(kind):
         return pa.array(
             [None if value is None else _read_decimal(Decimal(value), kind, sign) for value in values], kind
         )
-    return pa.array(values, pa.int64() if pa.types.is_integer(kind) else pa.string()).cast(kind)
+    bounds = pa.array(values, pa.int64() if pa.types.is_integer(kind) else pa.string()).cast(kind)
+    return pc.add(bounds, _MILLISECOND) if pa.types.is_timestamp(kind) and sign > 0 else bounds
 
 
 def _read_decimal(bound: Decimal, kind: pa.DataType, sign: int) -> Decimal | None:

@@ -1,25 +1,24 @@
-"""Native writes of a step: the data files of all writes in one Spark job, then one commit for each write.
+"""Native writes of a step: the data files of all writes together, then one commit for each write.
 
-    prepare   open tables ──▶ items ──▶ one job for all of them ──▶ files that no commit refers to yet
+    prepare   open tables ──▶ items ──▶ `apply.step` writes files that no commit refers to yet
     apply     the files of a write ──▶ commit, as the version after the one that was opened
+
+If somebody else has committed in between, a write is made once more, on what is there now (`_twice`).
 
 After the commit of a table that merges on read, its files are compacted if it is worth it, in a separate commit that changes
 no row and has no write id.
 
-A few rows are written in the driver, without a job. `_reason` returns why Spark must make a write (`sink.py`). A write that
-was not prepared is prepared alone. Files that were prepared and not committed remain until VACUUM.
+`_reason` returns why Spark must make a write (`sink.py`). Files that were prepared and not committed remain until VACUUM.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,57 +26,51 @@ import pyarrow.compute as pc
 from changefeed.errors import DamagedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
+from changefeed.sinks.apply.compaction import CompactionRules, groups
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
+from changefeed.sinks.apply.job import compact_all
+from changefeed.sinks.apply.layout import TableFolder
+from changefeed.sinks.apply.step import HERE_BYTES, NO_FILES, item_of, too_large, write_files
+from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import (
     METADATA,
     AddColumns,
     Append,
+    Applied,
     Changes,
-    Chunked,
     Copy,
     Create,
-    Job,
     Load,
+    PreparedWrite,
     Rewrite,
     TableSnapshot,
     Touch,
     Upsert,
-    WriteId,
+    WriteRequest,
 )
 from changefeed.sinks.delta.native.columns import changed, copied, replaced, size
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create, forget_lost_checkpoint
-from changefeed.sinks.delta.native.compaction import CompactionRules, groups
-from changefeed.sinks.delta.native.files import Limits, TableFolder
-from changefeed.sinks.delta.native.item import Item, TaskResult, Typed, write_item
-from changefeed.sinks.delta.native.job import StepWrite, compact_all, write_all, write_here
+from changefeed.sinks.delta.native.layout import DeltaLayout
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog
 from changefeed.sinks.delta.native.snapshot import table_snapshot
-from changefeed.sinks.delta.native.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 
-# The changes of a keyed write are merged by one task. Larger writes are Spark's, which works on one with all tasks.
-MOST_ROWS = 10_000_000
-_FEW_ROWS = 10_000  # typed changes that the driver may hold
-# Up to here a Spark job costs more than the writes themselves: they are made in the driver.
-_HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
-
-_WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Upsert: "merge", Append: "append"}
-
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _WithFiles(PreparedWrite):
     """A write whose files have been written, but not committed.
 
     Attributes:
         opened: the table at the version for which the files were written; None if the table does not exist yet.
-        schema: the columns of a new table.
+        schema: the columns of the table's files.
     """
 
-    write_id: WriteId
     opened: Opened | None
     schema: pa.Schema
     written: TaskResult
@@ -99,17 +92,11 @@ class _There:
         """Whether there is no table."""
         return self.opened is None and self.unreadable is None
 
-    def is_next(self, job: Job) -> bool:
+    def is_next(self, request: WriteRequest) -> bool:
         """Whether the write has not been made yet. The sink handles one that has: skips it or raises FencedError."""
         if self.opened is None:
             return self.unreadable is None
-        return self.opened.write_id is None or self.opened.write_id < job.write_id
-
-    def natively(self, job: Job) -> Opened | None:
-        """Returns the table if it exists, is written natively, and the write has not been made yet; else None."""
-        if self.opened is None or self.opened.refused() or not self.is_next(job):
-            return None
-        return self.opened
+        return self.opened.write_id is None or self.opened.write_id < request.write_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,97 +115,101 @@ class NativeWrites:
     merges_on_read: bool = False
     compaction: CompactionRules | None = None
     limits: Limits = field(default_factory=Limits)
-    _prepared: dict[str, _Prepared] = field(default_factory=dict)
     _defaults: list[bool] = field(default_factory=list)
     _logs: dict[str, TableLog] = field(default_factory=dict)  # path -> the log, with the state that was read last
 
-    def prepare(self, spark: SparkSession, owner: str, jobs: Sequence[Job]) -> None:
-        """Writes the data files of all jobs that are native.
+    def prepare(self, spark: SparkSession, owner: str, requests: Sequence[WriteRequest]) -> list[PreparedWrite]:
+        """Writes the data files of all requests that are native; returns every request, in order.
 
         Raises:
             SinkError: a data file cannot be read or written.
         """
-        mine, opened = list[Job](), dict[str, Opened | None]()
-        for job in jobs:
-            path = job.write.path
-            if isinstance(job.write, Load | Upsert | Append) and job.changes is not None:
-                there = self._there(path, owner)
-                if not there.is_next(job) or self._reason(job.write, job.changes, there.opened, spark) is not None:
-                    continue
-                opened[path] = there.opened
-                mine.append(job)
-        items = {job.write.path: self._item(job, opened[job.write.path]) for job in mine}
-        done = {path: write_item(item, ()) for path, item in items.items() if isinstance(item.changes, Typed)}
-        chunked = [(job.write.path, job.changes, c) for job in mine if (c := _chunked(job)) and job.changes]
-        files_of = cache(_files)
-        for _, group in groupby(sorted(chunked, key=_origin), _origin):
-            together = list(group)
-            writes = [_write(items[path], changes, c, files_of(c.folders)) for path, changes, c in together]
-            written = _written(spark, writes, together[0][2])
-            done |= dict(zip((path for path, _, _ in together), written, strict=True))
-        for job in mine:
-            path = job.write.path
-            schema = items[path].target.schema
-            self._prepared[path] = _Prepared(job.write_id, opened[path], schema, done[path])
+        prepared = [PreparedWrite(request) for request in requests]
+        native = list[tuple[int, Opened | None, Changes, Item]]()
+        for place, request in enumerate(requests):
+            write, changes = request.write, request.changes
+            if not isinstance(write, Load | Upsert | Append) or changes is None:
+                continue
+            there = self._there(write.path, owner)
+            if there.is_next(request) and self._reason(write, changes, there.opened, spark) is None:
+                native.append((place, there.opened, changes, self._item(write, changes, there.opened)))
+        results = write_files(spark, [(changes, item) for _, _, changes, item in native])
+        for (place, opened, _, item), written in zip(native, results, strict=True):
+            prepared[place] = _WithFiles(requests[place], opened, item.target.schema, written)
+        return prepared
 
-    def apply(self, spark: SparkSession, owner: str, job: Job) -> bool:
-        """Makes a write if it is native; returns False if Spark must make it.
+    def apply(self, spark: SparkSession, owner: str, prepared: PreparedWrite) -> Applied | None:
+        """Makes a write if it is native; returns None if Spark must make it.
 
         Raises:
             FencedError: a newer run writes this table.
             SinkError: as `prepare`, or the commit cannot be made.
         """
-        path = job.write.path
-        if isinstance(job.write, Touch):
-            return self._touch(owner, job)
-        if isinstance(job.write, Create) and self._there(path, owner).is_nothing:
-            return self._create(spark, owner, job)
-        if isinstance(job.write, AddColumns | Rewrite | Create):
-            return self._change_columns(owner, job)
-        if isinstance(job.write, Copy):
-            return self._copy(spark, owner, job, job.write)
-        if not isinstance(job.write, Load | Upsert | Append):
-            return False
-        prepared = self._prepared.pop(path, None)
-        if prepared is None or prepared.write_id != job.write_id:
-            self.prepare(spark, owner, [job])
-            prepared = self._prepared.pop(path, None)
-        if prepared is None:
-            return False
+        if isinstance(prepared, _WithFiles):
+            return self._apply_files(spark, owner, prepared)
+        request = prepared.request
+        match request.write:
+            case Touch():
+                is_made = self._touch(owner, request)
+            case Create() if self._there(request.write.path, owner).is_nothing:
+                is_made = self._create(spark, owner, request)
+            case AddColumns() | Rewrite() | Create() as write:
+                is_made = self._twice(owner, request, partial(self._change_columns, owner, request, write))
+            case Copy() as write:
+                is_made = self._twice(owner, request, partial(self._copy, spark, owner, request, write))
+            case _:
+                is_made = False
+        return Applied() if is_made else None
+
+    def _apply_files(self, spark: SparkSession, owner: str, prepared: _WithFiles) -> Applied:
+        """Commits the files of a write; if somebody else has committed meanwhile, those for the table as it is now."""
+        request = prepared.request
         try:
-            self._commit(prepared, owner, job)
+            self._commit(prepared, owner)
         except SinkError as error:
-            if not error.transient or not self._there(path, owner).is_next(job):
+            if not self._is_overtaken(error, owner, request):
                 raise
-            # somebody else has committed since the files were written: once more, on what lies there now
-            self.prepare(spark, owner, [job])
-            prepared = self._prepared.pop(path, None)
-            if prepared is None:
+            (again,) = self.prepare(spark, owner, [request])
+            if not isinstance(again, _WithFiles):
                 raise
-            self._commit(prepared, owner, job)
-        if job.changes is not None and _chunked(job) is not None:
-            job.changes.applied(prepared.written.read)
+            self._commit(again, owner)
+            prepared = again
         if (
             prepared.opened is not None
             and self.compaction is not None
-            and self._has_vectors(job.write.table, prepared.opened)
+            and self._has_vectors(request.write.table, prepared.opened)
         ):
             try:
                 self._compact(spark, owner, prepared.opened, self.compaction)
             except SinkError as error:  # the write stands, and the table is whole without
                 _log.warning("%s", error)
-        return True
+        is_chunked = request.changes is not None and request.changes.chunked is not None
+        return Applied(prepared.written.read if is_chunked else None)
 
-    def _commit(self, prepared: _Prepared, owner: str, job: Job) -> None:
-        if prepared.opened is None:
+    def _twice(self, owner: str, request: WriteRequest, attempt: Callable[[], bool]) -> bool:
+        """Calls `attempt`, and once more if somebody else has committed meanwhile; returns what it returns."""
+        try:
+            return attempt()
+        except SinkError as error:
+            if not self._is_overtaken(error, owner, request):
+                raise
+            return attempt()
+
+    def _is_overtaken(self, error: SinkError, owner: str, request: WriteRequest) -> bool:
+        """Whether a write has failed because somebody else has committed, and is still to be made."""
+        return error.transient and self._there(request.write.path, owner).is_next(request)
+
+    def _commit(self, prepared: _WithFiles, owner: str) -> None:
+        request, opened = prepared.request, prepared.opened
+        merges_on_read = self._has_vectors(request.write.table, opened)
+        if opened is None:
             create(
-                self._log(job.write.path), owner, prepared.schema, [prepared.written], job.write_id, job.note,
-                merges_on_read=self._has_vectors(job.write.table, None),
+                self._log(request.write.path), owner, prepared.schema, [prepared.written], request.write_id, request.note,
+                merges_on_read=merges_on_read,
             )  # fmt: skip
             return
-        merges_on_read = self._has_vectors(job.write.table, prepared.opened)
-        commit(prepared.opened, [prepared.written], job.write_id, job.note, merges_on_read=merges_on_read)
-        _checkpoint(prepared.opened)
+        commit(opened, [prepared.written], request.write_id, request.note, merges_on_read=merges_on_read)
+        _checkpoint(opened)
 
     def _compact(self, spark: SparkSession, owner: str, written: Opened, rules: CompactionRules) -> None:
         """Compacts the table that was just committed, if its version is due and compaction is worth it."""
@@ -228,80 +219,75 @@ class NativeWrites:
         target, files = opened.target((), ()), opened.files()
         items = [
             Item(target, Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
-            for group in groups(opened.state.files, rules)
+            for group in groups(opened.stored_files(), rules)
         ]
         if not items:
             return
-        if sum(pc.sum(item.files.column("size")).as_py() for item in items) <= _HERE_BYTES:
+        if sum(pc.sum(item.files.column("size")).as_py() for item in items) <= HERE_BYTES:
             done = [write_item(item, ()) for item in items]
         else:
             done = compact_all(spark, items, spark.sparkContext.defaultParallelism)
         compact(opened, done)
         _checkpoint(opened)
 
-    def _create(self, spark: SparkSession, owner: str, job: Job) -> bool:
+    def _create(self, spark: SparkSession, owner: str, request: WriteRequest) -> bool:
         """Makes a table without rows where there is none."""
         if self._has_defaults(spark):
             return False
-        schema = arrow_schema(self._columns(job.write.table))
-        merges_on_read = self._has_vectors(job.write.table, None)
-        create(self._log(job.write.path), owner, schema, [], job.write_id, job.note, merges_on_read=merges_on_read)
+        write = request.write
+        create(
+            self._log(write.path), owner, arrow_schema(self._columns(write.table)), [], request.write_id, request.note,
+            merges_on_read=self._has_vectors(write.table, None),
+        )  # fmt: skip
         return True
 
-    def _change_columns(self, owner: str, job: Job) -> bool:
+    def _change_columns(self, owner: str, request: WriteRequest, write: AddColumns | Rewrite | Create) -> bool:
         """Changes a table's columns, and rewrites its rows if they are few."""
-        path, columns = job.write.path, arrow_schema(self._columns(job.write.table))
-        assert isinstance(job.write, AddColumns | Rewrite | Create)
-        for is_last in (False, True):
-            opened = self._there(path, owner).natively(job)
-            if opened is None or (isinstance(job.write, Rewrite) and size(opened) > _HERE_BYTES):
-                return False
-            try:
-                if not changed(opened, job.write, columns, self.limits, job.write_id, job.note):
-                    return False
-            except SinkError as error:  # somebody else has committed meanwhile: once more, on what lies there now
-                if is_last or not error.transient or not self._there(path, owner).is_next(job):
-                    raise
-                continue
-            _checkpoint(opened)
-            break
-        return True
-
-    def _copy(self, spark: SparkSession, owner: str, job: Job, write: Copy) -> bool:
-        """Replaces a table's columns and rows by those of another, if the rows are few."""
-        source, folder = self._there(write.source, owner).opened, self._folder(write.path)
-        if source is None or source.refused() or size(source) > _HERE_BYTES:
+        opened, columns = self._natively(owner, request), arrow_schema(self._columns(write.table))
+        if opened is None or (isinstance(write, Rewrite) and size(opened) > HERE_BYTES):
             return False
-        for is_last in (False, True):
-            there = self._there(write.path, owner)
-            try:
-                if there.is_nothing:
-                    if self._has_defaults(spark):
-                        return False
-                    os.makedirs(folder.path, exist_ok=True)
-                    written = TaskResult(tuple(copied(source, folder, self.limits)), (), 0)
-                    create(
-                        self._log(write.path), owner, source.schema(), [written], job.write_id, job.note,
-                        merges_on_read=self._has_vectors(write.table, None),
-                    )  # fmt: skip
-                    return True
-                opened = there.natively(job)
-                if opened is None or not replaced(opened, source, self.limits, job.write_id, job.note):
-                    return False
-            except SinkError as error:  # somebody else has committed meanwhile: once more, on what lies there now
-                if is_last or not error.transient or not self._there(write.path, owner).is_next(job):
-                    raise
-                continue
-            _checkpoint(opened)
-            break
+        if not changed(opened, write, columns, self.limits, request.write_id, request.note):
+            return False
+        _checkpoint(opened)
         return True
 
-    def _touch(self, owner: str, job: Job) -> bool:
-        opened = self._there(job.write.path, owner).natively(job)
+    def _copy(self, spark: SparkSession, owner: str, request: WriteRequest, write: Copy) -> bool:
+        """Replaces a table's columns and rows by those of another, if the rows are few."""
+        source = self._there(write.source, owner).opened
+        if source is None or source.refused() or size(source) > HERE_BYTES:
+            return False
+        if self._there(write.path, owner).is_nothing:
+            return self._copy_to_new(spark, owner, request, source)
+        opened = self._natively(owner, request)
+        if opened is None or not replaced(opened, source, self.limits, request.write_id, request.note):
+            return False
+        _checkpoint(opened)
+        return True
+
+    def _copy_to_new(self, spark: SparkSession, owner: str, request: WriteRequest, source: Opened) -> bool:
+        if self._has_defaults(spark):
+            return False
+        folder, write = self._folder(request.write.path), request.write
+        os.makedirs(folder.path, exist_ok=True)
+        written = TaskResult(tuple(copied(source, DeltaLayout(folder), self.limits)), (), 0)
+        create(
+            self._log(write.path), owner, source.schema(), [written], request.write_id, request.note,
+            merges_on_read=self._has_vectors(write.table, None),
+        )  # fmt: skip
+        return True
+
+    def _touch(self, owner: str, request: WriteRequest) -> bool:
+        opened = self._natively(owner, request)
         if opened is None:
             return False
-        commit(opened, [], job.write_id, job.note)
+        commit(opened, [], request.write_id, request.note)
         return True
+
+    def _natively(self, owner: str, request: WriteRequest) -> Opened | None:
+        """Returns the table of a write if it exists, is written natively, and the write has not been made yet."""
+        there = self._there(request.write.path, owner)
+        opened = there.opened
+        return opened if opened is not None and not opened.refused() and there.is_next(request) else None
 
     def _there(self, path: str, owner: str) -> _There:
         """Opens the table at a path. If its log cannot be read, Spark writes the table or reports the error."""
@@ -343,7 +329,7 @@ class NativeWrites:
         self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession
     ) -> str | None:
         """Returns why Spark must make this write; None if it is native."""
-        if reason := _too_large(changes, keyed=isinstance(write, Upsert)):
+        if reason := too_large(changes, keyed=isinstance(write, Upsert)):
             return reason
         if opened is None:
             return None if isinstance(write, Load) and not self._has_defaults(spark) else "the table is not there yet"
@@ -373,26 +359,15 @@ class NativeWrites:
         columns = [pa.field(c.name, sink_type(c.type).arrow) for c in table.columns]
         return pa.schema([*columns, *(pa.field(name, METADATA[name].arrow) for name in self.metadata_columns)])
 
-    def _item(self, job: Job, opened: Opened | None) -> Item:
-        write, changes = job.write, job.changes
-        assert changes is not None
+    def _item(self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None) -> Item:
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         if opened is None:
             folder = self._folder(write.path)
             os.makedirs(folder.path, exist_ok=True)
-            target = Target(folder, arrow_schema(self._columns(write.table)), names, keys)
-            files = pa.table({"path": pa.array([], pa.string()), "size": pa.array([], pa.int64())})
-        else:
-            target, files = opened.target(names, keys), opened.files(keys if isinstance(write, Upsert) else ())
-        chunked = changes.chunked
-        reading: Any = chunked.reading if chunked is not None else Typed(list(changes.batches()))
-        way = _WAYS[type(write)]
-        last = chunked.last_reading if chunked is not None else False
-        final_states = chunked is not None and chunked.final_states
-        marks = way == "merge" and self._has_vectors(write.table, opened)
-        return Item(
-            target, reading, files, way, marks, changes.partial, last, limits=self.limits, final_states=final_states
-        )
+            target = Target(DeltaLayout(folder), arrow_schema(self._columns(write.table)), names, keys)
+            return item_of(write, changes, target, NO_FILES, self.limits)
+        target, files = opened.target(names, keys), opened.files(keys if isinstance(write, Upsert) else ())
+        return item_of(write, changes, target, files, self.limits, marks=self._has_vectors(write.table, opened))
 
 
 def is_native(root: str) -> bool:
@@ -418,39 +393,3 @@ def _forget_lost_checkpoint(opened: Opened) -> None:
             )
     except SinkError as error:  # the table is whole, but delta-rs does not read it
         _log.warning("%s", error)
-
-
-def _chunked(job: Job) -> Chunked | None:
-    return job.changes.chunked if job.changes is not None else None
-
-
-def _origin(of: tuple[str, Changes, Chunked]) -> tuple[str, ...]:
-    """Equal for writes that one job can make: they read files of this machine, or share a DataFrame."""
-    return of[2].origin if of[2].folders is None else ()
-
-
-def _files(folders: tuple[str, ...] | None) -> frozenset[str]:
-    return frozenset(str(file) for folder in folders or () for file in Path(folder).glob("part-*"))
-
-
-def _write(item: Item, changes: Changes, chunked: Chunked, files: frozenset[str]) -> StepWrite:
-    window, size = chunked.reading.window, sum(item.files.column("size").to_pylist())
-    # a write weighs its rows, and what of the table it may have to read
-    return StepWrite(item, chunked.source, window.after, window.upto, changes.rows + size // 128, files)
-
-
-def _written(spark: SparkSession, writes: Sequence[StepWrite], chunked: Chunked) -> list[TaskResult]:
-    slots = spark.sparkContext.defaultParallelism
-    if chunked.folders is None:
-        return write_all(spark, writes, slots, chunks=chunked.chunks(spark))
-    size = sum(os.path.getsize(file) for file in frozenset[str]().union(*(write.files for write in writes)))
-    if size <= _HERE_BYTES and sum(write.weight for write in writes) <= _HERE_WEIGHT:
-        return write_here(writes)
-    return write_all(spark, writes, slots)
-
-
-def _too_large(changes: Changes, *, keyed: bool) -> str | None:
-    chunked = changes.chunked
-    if chunked is None:
-        return None if changes.rows <= _FEW_ROWS else "too many rows for the driver"
-    return "too many changes for one task" if keyed and changes.rows > MOST_ROWS else None

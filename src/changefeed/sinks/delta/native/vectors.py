@@ -1,16 +1,8 @@
 """Reads and writes deletion vectors: which rows of a data file are no longer part of a table.
 
-A vector is a set of row numbers, counted from 0 in the order of the file. The Delta protocol calls this set
-`RoaringBitmapArray`; its portable form is the 64-bit form of the Roaring format, which pyroaring reads and writes:
-
-    little-endian    int32            int64           for each bitmap, in rising order of its number
-                     ┌────────────┬────────────────┬──────────────────────────┬──────────────────────────────┐
-    vector           │ 1681511377 │ count of       │ number: int32, the high  │ 32-bit bitmap: the low half  │
-                     │ magic      │ bitmaps        │ half of the row numbers  │ of the row numbers           │
-                     └────────────┴────────────────┴──────────────────────────┴──────────────────────────────┘
-
-The entry of a data file in the log has a descriptor of its vector, which is in a file beside the data files (`storageType`
-"u"; `pathOrInlineDv` ends with 20 characters of Z85, the UUID in the file's name; the characters before are a folder):
+`bitmaps.py` encodes the row numbers of a vector. The entry of a data file in the log has a descriptor of its vector, which is in
+a file beside the data files (`storageType` "u"; `pathOrInlineDv` ends with 20 characters of Z85, the UUID in the file's name; the
+characters before are a folder):
 
     deletion_vector_<UUID>.bin        big-endian
     ┌─────────┬────────────────┬──────────┬────────────────┬────────────────┬──────────┬───┐
@@ -35,14 +27,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from changefeed.errors import MissingExtraError, SinkError
+from changefeed.errors import SinkError
+from changefeed.sinks.apply.bitmaps import decoded
+from changefeed.sinks.apply.layout import RowNumbers
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 
-_MAGIC = struct.pack("<i", 1681511377)
 _FRAME = 8  # bytes around a vector: its size and its checksum
 _VERSION = b"\x01"
 _UUID_CHARACTERS = 20
@@ -52,36 +43,6 @@ _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*
 _TO_Z85, _FROM_Z85 = bytes.maketrans(_RFC_1924, _Z85), bytes.maketrans(_Z85, _RFC_1924)
 
 Descriptor = Mapping[str, Any]
-Rows = npt.NDArray[np.int64]
-
-
-def is_installed() -> bool:
-    """Whether pyroaring is installed."""
-    try:
-        _bitmap()
-    except MissingExtraError:
-        return False
-    return True
-
-
-def encoded(rows: Rows) -> bytes:
-    """Encodes row numbers as a vector."""
-    bitmap = _bitmap()(rows.astype(np.uint64))
-    bitmap.run_optimize()
-    return _MAGIC + bytes(bitmap.serialize())
-
-
-def decoded(vector: bytes) -> Rows:
-    """Decodes a vector to its row numbers, in ascending order.
-
-    Raises:
-        ValueError: the bytes are not a vector.
-    """
-    if vector[:4] != _MAGIC:
-        raise ValueError(f"begins with {vector[:4]!r}, not with the magic number of a portable bitmap array")
-    kind = _bitmap()
-    bitmap = kind.deserialize(vector[4:])
-    return np.frombuffer(bitmap.to_array(), np.uint64).astype(np.int64)
 
 
 def in_a_file(vectors: Sequence[tuple[bytes, int]]) -> tuple[str, bytes, list[dict[str, Any]]]:
@@ -118,7 +79,7 @@ def path_of(descriptor: Descriptor) -> str | None:
     raise ValueError(f"storageType is {descriptor['storageType']!r}, not 'i', 'u' or 'p'")
 
 
-def read(files: Any, root: str, descriptor: Descriptor) -> Rows:
+def read(files: Any, root: str, descriptor: Descriptor) -> RowNumbers:
     """Reads the vector of a descriptor; returns its row numbers.
 
     Args:
@@ -178,11 +139,3 @@ def from_z85(text: str) -> bytes:
 
 def _name(identifier: uuid.UUID) -> str:
     return f"deletion_vector_{identifier}.bin"
-
-
-def _bitmap() -> Any:
-    try:
-        from pyroaring import BitMap64
-    except ImportError as error:
-        raise MissingExtraError("Deletion vectors", "spark") from error
-    return BitMap64

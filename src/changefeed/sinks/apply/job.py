@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from changefeed.frames.chunk_files import StoredChunks
 from changefeed.frames.mapped import Work
-from changefeed.sinks.delta.native.item import Item, TaskResult, Typed, left, write_item
+from changefeed.sinks.apply.item import Item, TaskResult, Typed, unmatched, write_item
 from changefeed.stages.changes import ChunkReader
 from changefeed.stages.together import together
 
@@ -90,7 +90,7 @@ def write_all(
     done = iter(_run(spark, parts, slots, chunks))
     results = [[next(done) for _ in group] for group in split_writes]
     rest = [
-        (i, replace(writes[i], item=left(writes[i].item, [w.matched or b"" for w in group])))
+        (i, replace(writes[i], item=unmatched(writes[i].item, [w.matched or b"" for w in group])))
         for i, group in enumerate(results)
         if len(group) > 1
     ]

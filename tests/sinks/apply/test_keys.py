@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from changefeed.sinks.delta.native.keys import Keys
+from changefeed.sinks.apply.keys import Keys
 
 _MAKE: dict[str, tuple[pa.DataType, Any]] = {
     "tinyint": (pa.int8(), lambda n: n % 256 - 128),

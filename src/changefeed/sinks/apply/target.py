@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.sinks.apply.layout import Layout
 from changefeed.sinks.base import IRREGULAR
-from changefeed.sinks.delta.native.files import TableFolder
-from changefeed.sinks.delta.native.statistics import INDEXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,17 +18,15 @@ class Target:
     """The description of a table for the items that write it.
 
     Attributes:
-        schema: the columns, as in the table's log.
+        schema: the columns of its data files.
         names: names of the columns from upstream, in order; the others are metadata columns.
         keys: names of the key's columns; empty for a table without a key.
-        indexed: number of columns that get statistics.
     """
 
-    folder: TableFolder
+    layout: Layout
     schema: pa.Schema
     names: tuple[str, ...]
     keys: tuple[str, ...]
-    indexed: int = INDEXED
 
 
 def upserts(changes: pa.Table, target: Target) -> pa.Table:
@@ -38,8 +35,8 @@ def upserts(changes: pa.Table, target: Target) -> pa.Table:
     for column in target.schema:
         if column.name in target.names:
             values = changes.column(f"c{target.names.index(column.name)}")
-        elif column.name in _OURS:
-            values = _OURS[column.name](changes)
+        elif column.name in _METADATA_VALUES:
+            values = _METADATA_VALUES[column.name](changes)
         else:
             values = pa.chunked_array([pa.nulls(len(changes), column.type)])
         columns.append(values if values.type == column.type else values.cast(column.type))
@@ -52,7 +49,7 @@ def _position(changes: pa.Table) -> Any:
     return pc.binary_join_element_wise(*parts, pa.scalar(":"), null_handling="skip")
 
 
-_OURS: dict[str, Callable[[pa.Table], Any]] = {
+_METADATA_VALUES: dict[str, Callable[[pa.Table], Any]] = {
     "_commit_ts": lambda changes: changes.column("_ts"),
     "_commit_time": lambda changes: changes.column("_time"),
     "_op": lambda changes: changes.column("_op"),

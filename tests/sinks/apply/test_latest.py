@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changefeed.sinks.delta.native.keys import Keys
-from changefeed.sinks.delta.native.latest import latest, of_last_reading
+from changefeed.sinks.apply.keys import Keys
+from changefeed.sinks.apply.latest import latest, of_last_reading
 from changefeed.stages.changes import schema
 from tests.stages.test_latest import CASES, NAMES, TABLE, as_known, change, random_changes, reduced
 

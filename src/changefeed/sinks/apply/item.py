@@ -4,7 +4,7 @@ The key columns of every file that may contain a changed key, according to the b
 files that do contain one; the rows of keys that no file contains are written last.
 
 A table's files may be distributed over several items. Then no item can decide which keys are new: each returns the keys that its
-files contain (`TaskResult.matched`), and one more item writes the rows of the other keys (`left`).
+files contain (`TaskResult.matched`), and one more item writes the rows of the other keys (`unmatched`).
 
 The number of changes is not limited by memory: above `Limits.held_bytes` they are on disk (`Spill`), in parts with all changes
 of a key in one part. Parts are merged one after the other, and a file is rewritten once, after the last part.
@@ -23,11 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.sinks.delta.native.files import Added, DataFileReader, DataFileWriter, Limits, Mask
-from changefeed.sinks.delta.native.latest import READING, latest, of_last_reading
-from changefeed.sinks.delta.native.merge import Marked, Merge
-from changefeed.sinks.delta.native.spill import Spill
-from changefeed.sinks.delta.native.target import Target, upserts
+from changefeed.sinks.apply.files import Added, DataFileReader, DataFileWriter, Limits, Mask
+from changefeed.sinks.apply.latest import READING, latest, of_last_reading
+from changefeed.sinks.apply.merge import Marked, Merge
+from changefeed.sinks.apply.spill import Spill
+from changefeed.sinks.apply.target import Target, upserts
 
 
 class ChangeReader(Protocol):
@@ -58,13 +58,13 @@ class Item:
 
     Attributes:
         files: the table's files for this item: `path`, `size`, bounds of the key's columns, `low_0`, `high_0`, …, and
-            `vector`, the deletion vector as JSON, if the table has deletion vectors.
+            `vector`, see `Layout.deleted`, if some files have deletion vectors.
         way: `merge` by key; `append` rows; `replace` the rows of the files; `compact` the files, without changes.
         marks: whether a `merge` marks old rows in deletion vectors of large files instead of rewriting the files.
         partial: whether changes may carry only some of the columns.
         last_reading: for a table without a key, whether rows of a snapshot that was taken twice count once.
         alone: whether the item writes the rows of keys that its files do not contain.
-        left: a bit for each key that files of other items contain: this item writes the other keys and reads no file.
+        matched: a bit for each key that files of other items contain: this item writes the other keys and reads no file.
         final_states: see `stages.latest`.
     """
 
@@ -76,7 +76,7 @@ class Item:
     partial: bool = False
     last_reading: bool = False
     alone: bool = True
-    left: bytes | None = None
+    matched: bytes | None = None
     limits: Limits = field(default_factory=Limits)
     final_states: bool = False
 
@@ -107,7 +107,7 @@ def write_item(item: Item, payloads: Iterable[bytes]) -> TaskResult:
         UnsupportedError, SchemaError: as `stages.changes`.
     """
     changes, target = copy(item.changes), item.target  # its count of rows is this task's
-    out = DataFileWriter(target.folder, target.schema, item.limits, target.indexed)
+    out = DataFileWriter(target.layout, target.schema, item.limits)
     try:
         removed, marked, matched = _WAYS[item.way](item, changes.batches(payloads), out)
         return TaskResult(tuple(out.close()), tuple(removed), changes.read, matched, tuple(marked))
@@ -163,10 +163,10 @@ def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter)
     """Writes the remaining rows of the files to new files, in order."""
     target = item.target
     for file in item.files.to_pylist():
-        reader = DataFileReader(target.folder, file["path"], target.schema, file.get("vector"))
+        reader = DataFileReader(target.layout, file["path"], target.schema, file.get("vector"))
         try:
             for start, batch in reader.pieces(item.limits.batch_rows):
-                out.write(reader.left(batch, start))
+                out.write(reader.live(batch, start))
         finally:
             reader.close()
     return _removed(item.files), [], None
@@ -183,7 +183,7 @@ def _merge_at_once(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) -
     """Merges the changes, which are all in memory, into one file after the other."""
     removed, marked = list[tuple[str, int]](), list[Marked]()
     for merge in _merges(item, parts):
-        for file in merge.candidates(item.files) if item.left is None else ():
+        for file in merge.candidates(item.files) if item.matched is None else ():
             done = merge.into(file, out, marks=_is_marked(item, file))
             if isinstance(done, Marked):
                 marked.append(done)
@@ -200,7 +200,7 @@ def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) 
     gone = dict[str, Mask]()
     matched = []
     for merge in _merges(item, parts):
-        for file in merge.candidates(item.files) if item.left is None else ():
+        for file in merge.candidates(item.files) if item.matched is None else ():
             rows = merge.changed(file, out)
             if rows is not None:
                 gone[file["path"]] = gone[file["path"]] | rows if file["path"] in gone else rows
@@ -222,7 +222,7 @@ def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) 
 
 def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: DataFileWriter) -> None:
     """Writes the rows of a file except those in `gone`."""
-    reader = DataFileReader(item.target.folder, file["path"], item.target.schema)
+    reader = DataFileReader(item.target.layout, file["path"], item.target.schema)
     try:
         for start, batch in reader.pieces(item.limits.batch_rows, ~gone):
             out.write(batch.filter(pa.array(~gone[start : start + batch.num_rows])))
@@ -232,9 +232,9 @@ def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: DataFileWr
 
 
 def _merges(item: Item, parts: Iterator[pa.Table]) -> Iterator[Merge]:
-    """Yields the merge of each part; for an item with `left`, with the keys that files of other items contain."""
+    """Yields the merge of each part; for an item with `matched`, with the keys that files of other items contain."""
     start = 0
-    known = None if item.left is None else np.unpackbits(np.frombuffer(item.left, np.uint8)).astype(np.bool_)
+    known = None if item.matched is None else np.unpackbits(np.frombuffer(item.matched, np.uint8)).astype(np.bool_)
     for part in parts:
         last = _latest(item, part)
         merge = Merge.of(last, item.target, item.limits.batch_rows, partial=item.partial)
@@ -272,10 +272,10 @@ def _removed(files: pa.Table) -> list[tuple[str, int]]:
     return list(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
 
 
-def left(item: Item, matched: Sequence[bytes]) -> Item:
+def unmatched(item: Item, matched: Sequence[bytes]) -> Item:
     """Creates the item that writes the keys that no other item of the table has matched."""
     bits = np.zeros(max((len(f) for f in matched), default=0), np.uint8)
     for one in matched:
         if one:
             bits |= np.frombuffer(one, np.uint8)
-    return replace(item, files=item.files.slice(0, 0), alone=True, left=bits.tobytes())
+    return replace(item, files=item.files.slice(0, 0), alone=True, matched=bits.tobytes())

@@ -1,4 +1,4 @@
-"""Reads data files of a Delta table in pieces, and writes new ones that every reader of Delta tables can read.
+"""Reads the data files of a table in pieces, and writes new ones, in the format's layout.
 
 Columns are matched by name: old files may lack some, or have another order. Spark writes timestamps as INT96 without a zone,
 changefeed as microseconds. Checksums of pages are written, and verified when read.
@@ -9,10 +9,8 @@ At most one row group that is being written, or one batch that is being read, is
 from __future__ import annotations
 
 import contextlib
-import json
 import posixpath
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,19 +18,15 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 
 from changefeed.errors import SinkError
-from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.dictionaries import repeating
-from changefeed.sinks.delta.native.statistics import INDEXED, Floats, footer_columns, statistics
+from changefeed.sinks.apply.dictionaries import repeating
+from changefeed.sinks.apply.layout import Floats, Layout
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 
 _BUFFER = 1 << 20  # bytes of a column that are read at once
 _WRITTEN_AT_ONCE = 1 << 18  # bytes of a new file; Parquet writes it in small pieces
-# Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
-_SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
 
 Mask = npt.NDArray[np.bool_]
 _Rows = TypeVar("_Rows", pa.RecordBatch, npt.NDArray[np.int64])
@@ -59,24 +53,19 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A new data file, which a commit will add to the table."""
+    """A new data file, which a commit will add to the table.
+
+    Attributes:
+        path: its name in the table's folder.
+        stats: see `Layout.statistics`.
+        modification_time: in milliseconds since 1970.
+    """
 
     path: str
     size: int
     rows: int
     stats: str
     modification_time: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableFolder:
-    """The local folder of a table's data files."""
-
-    path: str
-
-    def files(self) -> tuple[Any, str]:
-        """Returns the file system, and the folder's path in it."""
-        return pyarrow.fs.LocalFileSystem(), self.path
 
 
 class DataFileReader:
@@ -86,9 +75,9 @@ class DataFileReader:
         deleted: row number in the file -> whether it is deleted; None without a deletion vector.
     """
 
-    def __init__(self, folder: TableFolder, path: str, schema: pa.Schema, vector: str | None = None) -> None:
-        """Opens a file; `vector` is the descriptor of its deletion vector as JSON."""
-        files, root = folder.files()
+    def __init__(self, layout: Layout, path: str, schema: pa.Schema, vector: str | None = None) -> None:
+        """Opens a file; for `vector` see `Layout.deleted`."""
+        files, root = layout.folder.files()
         self._path, self._schema = posixpath.join(root, path), schema
         try:
             self._source = files.open_input_file(self._path)
@@ -100,7 +89,7 @@ class DataFileReader:
             raise self._unreadable(error) from error
         self.deleted: Mask | None = None
         if vector is not None:
-            marked = vectors.read(files, root, json.loads(vector))
+            marked = layout.deleted(vector)
             self.deleted = np.zeros(self._file.metadata.num_rows, np.bool_)
             if len(marked) and marked[-1] >= len(self.deleted):
                 raise SinkError(
@@ -122,7 +111,7 @@ class DataFileReader:
                     yield start, batch
                 start += batch.num_rows
 
-    def left(self, rows: _Rows, start: int) -> _Rows:
+    def live(self, rows: _Rows, start: int) -> _Rows:
         """Returns the rows that the deletion vector does not mark; `start` is the row number of the first."""
         if self.deleted is None:
             return rows
@@ -172,9 +161,9 @@ def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> p
 class DataFileWriter:
     """Writes rows to new data files of limited size."""
 
-    def __init__(self, folder: TableFolder, schema: pa.Schema, limits: Limits, indexed: int = INDEXED) -> None:
-        self._folder, self._schema, self._limits, self._indexed = folder, schema, limits, indexed
-        self._files, self._root = folder.files()
+    def __init__(self, layout: Layout, schema: pa.Schema, limits: Limits) -> None:
+        self._layout, self._schema, self._limits = layout, schema, limits
+        self._files, self._root = layout.folder.files()
         self.added: list[Added] = []
         self._kept: list[pa.RecordBatch] = []  # of the next row group
         self._bytes = 0
@@ -228,10 +217,10 @@ class DataFileWriter:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            raise SinkError(f"{self._folder.path}: a data file cannot be written: {error}") from error
+            raise SinkError(f"{self._layout.folder.path}: a data file cannot be written: {error}") from error
 
     def _begin(self, rows: list[pa.RecordBatch]) -> None:
-        name = f"part-{len(self.added):05d}-{uuid.uuid4()}-c000.zstd.parquet"
+        name = self._layout.new_name(len(self.added))
         self._sink = self._files.open_output_stream(posixpath.join(self._root, name), buffer_size=_WRITTEN_AT_ONCE)
         self._name = name
         self._parquet = pq.ParquetWriter(
@@ -243,9 +232,9 @@ class DataFileWriter:
             store_schema=False,
             store_decimal_as_integer=True,
             write_page_checksum=True,
-            write_statistics=footer_columns(self._schema),
+            write_statistics=_footer_columns(self._schema),
         )
-        self._parquet.add_key_value_metadata(_SPARK_VERSION)
+        self._parquet.add_key_value_metadata(dict(self._layout.footer))
         self._floats = {f.name: Floats() for f in self._schema if pa.types.is_floating(f.type)}
 
     def _flush(self) -> None:
@@ -271,6 +260,11 @@ class DataFileWriter:
             size = self._sink.tell()
             self._sink.close()
         footer = self._parquet.writer.metadata
-        stats = statistics(footer, self._schema, self._floats, self._indexed)
+        stats = self._layout.statistics(footer, self._schema, self._floats)
         self.added.append(Added(self._name, size, footer.num_rows, stats, int(time.time() * 1000)))
         self._name = None
+
+
+def _footer_columns(schema: pa.Schema) -> list[str]:
+    """Returns the columns whose bounds can be taken from a Parquet file's footer."""
+    return [f.name for f in schema if not pa.types.is_floating(f.type) and not pa.types.is_nested(f.type)]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.sinks.delta.native.keys import plain
+from changefeed.sinks.apply.keys import plain
 
 _FILES = 64
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / the golden ratio: spreads keys that are close to each other

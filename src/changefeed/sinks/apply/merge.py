@@ -20,16 +20,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.sinks.apply import bitmaps
+from changefeed.sinks.apply.files import DataFileReader, DataFileWriter, Mask
+from changefeed.sinks.apply.keys import Keys
+from changefeed.sinks.apply.latest import carried, maps, texts
+from changefeed.sinks.apply.target import Target, upserts
 from changefeed.sinks.base import IRREGULAR
-from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.files import DataFileReader, DataFileWriter, Mask
-from changefeed.sinks.delta.native.keys import Keys
-from changefeed.sinks.delta.native.latest import carried, maps, texts
-from changefeed.sinks.delta.native.target import Target, upserts
 
 _Numbers = npt.NDArray[np.int64]
 _KEYS_AT_ONCE = 1 << 16  # rows, so that what is computed of them stays in the processor's cache
-_MILLISECOND = 1000  # by which a timestamp may lie above the bound that another writer gave
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ class Marked:
     Attributes:
         rows: number of rows in the file.
         deleted: number of rows that the vector marks.
-        vector: the deletion vector, see `vectors`.
+        vector: the deletion vector, see `bitmaps`.
     """
 
     path: str
@@ -51,7 +50,7 @@ class Marked:
     def of(cls, path: str, gone: Mask) -> Marked:
         """Returns the file with a deletion vector of the rows that are true in `gone`."""
         rows = np.flatnonzero(gone)
-        return cls(path, len(gone), len(rows), vectors.encoded(rows))
+        return cls(path, len(gone), len(rows), bitmaps.encoded(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +119,7 @@ class Merge:
                 low, high = file.get(f"low_{i}"), file.get(f"high_{i}")
                 if low is None or high is None:
                     continue
-                kind = column.type
-                floor, roof = pa.scalar(low, kind), pa.scalar(high, kind)
-                if pa.types.is_timestamp(kind):
-                    roof = pc.add(roof, pa.scalar(_MILLISECOND, pa.duration("us")))
+                floor, roof = pa.scalar(low, column.type), pa.scalar(high, column.type)
                 mine = pc.and_(pc.greater_equal(column, floor), pc.less_equal(column, roof))
                 inside = mine if inside is None else pc.and_(inside, mine)
             if inside is None or pc.any(inside).as_py():
@@ -158,7 +154,7 @@ class Merge:
 
     @contextmanager
     def _reader(self, file: Mapping[str, Any]) -> Iterator[DataFileReader]:
-        reader = DataFileReader(self.target.folder, file["path"], self.target.schema, file.get("vector"))
+        reader = DataFileReader(self.target.layout, file["path"], self.target.schema, file.get("vector"))
         try:
             yield reader
         finally:
@@ -186,8 +182,8 @@ class Merge:
     def _rewrite(self, reader: DataFileReader, hits: Hits, out: DataFileWriter) -> None:
         """Writes all rows of a file with the changes applied."""
         for start, batch in reader.pieces(self.batch_rows):
-            mine = reader.left(hits.piece(start, batch.num_rows), start)
-            batch = reader.left(batch, start)
+            mine = reader.live(hits.piece(start, batch.num_rows), start)
+            batch = reader.live(batch, start)
             if (mine >= 0).any():
                 out.write(batch.filter(pa.array(mine < 0)))
                 self._write_new_values(batch, mine, out)

@@ -1,0 +1,124 @@
+"""Writes the data files of many writes of a step together: few rows here, without a job; others in one Spark job.
+
+    writes ──▶ items (`item_of`) ──▶ `write_files` ──▶ a `TaskResult` for each: files that no commit refers to yet
+
+Writes share a job if their chunks are files of this machine, or the same DataFrame.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
+from changefeed.sinks.apply.job import StepWrite, write_all, write_here
+from changefeed.sinks.apply.target import Target
+from changefeed.sinks.base import Append, Changes, Chunked, Load, Upsert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# The changes of a keyed write are merged by one task. Larger writes need a way that works on one with all tasks.
+MOST_ROWS = 10_000_000
+_FEW_ROWS = 10_000  # typed changes that the driver may hold
+# Up to here a Spark job costs more than the writes themselves: they are made in the driver.
+HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
+NO_FILES = pa.table({"path": pa.array([], pa.string()), "size": pa.array([], pa.int64())})
+
+_WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Upsert: "merge", Append: "append"}
+
+
+def too_large(changes: Changes, *, keyed: bool) -> str | None:
+    """Returns why changes are too many for `write_files`; None if they are not. `keyed`: they are merged by key."""
+    if changes.chunked is None:
+        return None if changes.rows <= _FEW_ROWS else "too many rows for the driver"
+    return "too many changes for one task" if keyed and changes.rows > MOST_ROWS else None
+
+
+def item_of(
+    write: Load | Upsert | Append,
+    changes: Changes,
+    target: Target,
+    files: pa.Table,
+    limits: Limits,
+    *,
+    marks: bool = False,
+) -> Item:
+    """Creates the item of a write.
+
+    Args:
+        write: the write of rows.
+        changes: its changes.
+        target: the table that is written.
+        files: the table's data files, as in `Item`; `NO_FILES` for a new table.
+        limits: sizes for the files to write.
+        marks: whether an `Upsert` may mark old rows in deletion vectors.
+    """
+    chunked, way = changes.chunked, _WAYS[type(write)]
+    marks = marks and way == "merge"
+    if chunked is None:
+        return Item(target, Typed(list(changes.batches())), files, way, marks, changes.partial, limits=limits)
+    return Item(
+        target, chunked.reading, files, way, marks, changes.partial, chunked.last_reading, limits=limits,
+        final_states=chunked.final_states,
+    )  # fmt: skip
+
+
+def write_files(spark: SparkSession | None, writes: Sequence[tuple[Changes, Item]]) -> list[TaskResult]:
+    """Writes the data files of all writes; returns the result of each, in order.
+
+    Args:
+        spark: the session for jobs; None if no write needs one, because its changes are typed.
+        writes: the changes and the item of each write.
+
+    Raises:
+        SinkError: a data file cannot be read or written.
+    """
+    results: dict[int, TaskResult] = {}
+    in_chunks = list[tuple[int, Chunked]]()
+    for number, (changes, item) in enumerate(writes):
+        if (chunked := changes.chunked) is not None:
+            in_chunks.append((number, chunked))
+        else:
+            results[number] = write_item(item, ())
+    files_of = cache(_files)
+    for _, group in groupby(sorted(in_chunks, key=_origin), _origin):
+        together = list(group)
+        step_writes = [_step_write(*writes[number], chunked, files_of(chunked.folders)) for number, chunked in together]
+        assert spark is not None, "chunks need a session"
+        written = _written(spark, step_writes, together[0][1])
+        results |= dict(zip((number for number, _ in together), written, strict=True))
+    return [results[number] for number in range(len(writes))]
+
+
+def _origin(numbered: tuple[int, Chunked]) -> tuple[str, ...]:
+    """Equal for writes that share a job: they read files of this machine, or the same DataFrame."""
+    chunked = numbered[1]
+    return chunked.origin if chunked.folders is None else ()
+
+
+def _files(folders: tuple[str, ...] | None) -> frozenset[str]:
+    return frozenset(str(file) for folder in folders or () for file in Path(folder).glob("part-*"))
+
+
+def _step_write(changes: Changes, item: Item, chunked: Chunked, files: frozenset[str]) -> StepWrite:
+    window, size = chunked.reading.window, sum(item.files.column("size").to_pylist())
+    # a write weighs its rows, and what of the table it may have to read
+    return StepWrite(item, chunked.source, window.after, window.upto, changes.rows + size // 128, files)
+
+
+def _written(spark: SparkSession, writes: Sequence[StepWrite], chunked: Chunked) -> list[TaskResult]:
+    slots: Any = spark.sparkContext.defaultParallelism
+    if chunked.folders is None:
+        return write_all(spark, writes, slots, chunks=chunked.chunks(spark))
+    size = sum(os.path.getsize(file) for file in frozenset[str]().union(*(write.files for write in writes)))
+    if size <= HERE_BYTES and sum(write.weight for write in writes) <= _HERE_WEIGHT:
+        return write_here(writes)
+    return write_all(spark, writes, slots)
