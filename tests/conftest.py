@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.services.kafka import KafkaBroker
     from tests.services.registry import SchemaRegistry
+    from tests.services.s3 import S3Server
 
 # Before the workers start: all must collect the same tests. See `examples.by_turns`.
 os.environ.setdefault("CHANGEFEED_TURN", str(secrets.randbelow(1 << 40)))
@@ -43,6 +44,7 @@ pytest.register_assert_rewrite(
     "tests.sinks.event_conformance",
     "tests.sinks.letter_conformance",
     "tests.sources.conformance",
+    "tests.storage.conformance",
 )
 
 
@@ -78,6 +80,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
             is_of_pipelines = item.path.is_relative_to(Path(__file__).parent / "pipeline")
             item.add_marker(pytest.mark.xdist_group("jvm-pipeline" if is_of_pipelines else "jvm"))
+        elif "s3" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("s3"))
         if any(group in _JVM_GROUPS for marker in item.iter_markers("xdist_group") for group in marker.args):
             item.add_marker(pytest.mark.spark)
 
@@ -147,3 +151,12 @@ def registry() -> Iterator[SchemaRegistry]:
 
     with SchemaRegistry() as registry:
         yield registry
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """The one S3 server, with the bucket `lake`. Each test uses a folder of its own."""
+    from tests.services.s3 import S3Server
+
+    with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server

@@ -1,41 +1,60 @@
-"""An S3 server on loopback: moto's, which uv downloads; and the jars with which Spark uses it."""
+"""An S3 server on loopback: moto's, as a process of its own; and the jars with which Spark uses it."""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 from changefeed.spark_runtime import ivy
+from changefeed.storage.section import StorageSection
 from tests.services.processes import free_ports, stop, tail
 
-_MOTO = "moto[s3,server]==5.2.5"
 _SDK = "2.29.52"
 _MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client", "kms")
 _BROUGHT = ("io.netty", "org.slf4j", "commons-codec", "commons-logging", "org.apache.httpcomponents")  # by Spark itself
-_PATIENCE = 300.0
+_PATIENCE = 120.0
+_FIRST = 4  # requests before keys and rights are checked: a bucket, a user, its rights, its key
 
 
 class S3Server:
-    """The server, with one bucket `lake`; everything it writes is in `folder`."""
+    """The server, with one bucket `lake`; everything it writes is in `folder`.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: for its log.
+        rights: what its only user may do, such as `s3:GetObject`; by default the server accepts every key.
+    """
+
+    def __init__(self, folder: Path, rights: Sequence[str] | None = None) -> None:
+        self._rights, self.keys = rights, ("test", "test-secret")
         (self.port,) = free_ports(1)
         self._log = folder / "s3.log"
-        uv = Path(sys.executable).with_name("uv")
-        command = [str(uv), "tool", "run", "--from", _MOTO, "moto_server", "-H", "127.0.0.1", "-p", str(self.port)]
+        command = [
+            sys.executable,
+            "-c",
+            "from moto.server import main; main()",
+            "-H",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+        ]
+        first = {"INITIAL_NO_AUTH_ACTION_COUNT": str(_FIRST)} if rights is not None else {}
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | first)
 
     def __enter__(self) -> S3Server:
         until = time.monotonic() + _PATIENCE
         while True:
             with contextlib.suppress(OSError):
-                make = urllib.request.Request(f"{self.url}/lake", method="PUT")
-                urllib.request.urlopen(make, timeout=30).close()
+                self.make_bucket("lake")
+                if self._rights is not None:
+                    self._make_user(self._rights)
                 return self
             if self._process.poll() is not None or time.monotonic() > until:
                 stop(self._process)
@@ -44,6 +63,23 @@ class S3Server:
 
     def __exit__(self, *_: object) -> None:
         stop(self._process)
+
+    def make_bucket(self, name: str) -> None:
+        """Creates a bucket."""
+        make = urllib.request.Request(f"{self.url}/{name}", method="PUT")
+        urllib.request.urlopen(make, timeout=30).close()
+
+    def _make_user(self, rights: Sequence[str]) -> None:
+        import boto3
+
+        iam = boto3.client(
+            "iam", endpoint_url=self.url, region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
+        )
+        policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": list(rights), "Resource": "*"}]}
+        iam.create_user(UserName="user")
+        iam.put_user_policy(UserName="user", PolicyName="rights", PolicyDocument=json.dumps(policy))
+        key = iam.create_access_key(UserName="user")["AccessKey"]
+        self.keys = (key["AccessKeyId"], key["SecretAccessKey"])
 
     @property
     def url(self) -> str:
@@ -61,6 +97,13 @@ class S3Server:
             "spark.hadoop.fs.s3a.access.key": "test",
             "spark.hadoop.fs.s3a.secret.key": "test-secret",
         }
+
+    def storage(self, url: str | None = None) -> StorageSection:
+        """The section `storage` of a definition; `url`: that of a proxy."""
+        options = {"endpoint": url or self.url, "region": "us-east-1"}
+        return StorageSection.model_validate(
+            {**options, "access-key-id": self.keys[0], "secret-access-key": self.keys[1]}
+        )
 
     @property
     def environ(self) -> dict[str, str]:

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
 VARIABLE = "CHANGEFEED_EXPECTED"
 _FIX = "Ship this installation: `changefeed package` makes the archive that spark.archives names"
 _PACKAGES = ("pyarrow", "pandas", "msgspec", "pydantic")
-_OPTIONAL = ("confluent_kafka", "deltalake", "lz4", "pyroaring", "snappy")  # required where the driver has them
+_OPTIONAL = (
+    "confluent_kafka",
+    "deltalake",
+    "lz4",
+    "obstore",
+    "pyroaring",
+    "snappy",
+)  # required where the driver has them
 _MOST_TASKS = 64
 
 Expected = dict[str, Any]
