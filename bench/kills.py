@@ -42,7 +42,7 @@ from bench.memory import tree
 from changefeed.errors import ChangefeedError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
-from changefeed.pipeline.store.arrow import folder_at
+from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.random_log import Faults, RandomLog, random_log
 from tests.pipeline.running import definition
@@ -129,7 +129,8 @@ class Pipeline:
         return f"{head[0].status} {head[0].step}" if head else "nothing"
 
     def _reader(self) -> FileReader:
-        return FileReader(folder_at(ledger_folder(self.definition)), self.definition.pipeline.name)
+        folder = folder_to_read(ledger_folder(self.definition), self.definition.storage, self.definition.spark)
+        return FileReader(folder, self.definition.pipeline.name)
 
     def wait_for(self, process: subprocess.Popen[str], commits: int) -> bool:
         """Waits until the ledger has so many commits; False when the run has ended before."""

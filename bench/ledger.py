@@ -35,9 +35,9 @@ from changefeed.pipeline.planning.actions import Action, Plan, Selection
 from changefeed.pipeline.state import Counts, State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import cut_of
 from changefeed.pipeline.store.files import _PAGE, FileStore
-from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.pipeline.store.reading import FileReader
 from changefeed.sinks.base import Upsert
+from changefeed.storage.local import LocalFolder
 from tests.pipeline.running import definition
 
 

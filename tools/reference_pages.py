@@ -228,6 +228,7 @@ def pipeline(schema: dict[str, Any]) -> str:
         "UriSource": "source: {uri: kafka://…}",
         "DeltaSink": "sink: {type: delta}",
         "Behaviour": "pipeline",
+        "StorageSection": "storage",
         "ProtocolChoice": "protocol",
         "Own": "type: my_package.my_module",
     }

@@ -13,8 +13,8 @@ from deltalake import write_deltalake
 from changefeed.cli import run
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.record_log import read, write
+from changefeed.storage.local import LocalFolder
 from tests.pipeline.store.places import Files
 
 CLASSIC = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open" / "open-1.classic.jsonl.gz"

@@ -17,8 +17,8 @@ import pytest
 
 from changefeed import cli, redaction
 from changefeed.errors import SinkError
-from changefeed.pipeline.store.arrow import ArrowFolder
 from changefeed.record_log import read, write
+from changefeed.storage.objects import ObjectFolder
 from tests.schema_registry.answers import Answer, serving
 
 CANARY = "kanarie"
@@ -36,6 +36,8 @@ SASL = "kafka.security.protocol: SASL_PLAINTEXT, kafka.sasl.mechanism: PLAIN"
 JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="kanarieuser" password="kanarie\\"jaas";'
 )
+S3_SINK = "sink: {type: delta, path: 's3://bucket/lake'}\n"
+
 
 # Each definition has an error or names a host that cannot be reached, because errors quote the definition.
 BROKEN = [
@@ -65,6 +67,11 @@ BROKEN = [
     SOURCE + SINK + "spark: {spark.driver.memory: kanariesecret, spark.hadoop.fs.s3a.encryption.key: kanariesecret}",
     SOURCE + SINK + "spark: {spark.driver.memory: '-Dmy.password=kanariesecret'}",
     SOURCE + SINK + "spark: {spark.my.password: *kanariesecret}",
+    SOURCE + SINK + "storage: {secret-access-key: kanariesecret, session-token: [kanariesecret]}",
+    SOURCE + S3_SINK + "storage: {endpoint: 'http://127.0.0.1:1', access-key-id: a, secret-access-key: kanariesecret}",
+    SOURCE + S3_SINK + "storage: {endpoint: 'http://user:kanariesecret@127.0.0.1:1', anonymous: true}",
+    SOURCE + S3_SINK + "storage: {endpoint: 'http://127.0.0.1:1', proxy: 'http://user:kanariesecret@127.0.0.1:1'}",
+    SOURCE + S3_SINK + "storage: {secret-access-key: kanariesecret, sas-token: kanariesecret, account-key: kanariesecret}",
     SOURCE + SINK + "spark: {spark.my.password: !kanariesecret x}",
     KAFKA % ("user:kanariesecret@127.0.0.1", "x: y") + SINK,
     KAFKA % ("user:kanariesecret@127.0.0.1", "kafka.security.protocol: PLAINTEXT") + SINK,
@@ -85,18 +92,18 @@ BROKEN = [
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction, "_remembered", {})
     monkeypatch.setattr("changefeed.sources.kafka.librdkafka._SECONDS", 0.5)
-    monkeypatch.setattr(ArrowFolder, "names", _asked_once(ArrowFolder.names))
+    monkeypatch.setattr(ObjectFolder, "names", _asked_once(ObjectFolder.names))
 
 
-def _asked_once(names: Callable[[ArrowFolder, str], list[str]]) -> Callable[[ArrowFolder, str], list[str]]:
+def _asked_once(names: Callable[..., list[str]]) -> Callable[..., list[str]]:
     """A folder that cannot be reached raises the same error for each command: Azure's client tries for ten seconds."""
     errors: dict[str, SinkError] = {}
 
-    def asked(folder: ArrowFolder, below: str) -> list[str]:
+    def asked(folder: ObjectFolder, below: str = "", start_after: str = "") -> list[str]:
         if folder.path in errors:
             raise errors[folder.path]
         try:
-            return names(folder, below)
+            return names(folder, below, start_after)
         except SinkError as error:
             errors[folder.path] = error
             raise

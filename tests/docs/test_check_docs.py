@@ -28,7 +28,7 @@ def test_the_schema_for_editors_takes_a_protocol_by_its_name() -> None:
     schema = json.loads((check_docs.REFERENCE / "pipeline.schema.json").read_text())
     assert (
         schema["properties"].keys()
-        == {"source", "sink", "ledger", "pipeline", "spark"}
+        == {"source", "sink", "ledger", "pipeline", "spark", "storage"}
         == Definition.model_fields.keys()
     )
     for source in ("FilesSource", "KafkaSource"):

@@ -14,7 +14,7 @@ from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.state import State, TableState
-from changefeed.pipeline.store.arrow import folder_at
+from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.tables import rows
@@ -102,7 +102,9 @@ class Published:
 
 def published(pipeline: Definition) -> list[Published]:
     """The cuts of the ledger that are not packed: at least the last hundred."""
-    reader = FileReader(folder_at(ledger_folder(pipeline)), pipeline.pipeline.name)
+    reader = FileReader(
+        folder_to_read(ledger_folder(pipeline), pipeline.storage, pipeline.spark), pipeline.pipeline.name
+    )
 
     def read() -> list[Published]:
         head = reader.head()

@@ -26,7 +26,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
-from changefeed.pipeline.store.arrow import folder_at
+from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows
@@ -63,7 +63,8 @@ class Prepared:
     def undamaged(self, sum: str) -> State:
         """The state in the entry with this checksum, as the undamaged ledgers have it."""
         for name in MOMENTS:
-            reader = FileReader(folder_at(ledger_folder(self.pipeline(self.folder / name))), "test")
+            pipeline = self.pipeline(self.folder / name)
+            reader = FileReader(folder_to_read(ledger_folder(pipeline), pipeline.storage, pipeline.spark), "test")
             head = reader.head()
             for entry, own in reader.live(head) if head else []:
                 if own == sum:
@@ -283,7 +284,9 @@ def _read_cuts(prepared: Prepared, pipeline: Definition) -> tuple[list[Published
     The log has all that a cut is made of, but not the definitions of its tables. An obsolete file of definitions is not
     read by a run, so it may be damaged: the cut is compared all the same, with the definitions of the undamaged sink.
     """
-    reader = FileReader(folder_at(ledger_folder(pipeline)), pipeline.pipeline.name)
+    reader = FileReader(
+        folder_to_read(ledger_folder(pipeline), pipeline.storage, pipeline.spark), pipeline.pipeline.name
+    )
     head = reader.steady(reader.head)
     entries = reader.steady(lambda: reader.live(head)) if head else []
     cuts, refused = list[Published](), dict[int, str]()

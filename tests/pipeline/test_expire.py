@@ -22,8 +22,8 @@ from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.planning.actions import Action, Plan
 from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.sinks.base import Create
+from changefeed.storage.local import LocalFolder
 from tests.pipeline.running import definition
 
 WEEK, DAY = timedelta(days=7), timedelta(days=1)

@@ -17,7 +17,6 @@ from changefeed.pipeline.operations import expired
 from changefeed.pipeline.operations.expire import expire
 from changefeed.pipeline.operations.expired import Notes
 from changefeed.pipeline.operations.status import status
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
 from changefeed.sinks import sink
 from tests.pipeline.history import HistoryBuilder
@@ -63,7 +62,7 @@ def test_a_dropped_table_comes_again_while_its_old_folder_goes(spark: SparkSessi
     half.rename(tmp_path / "app.jsonl")
     run(pipeline, spark, once=True)
     before = len(status(pipeline).to_dict()["cuts"])
-    notes = Notes(sink(pipeline.sink), own_folder(pipeline))
+    notes = Notes(sink(pipeline.sink), pipeline)
     note = notes.begin(published(pipeline)[-1].step, ("app/orders",))  # as an expiry does that has just read the ledger
     whole.replace(tmp_path / "app.jsonl")
     waited: list[bool] = []
@@ -98,7 +97,7 @@ def test_a_run_does_not_wait_forever(spark: SparkSession, tmp_path: Path, monkey
     pipeline = pipeline.model_copy(update={"pipeline": pipeline.pipeline.model_copy(update={"max_retries": 0})})
     half.rename(tmp_path / "app.jsonl")
     run(pipeline, spark, once=True)
-    Notes(sink(pipeline.sink), own_folder(pipeline)).begin(1, ("app/orders",))
+    Notes(sink(pipeline.sink), pipeline).begin(1, ("app/orders",))
     whole.replace(tmp_path / "app.jsonl")
     for _ in range(2):  # the step is begun by the first, and found by the second
         with pytest.raises(SinkError) as caught:

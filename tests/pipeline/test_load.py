@@ -113,7 +113,7 @@ nonsense: 1
     assert problems[9].startswith(':18: unknown name in pipeline "max_records_per_batch".')
     assert problems[10:] == [
         ":19: spark.a: expected a text",
-        ':20: unknown name in the file "nonsense". Known: ledger, pipeline, sink, source, spark',
+        ':20: unknown name in the file "nonsense". Known: ledger, pipeline, sink, source, spark, storage',
     ]
 
 

@@ -19,7 +19,7 @@ from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.state import State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import Keep
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder
+from changefeed.storage.local import LocalFolder
 from tests.pipeline.running import definition
 from tests.pipeline.store.values import table
 

@@ -77,7 +77,7 @@ def test_the_ledger_is_read_through_the_session(viewed: tuple[SparkSession, str]
     with read_by(spark):
         assert read_ledger(pipeline).latest() == read_ledger(beside).latest()
         assert status(pipeline).to_dict() == status(beside).to_dict()
-        assert [one.path for one in gone(f"{url}/_changefeed")] == ["app/t"]
+        assert [one.path for one in gone(pipeline)] == ["app/t"]
     assert status(beside).to_dict()["epoch"] == 1
 
 

@@ -66,6 +66,19 @@ def test_what_is_not_in_an_object_store(tmp_path: Path) -> None:
             folder_at(url)
 
 
+@pytest.mark.parametrize(
+    "url", ["s3a://id:secret@lake/x", "s3://id@lake/x", "s3a://id:se/cret@lake/x", "gs://a@lake/x"]
+)
+def test_keys_in_a_url_are_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        folder_at(url)
+    scheme = url.partition(":")[0]
+    assert str(caught.value) == (
+        f"a URL of {scheme}:// has more than the name of a bucket: write {scheme}://bucket/folder, and keys in the section "
+        "`storage`"
+    )
+
+
 # Options.
 
 _HOSTED = {"virtual_hosted_style_request": True}

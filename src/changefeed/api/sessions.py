@@ -62,10 +62,11 @@ def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
     """Calls `ask`, which reads a sink, without Spark; calls it again with Spark if the sink cannot be reached otherwise."""
     from changefeed.pipeline.edge import as_ours
     from changefeed.pipeline.store.arrow import NeedsSparkError
+    from changefeed.storage.failures import NoCredentialsError
 
     try:
         return ask()
-    except (NeedsSparkError, SinkError, MissingExtraError):
+    except (NeedsSparkError, NoCredentialsError, SinkError, MissingExtraError):
         if not _is_remote(definition):
             raise
     with spark_for(definition) as spark, through(definition, spark), as_ours(definition.sink.path):

@@ -34,7 +34,7 @@ def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
             definition.ledger, definition.pipeline.name, definition.pipeline.kept, spark
         )
         return own
-    folder = folder_of_session(spark, ledger_folder(definition))
+    folder = folder_of_session(spark, ledger_folder(definition), definition.storage)
     return FileStore(folder, definition.pipeline.name, definition.pipeline.kept)
 
 
@@ -43,14 +43,15 @@ def read_ledger(definition: Definition) -> StoreReader:
 
     Raises:
         NeedsSparkError: the sink's path is a URL that only Spark can read.
-        ConfigError: as `open_ledger`.
+        ConfigError: as `open_ledger`, or the storage's credentials cannot be used.
     """
     if definition.ledger is not None:
         own: StoreReader = module_of("ledger", definition.ledger.type, {}).open_reader(
             definition.ledger, definition.pipeline.name
         )
         return own
-    return FileReader(folder_to_read(ledger_folder(definition)), definition.pipeline.name)
+    folder = folder_to_read(ledger_folder(definition), definition.storage, definition.spark)
+    return FileReader(folder, definition.pipeline.name)
 
 
 def ledger_name(definition: Definition) -> str:

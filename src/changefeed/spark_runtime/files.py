@@ -29,6 +29,22 @@ def file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
     return java_path, java_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
 
 
+def storage_properties(spark: SparkSession) -> dict[str, str]:
+    """Returns the session's properties of object stores that differ from Hadoop's defaults: `spark.hadoop.fs.s3a.…` and so on."""
+    jvm: Any = spark._jvm
+    properties, defaults = (
+        spark._jsparkSession.sessionState().newHadoopConf(),
+        jvm.org.apache.hadoop.conf.Configuration(False),
+    )
+    defaults.addResource("core-default.xml")
+    values = dict[str, str]()
+    for prefix in ("fs.s3a.", "fs.azure.", "fs.gs.", "google.cloud."):
+        changed = properties.getPropsWithPrefix(prefix)
+        changed.entrySet().removeAll(defaults.getPropsWithPrefix(prefix).entrySet())
+        values |= {f"spark.hadoop.{prefix}{name}": str(changed[name]) for name in changed}
+    return values
+
+
 def has_files(spark: SparkSession, path: str) -> bool:
     """Whether a folder contains anything, or the path is a file."""
     folder, files = file_system(spark, path)

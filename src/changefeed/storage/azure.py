@@ -12,13 +12,13 @@ _CUSTOM = ("Custom", "UserboundSASWithOAuth")
 _OAUTH = "fs.azure.account.oauth2."
 
 
-def access(url: str, container: str, host: str | None, section: StorageSection, hadoop: Mapping[str, str]) -> Access:
+def access(url: str, container: str, host: str, section: StorageSection, hadoop: Mapping[str, str]) -> Access:
     """Returns the access to a container; `host` is that of the account.
 
     Raises:
         ConfigError: the URL has no account, or the properties name a class that only Spark could load.
     """
-    if host is None or "." not in host:
+    if "." not in host:
         raise ConfigError(f"{url} has no account: write abfss://container@account.dfs.core.windows.net/folder")
 
     def read(name: str) -> str | None:

@@ -201,7 +201,7 @@ class Folder(ABC):
             raise ConfigError(
                 f"{self.path}: this storage does not support conditional writes: of two files with one name that may only be "
                 "created once, it has accepted both. Two runs could overwrite each other's commits. Use a storage that "
-                "supports If-None-Match (Amazon S3, MinIO, Ceph from 19 on, Cloudflare R2)"
+                "supports If-None-Match, as Amazon S3 does"
             )
 
     @abstractmethod

@@ -62,6 +62,10 @@ _KEYS = {
 }
 
 
+class NoCredentialsError(AccessError):
+    """This process has no credentials for an object store. A Spark session may have, from its own configuration."""
+
+
 def code_of(error: Exception) -> str:
     """Returns the code in the body of an answer; empty if it has none."""
     match = _CODE.search(str(error)) or _OF_FILE.search(str(error))
@@ -98,7 +102,7 @@ def failure(error: Exception, path: str, access: Access, deed: Deed) -> Changefe
     if code == "RequestTimeTooSkewed":
         return ConfigError(f"{path}: {service} refuses requests because the clock of this machine is wrong. Correct it")
     if _METADATA.search(text):
-        return AccessError(
+        return NoCredentialsError(
             f"{path}: there are no credentials for {service}: the definition, the environment and the profile have none, and "
             f"this machine has no role. Give them by {_KEYS[access.service]}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +18,7 @@ from changefeed.storage.section import StorageSection
 
 SERVICES: dict[str, Service] = {"s3": "s3", "s3a": "s3", "s3n": "s3", "abfs": "azure", "abfss": "azure", "gs": "google"}
 _HADOOP = "spark.hadoop."
+_BUCKET = re.compile(r"[\w.$-]+")
 
 
 def folder_at(
@@ -64,11 +66,17 @@ def access_to(
     parts = urlsplit(url.replace("#", "%23").replace("?", "%3F"))
     section = section or StorageSection()
     hadoop = {name.removeprefix(_HADOOP): value for name, value in (spark or {}).items()}
-    bucket, host = (parts.username, parts.hostname) if "@" in parts.netloc else (parts.netloc, None)
+    service = SERVICES[parts.scheme]
+    bucket, _, host = parts.netloc.partition("@")
     if not bucket:
         raise ConfigError(f"{url} has no bucket: write {parts.scheme}://bucket/folder")
+    if _BUCKET.fullmatch(bucket) is None or (host and service != "azure"):  # the URL may contain a secret
+        raise ConfigError(
+            f"a URL of {parts.scheme}:// has more than the name of a bucket: write {parts.scheme}://bucket/folder, and keys in "
+            "the section `storage`"
+        )
     folder = "/".join(part for part in unquote(parts.path).split("/") if part)
-    match SERVICES[parts.scheme]:
+    match service:
         case "s3":
             access = s3.access(bucket, section, hadoop)
         case "azure":

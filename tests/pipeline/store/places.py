@@ -8,8 +8,9 @@ from pathlib import Path
 
 from changefeed.pipeline.store.base import Keep, StoreReader
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder, WritableFolder
+from changefeed.pipeline.store.folder import WritableFolder
 from changefeed.pipeline.store.reading import FileReader
+from changefeed.storage.local import LocalFolder
 from tests.pipeline.store.conformance import Clock, Kind
 
 
@@ -43,6 +44,11 @@ class Files(Kind):
 
 def write(path: Path, body: object, format: int = 1, version: str = "0.1.0") -> None:
     """Writes a file with a right checksum."""
+    path.write_text(sealed_text(body, format, version))
+
+
+def sealed_text(body: object, format: int, version: str) -> str:
+    """Returns a file's text with a right checksum."""
     text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
     sum = hashlib.sha256(f"{format} {version} {text}".encode()).hexdigest()
-    path.write_text(f'{{"format":{format},"version":"{version}","sum":"{sum}","body":{text}}}\n')
+    return f'{{"format":{format},"version":"{version}","sum":"{sum}","body":{text}}}\n'

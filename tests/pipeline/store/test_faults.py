@@ -18,7 +18,7 @@ from changefeed.local_files import local_path
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store import files
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder
+from changefeed.storage.local import LocalFolder
 from tests.pipeline.store.conformance import check, claimed, go
 from tests.pipeline.store.places import Files
 from tests.pipeline.store.values import plan, state
@@ -29,10 +29,10 @@ class Faulty(LocalFolder):
 
     fault: Callable[[str, Callable[[], bool]], bool] | None = None
 
-    def put(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes) -> bool:
         if Faulty.fault is None:
-            return LocalFolder.put(self, name, data)
-        return Faulty.fault(name, lambda: LocalFolder.put(self, name, data))
+            return LocalFolder.create(self, name, data)
+        return Faulty.fault(name, lambda: LocalFolder.create(self, name, data))
 
 
 @pytest.fixture
@@ -253,8 +253,8 @@ def test_the_number_of_files_read_does_not_grow(tmp_path: Path, monkeypatch: pyt
     reads: list[str] = []
 
     class Counting(LocalFolder):
-        def names(self, below: str) -> list[str]:
-            names = LocalFolder.names(self, below)
+        def names(self, below: str = "", start_after: str = "") -> list[str]:
+            names = LocalFolder.names(self, below, start_after)
             reads.extend([below] * (len(names) // 250 + 1))
             return names
 
@@ -292,7 +292,7 @@ def test_a_folder_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pyt
     def refused(*args: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(os, "listdir", refused)
+    monkeypatch.setattr(os, "scandir", refused)
     with pytest.raises(ChangefeedError) as caught:
         place.reading().latest()
     assert str(caught.value) == f"{place.path}/log: Permission denied"

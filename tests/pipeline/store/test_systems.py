@@ -10,13 +10,13 @@ from pyarrow.fs import LocalFileSystem
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.store import files
-from changefeed.pipeline.store.arrow import ArrowFolder, folder_at
+from changefeed.pipeline.store.arrow import ArrowFolder, arrow_folder
 from changefeed.pipeline.store.base import Keep
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.pipeline.store.hadoop import HadoopFolder, folder_of_session, names_of
 from changefeed.pipeline.store.reading import FileReader
 from changefeed.spark_runtime.files import file_system
+from changefeed.storage.local import LocalFolder
 from tests.pipeline.store.conformance import check, claimed, go
 from tests.pipeline.store.places import Files
 from tests.pipeline.store.values import plan, state
@@ -63,13 +63,13 @@ def test_a_file_is_made_once(hadoop: OnHadoop) -> None:
     folder = hadoop.folder
     assert (folder.names("log"), folder.read("log/a.json")) == ([], None)
     text = '{"é":"\\u2028"}\n'.encode()
-    assert folder.put("log/a.json", text)
-    assert not folder.put("log/a.json", b"other\n")
+    assert folder.create("log/a.json", text)
+    assert not folder.create("log/a.json", b"other\n")
     assert folder.read("log/a.json") == text == LocalFolder(str(hadoop.path)).read("log/a.json")
-    assert folder.put("log/b.json", b"b\n")
+    assert folder.create("log/b.json", b"b\n")
     assert sorted(folder.names("log")) == ["a.json", "b.json"]
-    folder.delete("log/a.json")
-    folder.delete("log/a.json")
+    folder.delete(["log/a.json"])
+    folder.delete(["log/a.json"])
     assert folder.names("log") == ["b.json"]
 
 
@@ -94,16 +94,16 @@ def test_a_path_of_this_machine_needs_no_jvm(spark: SparkSession, tmp_path: Path
 def test_reading_by_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_PAGE", 5)
     place = Files(tmp_path)
-    arrow = FileReader(ArrowFolder("s3://bucket/ledger", LocalFileSystem(), str(place.path)), "shop")
+    arrow = FileReader(ArrowFolder("hdfs://name/ledger", LocalFileSystem(), str(place.path)), "shop")
     assert (arrow.latest(), list(arrow.history())) == (None, [])
     go(claimed(place), 13)
     assert arrow.latest() == place.reading().latest()
     assert list(arrow.history()) == list(place.reading().history())
     place.entries()[-2].unlink()
-    with pytest.raises(SinkError, match=r"^s3://bucket/ledger: the ledger is damaged: log/.* is missing"):
+    with pytest.raises(SinkError, match=r"^hdfs://name/ledger: the ledger is damaged: log/.* is missing"):
         arrow.latest()
 
 
 def test_a_url_that_nothing_here_can_read() -> None:
     with pytest.raises(ConfigError, match=r"^swift://x/y cannot be read without Spark: "):
-        folder_at("swift://x/y")
+        arrow_folder("swift://x/y")

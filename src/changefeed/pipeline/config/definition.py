@@ -26,6 +26,7 @@ from changefeed.pipeline.store.base import Keep
 from changefeed.section import Section
 from changefeed.sinks import sink_sections
 from changefeed.sources import source_sections
+from changefeed.storage.section import StorageSection
 
 if TYPE_CHECKING:
     from changefeed.sinks.section import SinkSection
@@ -243,6 +244,7 @@ class Definition(Section):
     )
     pipeline: Behaviour = Field(default_factory=Behaviour)
     spark: dict[str, str] = Field(default_factory=dict, description="Properties of Spark, passed on unchanged.")
+    storage: StorageSection = Field(default_factory=StorageSection)
 
     @field_validator("spark", mode="before", json_schema_input_type=dict[str, str | int | float | bool])
     @classmethod

@@ -28,7 +28,6 @@ from changefeed.errors import ConfigError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import ledger_name, read_ledger
 from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import WrittenVersion
 from changefeed.pipeline.store.base import Cut, Latest, StoreReader
@@ -59,11 +58,11 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     """
     ledger = read_ledger(definition)
     tables = sink(definition.sink)
-    notes = Notes(tables, own_folder(definition))
+    notes = Notes(tables, definition)
     if not dry_run:
         for note in notes.left_behind():
             _carry_out(notes, note, ledger)
-    latest, known = ledger.latest(), gone(own_folder(definition))
+    latest, known = ledger.latest(), gone(definition)
     if latest is None or not latest.step:
         raise ConfigError(
             f"{ledger_name(definition)}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"

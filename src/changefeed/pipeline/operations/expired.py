@@ -25,9 +25,10 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
-from changefeed.pipeline.store.hadoop import folder_to_read
+from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.sinks.base import TableSink
-from changefeed.spark_runtime.files import file_system, file_system_without_spark
+from changefeed.spark_runtime.files import file_system_without_spark
+from changefeed.storage import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,13 +79,13 @@ class Gone(msgspec.Struct, frozen=True):
     at: datetime
 
 
-def gone(own: str) -> list[Gone]:
-    """Returns every folder that is deleted or about to be deleted; `own` is the pipeline's own folder.
+def gone(definition: Definition) -> list[Gone]:
+    """Returns every folder that is deleted or about to be deleted.
 
     Raises:
         SinkError: the notes cannot be read.
     """
-    return _distinct(_files(f"{own}/expired", list[Gone]))
+    return _distinct(_files(definition, "expired", list[Gone]))
 
 
 def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, state: State) -> None:
@@ -101,12 +102,13 @@ def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, sta
     """
     if paths_of(plan) <= {table.path for table in state.tables.values()}:
         return
-    folder, files = file_system(spark, f"{own_folder(definition)}/expiring")
+    folder = folder_of_session(spark, own_folder(definition), definition.storage)
     until = time.monotonic() + _PATIENCE
-    while files.exists(folder) and len(files.listStatus(folder)):
+    while folder.names("expiring"):
         if time.monotonic() > until:
             raise SinkError(
-                f"{folder}: `changefeed expire` is deleting folders, or was interrupted. Run it again, then run this again",
+                f"{folder.path}/expiring: `changefeed expire` is deleting folders, or was interrupted. Run it again, then run "
+                "this again",
                 transient=True,
             )
         time.sleep(0.2)
@@ -118,11 +120,11 @@ class Notes:
 
     Attributes:
         sink: the sink, which contains the folders.
-        own: the pipeline's own folder.
+        definition: the pipeline, in whose own folder the notes are.
     """
 
     sink: TableSink
-    own: str
+    definition: Definition
 
     def left_behind(self) -> list[Note]:
         """Finishes an interrupted expiry.
@@ -166,31 +168,43 @@ class Notes:
                 self.sink.delete(path)
             except SinkError as error:
                 raise SinkError(f"{error}; run `changefeed expire` again", transient=True) from error
-        system, own = file_system_without_spark(self.own)
-        system.rm_file(f"{own}/expiring/{note.name}.json")
+        self._delete([f"expiring/{note.name}.json"])
 
     def _open(self) -> Iterator[Note]:
-        yield from _files(f"{self.own}/expiring", Note).values()
+        yield from _files(self.definition, "expiring", Note).values()
 
     def _add(self, note: Note) -> None:
         """Adds the note's folders to the file of deleted folders (usually a single file)."""
-        before = _files(f"{self.own}/expired", list[Gone])
+        before = _files(self.definition, "expired", list[Gone])
         name, new = uuid.uuid4().hex, [Gone(path, note.step, note.at) for path in note.paths]
         self._put(f"expired/{name}.json", _distinct({**before, name: new}))
-        system, own = file_system_without_spark(self.own)
-        for old in before:
-            system.rm_file(f"{own}/expired/{old}")
+        self._delete([f"expired/{old}" for old in before])
 
     def _write(self, note: Note) -> None:
         self._put(f"expiring/{note.name}.json", note)
 
     def _put(self, name: str, value: Any) -> None:
         """Writes a file atomically."""
-        system, own = file_system_without_spark(self.own)
+        path, data = own_folder(self.definition), msgspec.json.encode(value)
+        folder = folder_at(path, self.definition.storage, self.definition.spark)
+        if folder is not None:
+            folder.put(name, data)
+            return
+        system, own = file_system_without_spark(path)
         system.makedirs(f"{own}/{name.partition('/')[0]}", exist_ok=True)
         unfinished = f"{own}/.{uuid.uuid4().hex}.new"  # not beside the others: a run waits for whatever lies there
-        system.pipe_file(unfinished, msgspec.json.encode(value))
+        system.pipe_file(unfinished, data)
         system.mv(unfinished, f"{own}/{name}")
+
+    def _delete(self, names: list[str]) -> None:
+        path = own_folder(self.definition)
+        folder = folder_at(path, self.definition.storage, self.definition.spark)
+        if folder is not None:
+            folder.delete(names)
+            return
+        system, own = file_system_without_spark(path)
+        for name in names:
+            system.rm_file(f"{own}/{name}")
 
 
 def _distinct(files: Mapping[str, list[Gone]]) -> list[Gone]:
@@ -198,14 +212,13 @@ def _distinct(files: Mapping[str, list[Gone]]) -> list[Gone]:
     return list(dict.fromkeys(one for ones in files.values() for one in ones))
 
 
-def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
-    """Returns name -> content of the JSON files in a folder; empty if the folder does not exist.
+def _files(definition: Definition, below: str, kind: type[_T]) -> dict[str, _T]:
+    """Returns name -> content of the JSON files in a folder of the pipeline; empty if it does not exist.
 
     Raises:
         SinkError: a file cannot be read.
     """
-    above, _, below = folder.rpartition("/")
-    there = folder_to_read(above)
+    there = folder_to_read(own_folder(definition), definition.storage, definition.spark)
     values = dict[str, _T]()
     while True:
         names = {name for name in there.names(below) if name.endswith(".json")}
@@ -217,6 +230,7 @@ def _files(folder: str, kind: type[_T]) -> dict[str, _T]:
             try:
                 values[name] = msgspec.json.decode(data, type=kind)
             except msgspec.DecodeError as error:
-                raise SinkError(f"{folder}/{name} is damaged: {error}. Restore it from a copy of the folder") from error
+                file = f"{there.path}/{below}/{name}"
+                raise SinkError(f"{file} is damaged: {error}. Restore it from a copy of the folder") from error
         else:
             return values

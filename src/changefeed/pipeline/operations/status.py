@@ -12,7 +12,6 @@ from changefeed.pipeline.dead_letters import table_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.operations.expire import readable
 from changefeed.pipeline.operations.expired import gone
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
 
@@ -119,7 +118,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
 
 def _published(ledger: StoreReader, definition: Definition) -> Iterator[PublishedCut]:
     """Yields the readable cuts, newest first; of several cuts with the same barrier, only the newest."""
-    expired, seen = gone(own_folder(definition)), set[tuple[str, int]]()
+    expired, seen = gone(definition), set[tuple[str, int]]()
     for cut in ledger.history(newest_first=True):
         if not readable(cut, expired) or (cut.commit_ts is None and not cut.tables):
             continue

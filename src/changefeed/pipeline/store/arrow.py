@@ -1,4 +1,4 @@
-"""Folders at URLs, read through Arrow's file systems: so commands read a ledger without Spark."""
+"""Folders on HDFS, read through Arrow's file systems: so commands read a ledger there without Spark."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from changefeed.errors import ConfigError, SinkError
-from changefeed.local_files import local_path
-from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder
 
 
 class NeedsSparkError(ConfigError):
@@ -52,21 +50,17 @@ def _reached(path: str) -> Iterator[None]:
         raise SinkError(f"{path} cannot be reached: {why:.300}", transient=True) from error
 
 
-def folder_at(path: str) -> LedgerFolder:
-    """Opens the folder at a path or URL, to read it without Spark.
+def arrow_folder(path: str) -> ArrowFolder:
+    """Opens the folder at a URL.
 
     Raises:
         NeedsSparkError: only Spark can read the URL.
     """
-    local = local_path(path)
-    if local is not None:
-        return LocalFolder(local)
     from pyarrow import ArrowException, fs
 
-    url = path.replace("s3a://", "s3://", 1).replace("s3n://", "s3://", 1)
     try:
         with _reached(path):
-            system, root = fs.FileSystem.from_uri(url)
+            system, root = fs.FileSystem.from_uri(path)
     except (ArrowException, ValueError) as error:
         raise NeedsSparkError(f"{path} cannot be read without Spark: {' '.join(str(error).split()):.300}") from error
     return ArrowFolder(path, system, root.rstrip("/"))

@@ -6,10 +6,10 @@
 
 Theory of operation:
 
-Rule 1. An entry is created by put-if-absent and never changed. A run appends entry n + 1 after it has read all up to n.
-        If n + 1 exists, another run has written it. After a run's first entry, its claim, that can only be a newer claim or
-        an entry after one: the run is fenced. Only a claim may meet an entry of an older run; it reads that entry and
-        tries the next number.
+Rule 1. An entry is created by put-if-absent (`Folder.create`) and never changed. A run appends entry n + 1 after it has read
+        all up to n. If n + 1 exists, another run has written it. After a run's first entry, its claim, that can only be a newer
+        claim or an entry after one: the run is fenced. Only a claim may meet an entry of an older run; it reads that entry and
+        tries the next number. A claim checks first that the storage supports put-if-absent.
 Rule 2. An entry contains its run's random token and is read back, whatever the answer to its put was: the put has succeeded
         if the file has exactly these bytes.
 Rule 3. An entry has a checksum, and that of the entry before. It refers to the newest entry with a state and to the entry with
@@ -121,6 +121,7 @@ class FileStore(StateStore):
 
     def claim(self) -> None:
         """See `StateStore`."""
+        self.folder.check_create()
         passed = False
         while True:
             self.reader.steady(self._read)
@@ -291,7 +292,7 @@ class FileStore(StateStore):
     def _put(self, name: str, data: bytes) -> bytes | None:
         """Creates a file if its name is free; returns the bytes of the file, which are read back even after an error."""
         try:
-            self.folder.put(name, data)
+            self.folder.create(name, data)
         except Exception:
             with suppress(Exception):  # whatever asking meets, the error at hand came first
                 if self.folder.read(name) == data:
@@ -362,7 +363,7 @@ class FileStore(StateStore):
         self._named = {number: name for number, name in self._named.items() if number > newest.base}
         failpoint("tidy.before")
         for name in self._garbage(newest):
-            self.folder.delete(name)
+            self.folder.delete([name])
             failpoint("tidy.between")
         self.folder.tidy()
         failpoint("tidy.after")

@@ -1,21 +1,28 @@
-"""Folders on any file system that Spark can write to, through the session's JVM.
+"""Folders on file systems that only Spark reaches, such as HDFS, through the session's JVM; opens the folders of ledgers.
 
-Files are created by Delta's `LogStore`. On each file system it makes sure that only one of two simultaneous commits to a
-table's log succeeds: by rename on HDFS and Azure, by conditional writes or its own rules on S3.
+Files are created by Delta's `LogStore`, which renames a finished file: that fails on these file systems if the name is taken.
+Object stores have no such rename. There `storage` creates files, and a URL for which neither holds is refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from changefeed.errors import ConfigError
 from changefeed.local_files import local_path
-from changefeed.pipeline.store.arrow import folder_at
-from changefeed.pipeline.store.folder import LedgerFolder, LocalFolder, WritableFolder
-from changefeed.spark_runtime.files import file_system, read_text, reader
+from changefeed.pipeline.store.arrow import arrow_folder
+from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
+from changefeed.spark_runtime.files import file_system, read_text, reader, storage_properties
+from changefeed.storage import Folder, StorageSection, folder_at, is_object_store
+from changefeed.storage.local import LocalFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Where a rename fails if the name is taken.
+_RENAME_EXCLUDES = ("hdfs", "webhdfs", "swebhdfs", "viewfs", "maprfs", "ofs", "o3fs", "adl", "wasb", "wasbs", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +45,7 @@ class HadoopFolder:
         text = read_text(self.spark, f"{self.path}/{name}")
         return None if text is None else text.encode()
 
-    def put(self, name: str, data: bytes) -> bool:
+    def create(self, name: str, data: bytes) -> bool:
         """See `WritableFolder`."""
         from py4j.protocol import Py4JJavaError
 
@@ -57,13 +64,30 @@ class HadoopFolder:
             raise
         return True
 
-    def delete(self, name: str) -> None:
+    def delete(self, names: Iterable[str]) -> None:
         """See `WritableFolder`."""
-        path, files = file_system(self.spark, f"{self.path}/{name}")
-        files.delete(path, False)
+        for name in names:
+            path, files = file_system(self.spark, f"{self.path}/{name}")
+            files.delete(path, False)
 
     def tidy(self) -> None:
         """Does nothing: the files that Delta's `LogStore` may leave are small, and Hadoop deletes them."""
+
+    def check_create(self) -> None:
+        """Checks the file system by its scheme.
+
+        Raises:
+            ConfigError: it is not one on which a rename excludes, and no `LogStore` is set for it.
+        """
+        _, files = file_system(self.spark, self.path)
+        scheme = str(files.getUri().getScheme())
+        own = f"spark.delta.logStore.{scheme}.impl"
+        if scheme not in _RENAME_EXCLUDES and not self.spark.conf.get(own, None):
+            raise ConfigError(
+                f"{self.path}: changefeed cannot create files on {scheme}:// so that two runs never overwrite each other's "
+                f"commits. Use a local folder, hdfs://, s3://, abfss:// or gs://; or set {own} to a LogStore of Delta that "
+                "excludes concurrent writers"
+            )
 
     def _log_store(self) -> Any:
         jvm: Any = self.spark._jvm
@@ -85,19 +109,43 @@ def names_of(spark: SparkSession, statuses: Any) -> list[str]:
     return [path.rpartition("/")[2] for path in text.split(",")] if text else []
 
 
-def folder_of_session(spark: SparkSession, path: str) -> WritableFolder:
-    """Opens the folder at a path as Spark understands it: without a scheme it is on Spark's default file system."""
+def folder_of_session(spark: SparkSession, path: str, section: StorageSection | None = None) -> WritableFolder:
+    """Opens the folder at a path as Spark understands it: without a scheme it is on Spark's default file system.
+
+    Args:
+        spark: the session.
+        path: the path or URL.
+        section: the definition's section `storage`.
+    """
+    if is_object_store(path):
+        return _in_object_store(path, section, storage_properties(spark))
     resolved, files = file_system(spark, path)
     if str(files.getUri().getScheme()) == "file":
         return LocalFolder(local_path(path) or str(resolved.toUri().getPath()))
+    if is_object_store(url := str(files.makeQualified(resolved).toString())):
+        return _in_object_store(url, section, storage_properties(spark))
     return HadoopFolder(spark, path)
 
 
-def folder_to_read(path: str) -> LedgerFolder:
+def folder_to_read(path: str, section: StorageSection, spark: Mapping[str, str]) -> LedgerFolder:
     """Opens the folder at a path or URL to read it: without Spark, except inside `read_by`.
+
+    Args:
+        path: the path or URL.
+        section: the definition's section `storage`.
+        spark: the definition's properties of Spark.
 
     Raises:
         NeedsSparkError: only Spark can read the URL.
+        ConfigError: the credentials cannot be used without Spark.
     """
-    spark = reader()
-    return folder_at(path) if spark is None else folder_of_session(spark, path)
+    session = reader()
+    if session is not None:
+        return folder_of_session(session, path, section)
+    return folder_at(path, section, spark) or arrow_folder(path)
+
+
+def _in_object_store(url: str, section: StorageSection | None, spark: Mapping[str, str]) -> Folder:
+    folder = folder_at(url, section, spark)
+    assert folder is not None, url
+    return folder
