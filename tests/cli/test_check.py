@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -14,8 +14,12 @@ from changefeed.cli import run
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
 from changefeed.record_log import read, write
+from changefeed.storage import folder_at
 from changefeed.storage.local import LocalFolder
 from tests.pipeline.store.places import Files
+
+if TYPE_CHECKING:
+    from tests.services.s3 import S3Server
 
 CLASSIC = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open" / "open-1.classic.jsonl.gz"
 YAML = """
@@ -182,7 +186,8 @@ def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixtur
 def test_a_sink_in_an_object_store_that_cannot_be_reached_is_one_line(
     spark_section: str, pipeline: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"ENDPOINT_URL": "http://127.0.0.1:1", "ALLOW_HTTP": "true", "REGION": "x"}.items():
+    variables = {"ENDPOINT_URL": "http://127.0.0.1:1", "REGION": "x", "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x"}
+    for name, value in variables.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     pipeline.write_text(pipeline.read_text().replace("path: lake", "path: s3://bucket/lake") + spark_section)
     assert run(["check", str(pipeline)]) == 2
@@ -196,10 +201,29 @@ def test_a_sink_in_an_object_store_that_cannot_be_reached_is_one_line(
             "      → name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
         ]
         return
-    assert lines[0] == "warn  sink        s3://bucket/lake not checked: Install s3fs to access S3"
-    assert lines[2].startswith("fail  ledger      s3://bucket/lake/_changefeed/ledger cannot be reached: ")
-    assert lines[3] == "      → see that it can be reached, with the credentials that this user has"
-    assert len(lines) == 4
+    assert lines[0].startswith(
+        "fail  sink        s3://bucket/lake cannot be written: s3://bucket/lake/.changefeed-check-"
+    )
+    assert lines[1] == "      → correct sink.path, or see that it can be reached"
+    assert len(lines) == 2
+
+
+def test_a_sink_in_an_object_store_is_written_and_read_without_spark(
+    s3: S3Server, pipeline: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The file that the check creates is deleted again; the ledger is one that a run has claimed."""
+    folder = folder_at("s3://lake/of-check", s3.storage())
+    assert folder is not None
+    FileStore(folder.subfolder("_changefeed/ledger"), "shop").claim()
+    section = s3.storage().model_dump(by_alias=True, exclude_none=True)
+    sections = f"spark: {{spark.jars.packages: x}}\nstorage: {json.dumps(section)}\n"
+    pipeline.write_text(pipeline.read_text().replace("path: lake", "path: s3a://lake/of-check") + sections)
+    run(["check", str(pipeline)])
+    lines = capfd.readouterr().out.splitlines()
+    assert "ok    sink        s3a://lake/of-check can be written" in lines
+    assert "ok    ledger      epoch 1, no step done" in lines
+    assert folder.names() == []
+    assert not [info.name for info in folder.files_below() if "check-" in info.name]
 
 
 @pytest.mark.parametrize("how", ["cut", "gone", "a Delta table"])

@@ -198,11 +198,7 @@ class Folder(ABC):
             ConfigError: it does not: the storage ignores the condition.
         """
         if self.create(_PROBE, b"1\n") and self.create(_PROBE, b"2\n"):
-            raise ConfigError(
-                f"{self.path}: this storage does not support conditional writes: of two files with one name that may only be "
-                "created once, it has accepted both. Two runs could overwrite each other's commits. Use a storage that "
-                "supports If-None-Match, as Amazon S3 does"
-            )
+            raise unconditional(self.path)
 
     @abstractmethod
     def subfolder(self, name: str) -> Folder:
@@ -243,6 +239,15 @@ def in_parallel(read: Any, of: Sequence[Any]) -> list[Any]:
         return [read(value) for value in of]
     with ThreadPoolExecutor(min(PARALLEL, len(of)), thread_name_prefix="storage") as pool:
         return list(pool.map(read, of))
+
+
+def unconditional(path: str) -> ConfigError:
+    """Returns the error for a storage on which `create` does not exclude."""
+    return ConfigError(
+        f"{path}: this storage does not support conditional writes: of two files with one name that may only be created once, it "
+        "has accepted both. Two runs could overwrite each other's commits. Use a storage that supports If-None-Match, as Amazon "
+        "S3 does"
+    )
 
 
 def missing_file(path: str, name: str) -> SinkError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -38,6 +39,9 @@ from changefeed.sinks import sink as open_sink
 from changefeed.sources import Source, protocol_of, record_source, source
 from changefeed.sources.section import ProtocolChoice
 from changefeed.stages.decode import RecordReader
+from changefeed.storage import folder_at, is_object_store
+from changefeed.storage.base import unconditional
+from changefeed.storage.failures import NoCredentialsError
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 _RECORDS = 1000
@@ -373,6 +377,8 @@ def _url(url: str, scheme: str, definition: Definition) -> Check:
     if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
         what = f"Spark has no file system for {scheme}:// among its jars"
         return Check("sink", FAIL, what, _FILE_SYSTEMS.get(scheme, "name its jar in `spark: {spark.jars.packages: …}`"))
+    if is_object_store(url):
+        return _object_store(url, definition)
     try:
         _try_url(url)
     except MissingExtraError as error:
@@ -387,6 +393,28 @@ def _url(url: str, scheme: str, definition: Definition) -> Check:
         reason = " ".join(str(error).split()) or type(error).__name__
         fix = "correct sink.path, or see that it can be reached with the credentials that this user has"
         return Check("sink", FAIL, f"{url} cannot be written: {reason:.300}", fix)
+    return Check("sink", OK, f"{url} can be written")
+
+
+def _object_store(url: str, definition: Definition) -> Check:
+    """Creates a file in the sink's folder, tries to create it again, and deletes it."""
+    name = f".changefeed-check-{uuid.uuid4().hex}"
+    try:
+        folder = folder_at(url, definition.storage, definition.spark)
+        assert folder is not None
+        folder.create(name, b"first")
+        is_conditional = not folder.create(name, b"second")
+        folder.delete([name])
+        if not is_conditional:
+            raise unconditional(url)
+    except NoCredentialsError as error:
+        return Check("sink", WARN, f"{url} not checked: {error}", "a run may have them from Spark's own configuration")
+    except ConfigError as error:
+        return Check("sink", FAIL, str(error), "the message names what is needed")
+    except SinkError as error:
+        return Check(
+            "sink", FAIL, f"{url} cannot be written: {error}", "correct sink.path, or see that it can be reached"
+        )
     return Check("sink", OK, f"{url} can be written")
 
 
@@ -424,11 +452,17 @@ def _ledger(definition: Definition) -> Iterator[Check]:
     except NeedsSparkError as error:
         yield Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
         return
+    except ConfigError as error:
+        yield Check("ledger", FAIL, str(error), "the message names what is needed")
+        return
     except SinkError as error:
         yield _unreachable(path, error)
         return
     try:
         latest = ledger.latest()
+    except NoCredentialsError as error:
+        yield Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
+        return
     except ConfigError as error:
         if str(error) != str(foreign(path)):
             yield Check("ledger", FAIL, str(error), "the message names what is needed")
