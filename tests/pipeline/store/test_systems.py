@@ -10,6 +10,7 @@ from pyarrow.fs import LocalFileSystem
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.store import files
+from changefeed.pipeline.store import hadoop as hadoop_folders
 from changefeed.pipeline.store.arrow import ArrowFolder, arrow_folder
 from changefeed.pipeline.store.base import Keep
 from changefeed.pipeline.store.files import FileStore
@@ -89,6 +90,21 @@ def test_file_systems_list_files_as_a_class_of_their_own(spark: SparkSession, tm
 def test_a_path_of_this_machine_needs_no_jvm(spark: SparkSession, tmp_path: Path) -> None:
     for path in (str(tmp_path), f"file://{tmp_path}", f"file:{tmp_path}"):
         assert folder_of_session(spark, path) == LocalFolder(str(tmp_path))
+
+
+def test_a_file_system_on_which_a_rename_may_replace_a_file_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hadoop_folders, "_RENAME_EXCLUDES", ("hdfs",))
+    store = FileStore(HadoopFolder(spark, f"file://{tmp_path}"), "shop")
+    with pytest.raises(ConfigError) as caught:
+        store.claim()
+    assert str(caught.value) == (
+        f"file://{tmp_path}: changefeed cannot create files on file:// so that two runs never overwrite each other's commits. "
+        "Use a local folder, hdfs://, s3://, abfss:// or gs://; or set spark.delta.logStore.file.impl to a LogStore of Delta "
+        "that excludes concurrent writers"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_reading_by_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
