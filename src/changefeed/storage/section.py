@@ -24,7 +24,7 @@ class StorageSection(Section):
         description="S3: whether the bucket is a part of the path (`https://host/bucket/…`) or of the host name. Default: "
         "`true`, unless Spark's property differs.",
     )
-    anonymous: bool = Field(default=False, description="Send requests without credentials.")
+    anonymous: bool = Field(default=False, description="S3 and Azure: send requests without credentials.")
 
     access_key_id: str | None = Field(default=None, description="S3: id of the access key.")
     secret_access_key: str | None = Field(default=None, description="S3: the secret of the access key.")
