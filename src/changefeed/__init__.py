@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         DamagedError,
         FencedError,
         MissingExtraError,
+        NeedsSparkError,
         ProtocolError,
         ResourceError,
         SchemaError,
@@ -149,9 +150,9 @@ __all__ = [  # noqa: RUF022  # by subject
     "Column", "ColumnType", "DeadLetter", "Decoded", "DetectedTopic", "Heartbeat", "Instant", "Position", "ProtocolFit",
     "ProtocolInfo", "Resolved", "RowChange", "SchemaChange", "Table", "TableBatch", "TableShape", "TransactionMark",
     # errors
-    "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "ProtocolError",
-    "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError", "UnsupportedError",
-    "__version__",
+    "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "NeedsSparkError",
+    "ProtocolError", "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError",
+    "UnsupportedError", "__version__",
 ]  # fmt: skip
 
 # Module -> the names that are taken from it when they are first used: `import changefeed` itself imports nothing.
@@ -165,8 +166,9 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "changefeed.api.results": ("Progress", "Summary", "TableVersion"),
     "changefeed.api.translation": ("Transcoded", "transcode"),
     "changefeed.errors": (
-        "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "ProtocolError",
-        "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError", "UnsupportedError",
+        "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "NeedsSparkError",
+        "ProtocolError", "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError",
+        "UnsupportedError",
     ),
     "changefeed.model.batch": ("Decoded", "TableBatch"),
     "changefeed.model.change": ("RowChange",),

@@ -4,7 +4,8 @@
 ChangefeedError
 ├── ConfigError            the user's file or command line; the message carries the fix
 │   ├── MissingExtraError  a package that this feature needs is not installed
-│   └── AccessError        a server refuses the credentials, or this user has not the rights
+│   ├── AccessError        a server refuses the credentials, or this user has not the rights
+│   └── NeedsSparkError    a command without Spark cannot reach it
 ├── ProtocolError          bytes that contradict their protocol; becomes a dead letter
 │   ├── TruncatedError     the bytes end early
 │   └── SchemaError        the bytes contradict the schema or shape that they name
@@ -47,6 +48,10 @@ class MissingExtraError(ConfigError):
 
 class AccessError(ConfigError):
     """A server refuses the credentials of the configuration, or their user has not the rights."""
+
+
+class NeedsSparkError(ConfigError):
+    """Only Spark reaches what a command without Spark needs."""
 
 
 class ProtocolError(ChangefeedError):

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = """
 AccessError ChangefeedError Check CheckReport Column ColumnType ConfigError DamagedError DeadLetter Decoded Decoder DetectedTopic
 Encoder Events ExplainedColumn ExplainedTable Explanation FencedError Heartbeat Instant KeptDeadLetter
-MissingExtraError Pipeline Position Progress ProtocolError ProtocolFit ProtocolInfo PublishedCut Record
+MissingExtraError NeedsSparkError Pipeline Position Progress ProtocolError ProtocolFit ProtocolInfo PublishedCut Record
 Resolved ResourceError RowChange SchemaChange SchemaError SchemaRegistryError SinkError SourceError Status
 Summary Table TableBatch TableShape TableVersion TransactionMark Transcoded TruncatedError UnsupportedError
 Written __version__ decoder detect encoder list_protocols read spark transcode write

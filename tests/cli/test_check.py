@@ -16,6 +16,7 @@ from changefeed.pipeline.store.files import FileStore
 from changefeed.record_log import read, write
 from changefeed.storage import folder_at
 from changefeed.storage.local import LocalFolder
+from changefeed.sources.files import LogFiles
 from tests.pipeline.store.places import Files
 
 if TYPE_CHECKING:
@@ -108,6 +109,25 @@ def test_a_pattern_without_a_file(pipeline: Path, capsys: pytest.CaptureFixture[
     assert checks["source"]["fix"] == (
         "correct source.path, which is relative to the pipeline's file, or put the files there first"
     )
+    assert "records" not in checks
+
+
+def test_a_log_that_is_shorter_than_what_was_read(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = pipeline.parent / "log.jsonl"
+    source = LogFiles(str(log), 100)
+    ledger = FileStore(LocalFolder(str(pipeline.parent / "lake" / "_changefeed" / "ledger")), "shop")
+    ledger.claim()
+    ledger.finish(State(source=source.end(None, None)))  # type: ignore[arg-type]  # no session
+    assert _check(pipeline, capsys, 0)["source"]["status"] == "ok"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:10]))
+    checks = _check(pipeline, capsys, 2)
+    assert checks["source"] == {
+        "name": "source",
+        "status": "fail",
+        "message": f"{log} has become shorter: 30 records of it have been read. A log may grow, but not be replaced: restore "
+        "it, or give the new log another name",
+        "fix": "a run stops there: the message has the way out",
+    }
     assert "records" not in checks
 
 

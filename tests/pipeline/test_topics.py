@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
+from changefeed.pipeline.store.files import FileStore
+from changefeed.pipeline.store.folder import LocalFolder
+from changefeed.sources import record_source
 from tests.examples import by_turns
 from tests.pipeline.running import published
 
@@ -96,6 +101,11 @@ def ids(spark: SparkSession, pipeline: Definition, table: str = "t") -> list[int
     return sorted(row["id"] for row in rows)
 
 
+def source_checks(pipeline: Definition) -> list[tuple[str, str]]:
+    """Status and message of what `check` finds out about the source."""
+    return [(one.status, one.message) for one in checks(pipeline) if one.name == "source"]
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("consistency", ["transaction", pytest.param("key", marks=pytest.mark.nightly)])
 def test_partitions_that_are_new_are_read_from_their_first_record(
@@ -166,6 +176,7 @@ def test_a_topic_that_is_removed_from_the_definition_stops_the_run_with_a_way_ou
         f"source: topics that this pipeline has read are no longer named: {cluster.name('b')}. Put them back, or set "
         "source.removed-topics to `continue` to go on without them"
     )
+    assert source_checks(cluster.pipeline("a", consistency=consistency)) == [("fail", str(error.value))]
     pipeline = cluster.pipeline("a", consistency=consistency, **{"removed-topics": "continue"})
     state = run(pipeline, spark, once=True).state
     assert set(state.positions) == set(state.resolved) == {cluster.name("a")}
@@ -226,7 +237,13 @@ def test_a_topic_that_was_deleted_between_two_runs(spark: SparkSession, cluster:
     with pytest.raises(SourceError, match="were deleted, or are not visible to this user") as error:
         run(cluster.pipeline("a", "b"), spark, once=True)
     assert not error.value.transient
+    assert source_checks(cluster.pipeline("a", "b")) == [("fail", str(error.value))]
     pipeline = cluster.pipeline("a", "b", **{"removed-topics": "continue"})
+    place = f"{cluster.name('b')}:0:2"
+    note = (
+        f"topic {cluster.name('b')} was deleted: the run goes on without it. What it had from {place} on was not read"
+    )
+    assert source_checks(pipeline) == [("warn", note), ("ok", "reachable; 4 records read")]
     assert run(pipeline, spark, once=True).state.barrier == 40
     assert ids(spark, pipeline) == [1, 2, 3]
     cluster.create("b", records=[row(50, 4), *mark(51)])
@@ -249,16 +266,41 @@ def test_a_topic_that_was_created_again_between_two_runs(spark: SparkSession, cl
         "continue those that were read. Start a new pipeline from a snapshot, or set source.removed-topics to `continue` to "
         "read them from their first record"
     )
+    assert source_checks(pipeline) == [("fail", str(error.value))]
     again = cluster.pipeline("a", **{"removed-topics": "continue"})
     assert run(again, spark, once=True).state.barrier == 40
     assert ids(spark, again) == [1, 2, *[20 + n for n in range(records - 1)]]
 
 
+def test_a_check_names_records_that_a_run_would_miss(cluster: Cluster) -> None:
+    """Those that expired before they were read, and those that the brokers have lost."""
+    cluster.create("a", records=[row(10 + n, n) for n in range(5)])
+    pipeline, name = cluster.pipeline("a"), cluster.name("a")
+    topics: Any = record_source(pipeline.source)
+    [(topic, known)] = topics._ask_without_spark().topics([name]).items()
+
+    def at(offset: int) -> None:
+        ledger = FileStore(LocalFolder(str(cluster.lake / "_changefeed" / "ledger")), "topics")
+        ledger.claim()
+        source_offset = {"version": 1, "offsets": {topic: {"0": offset}}, "ids": {topic: known.id}}
+        ledger.finish(State(source=json.dumps(source_offset)))
+
+    at(3)
+    assert source_checks(pipeline) == [("ok", "reachable; 5 records read")]
+    admin = cluster.broker.admin()
+    admin.delete_records([TopicPartition(name, 0, 4)])[TopicPartition(name, 0)].result(timeout=30)
+    expired = (
+        f"Kafka no longer has the records 3 to 3 of {name}:0, which come next: they expired before they were read. "
+    )
+    assert source_checks(pipeline) == [("fail", f"{expired}Start a new pipeline from a snapshot")]
+    at(9)
+    lost = f"the ledger continues at offset 9 of {name}:0, which ends at 5: the brokers have lost records that were read from"
+    assert source_checks(pipeline) == [("fail", f"{lost} them. Start a new pipeline from a snapshot")]
+
+
 def test_ids_are_taken_over_by_a_ledger_that_has_none(
     spark: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from changefeed.pipeline.store.files import FileStore
-
     cluster.create("a", records=[row(10, 1), *mark(11)])
     pipeline = cluster.pipeline("a")
     run(pipeline, spark, once=True)

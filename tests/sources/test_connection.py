@@ -9,7 +9,7 @@ import pytest
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.load import read
 from changefeed.sources import record_source
-from changefeed.sources.kafka import librdkafka, sample
+from changefeed.sources.kafka import librdkafka
 from changefeed.sources.kafka.connection import plain_properties
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a \\"b\\"" password="c\\\\d";'
@@ -17,10 +17,14 @@ JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required usernam
 
 def _options(**properties: str) -> dict[str, str]:
     """Spark's options for a definition with these properties."""
-    names = {f"kafka.{name}": value for name, value in properties.items()}
-    section = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open", **names}
-    options: dict[str, str] = _topics(section).options
+    options: dict[str, str] = _shop(**properties).options
     return options
+
+
+def _shop(**properties: str) -> Any:
+    """The source of the topic `shop`, with these properties."""
+    names = {f"kafka.{name}": value for name, value in properties.items()}
+    return _topics({"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open", **names})
 
 
 def _topics(section: dict[str, Any]) -> Any:
@@ -57,7 +61,7 @@ def test_properties_of_the_java_client_for_the_plain_one(java: dict[str, str], p
 )  # fmt: skip
 def test_properties_that_the_plain_client_does_not_have(java: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError) as error:
-        list(sample.first_records(_options(**java), ["shop"], None, 1))
+        list(_shop(**java).sample(1))
     assert str(error.value) == message
 
 
@@ -66,7 +70,7 @@ def test_a_cluster_that_is_not_there_is_named_with_the_reason(
 ) -> None:
     monkeypatch.setattr(librdkafka, "_SECONDS", 0.5)
     with pytest.raises(SourceError, match=r"^127\.0\.0\.1:1 does not answer: .*: Connection refused") as error:
-        list(sample.first_records(_options(), ["shop"], None, 1))
+        list(_shop().sample(1))
     assert error.value.transient
     assert capfd.readouterr().err == "", "the client's own lines, one every 50 ms"
 

@@ -149,6 +149,35 @@ def test_a_log_that_was_replaced_by_a_shorter_one_is_an_error(name: str, tmp_pat
     )
 
 
+def test_a_log_that_was_replaced_by_a_longer_one_with_other_lines_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    _log(path, 0, 100)  # the values of a later one are longer
+    source_offset = LogFiles(str(path), 1).end(NO_SPARK, None)
+    path.unlink()
+    _log(path, 10_000, 11_000)
+    with pytest.raises(SourceError) as error:
+        LogFiles(str(path), 1).compared(None, source_offset)
+    assert str(error.value) == (
+        f"{path} was replaced: 100 records of it have been read. A log may grow, but not be replaced: restore it, or give the "
+        "new log another name"
+    )
+
+
+def test_a_log_whose_last_line_has_no_line_feed_yet_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"value_text": "0"}\n{"value_text": "1"}')
+    source_offset = LogFiles(str(path), 9).end(NO_SPARK, None)
+    again = LogFiles(str(path), 9)
+    assert again.compared(None, source_offset).source_offset == source_offset
+    assert again.next_batch(NO_SPARK, source_offset, None) is None
+    with path.open("a") as log:
+        log.write('\n{"value_text": "2"}\n')
+    batch = again.next_batch(NO_SPARK, source_offset, None)
+    assert batch is not None
+    [one] = _slices(batch)
+    assert (one.start, one.stop) == (2, 3)
+
+
 @pytest.mark.parametrize("name", COMPRESSED)
 def test_a_task_that_does_not_see_the_scratch_file_reads_the_log(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

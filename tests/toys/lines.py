@@ -125,7 +125,7 @@ class LinesSource:
         """See `Stream`."""
         return json.dumps({name: self.folder.end(name) for name in self.folder.files()})
 
-    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
+    def compared(self, spark: SparkSession | None, source_offset: str) -> Compared:
         """See `Stream`."""
         for name, read in json.loads(source_offset).items():
             file = self.folder.path / name

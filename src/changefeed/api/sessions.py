@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from changefeed.errors import MissingExtraError, SinkError
+from changefeed.errors import MissingExtraError, NeedsSparkError, SinkError
 from changefeed.pipeline.config.definition import Definition
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
 def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
     """Calls `ask`, which reads a sink, without Spark; calls it again with Spark if the sink cannot be reached otherwise."""
     from changefeed.pipeline.edge import as_ours
-    from changefeed.pipeline.store.arrow import NeedsSparkError
     from changefeed.storage.failures import NoCredentialsError
 
     try:

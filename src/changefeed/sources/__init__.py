@@ -92,10 +92,15 @@ class Stream(Protocol):
     batch, applies it, and stores its source offset. The records between two source offsets never change.
     """
 
-    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
-        """Checks that the source still has what follows a source offset.
+    def compared(self, spark: SparkSession | None, source_offset: str) -> Compared:
+        """Checks that the source still has what follows a source offset: for a run, and for `check`.
+
+        Args:
+            spark: the session of the run; None for `check`, which has none.
+            source_offset: the ledger's.
 
         Raises:
+            NeedsSparkError: the source can be asked with a session only.
             ConfigError: a topic was taken out of the definition, and the definition does not allow to continue without it.
             SourceError: the records that come next are gone, or their topic is another one now.
         """

@@ -63,7 +63,7 @@ class DecodedSource:
 
     # The position of the stream is that of the records.
 
-    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
+    def compared(self, spark: SparkSession | None, source_offset: str) -> Compared:
         """See `Stream`."""
         return self.records.compared(spark, source_offset)
 

@@ -95,8 +95,8 @@ class KafkaInput:
 
     def described(self, brokers: PlainBrokers) -> tuple[dict[str, Topic], dict[Place, tuple[int, int]]]:
         """Returns the topics to read, and first offset and end of each of their partitions."""
-        topics = brokers.topics(self.names, self.pattern)
-        return topics, brokers.ends((name, p) for name, topic in topics.items() for p in sorted(topic.partitions))
+        topics = brokers.chosen(self.names, self.pattern)
+        return topics, brokers.ranges((name, p) for name, topic in topics.items() for p in sorted(topic.partitions))
 
     def begin(self, ends: Mapping[Place, tuple[int, int]]) -> dict[Place, int]:
         """Returns the offset at which each partition begins, given its first and last.
@@ -220,7 +220,7 @@ class KafkaStreamReader(DataSourceStreamReader):
         begun, ended = (read(json.dumps(offset)) for offset in (start, end))
         topics = {name: Topic(ended.ids.get(name), frozenset(map(int, of))) for name, of in ended.offsets.items()}
         _refuse(compare.removed(begun, topics, begun.offsets))
-        ends = self._ask().ends(ended.partitions())
+        ends = self._ask().ranges(ended.partitions())
         firsts = {place: first for place, (first, _) in ends.items()}
         _refuse(compare.moved(begun, firsts, {place: ends[place][1] for place in begun.partitions()}))
         starts = firsts | by_place(begun.offsets)

@@ -19,7 +19,15 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from changefeed.errors import AccessError, ChangefeedError, ConfigError, MissingExtraError, SinkError, SourceError
+from changefeed.errors import (
+    AccessError,
+    ChangefeedError,
+    ConfigError,
+    MissingExtraError,
+    NeedsSparkError,
+    SinkError,
+    SourceError,
+)
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.names import full_name
@@ -32,7 +40,6 @@ from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.rehearsal import ENDS, Rehearsal, lacks_ends, rehearse
 from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.planning.captured import left_out
-from changefeed.pipeline.store.arrow import NeedsSparkError
 from changefeed.pipeline.store.base import Latest, foreign
 from changefeed.redaction import redact
 from changefeed.sinks import sink as open_sink
@@ -174,6 +181,10 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
     if missing is not None:
         yield Check("source", FAIL, missing.what, missing.fix)
         return
+    resumed = _resumed(definition, opened)
+    yield from resumed
+    if any(one.status == FAIL for one in resumed):
+        return
     try:
         read = opened.sample_chunks if choice is None else record_source(definition.source).sample
         batches = list(read(limit))
@@ -207,6 +218,32 @@ def _source(definition: Definition, limit: int) -> Iterator[Check]:
         return
     chunks = [reader.pack(one, batch) for one, batch in zip(decoded, batches, strict=True)]
     yield from _planned(definition, opened, chunks, _records(definition, choice, batches, decoded), whole=count < limit)
+
+
+def _resumed(definition: Definition, opened: Source) -> list[Check]:
+    """Compares the source with the ledger's source offset, as a run does when it begins.
+
+    Returns:
+        a failed check if a run would stop there; warnings for topics that it would go on without. Errors of the connection are
+        left to the sample, and those of the ledger to its own check.
+    """
+    try:
+        latest = read_ledger(definition).latest()
+    except (ConfigError, SinkError):
+        return []
+    if latest is None or latest.state.source is None:
+        return []
+    try:
+        compared = opened.compared(None, latest.state.source)
+    except (MissingExtraError, AccessError, NeedsSparkError):
+        return []
+    except (ConfigError, SourceError) as error:
+        transient = getattr(error, "transient", False)
+        return (
+            [] if transient else [Check("source", FAIL, str(error), "a run stops there: the message has the way out")]
+        )
+    fix = "nothing, if that is intended: source.removed-topics is `continue`"
+    return [Check("source", WARN, note, fix) for note in compared.notes]
 
 
 def _planned(

@@ -7,12 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from changefeed.errors import ConfigError, SinkError
-
-
-class NeedsSparkError(ConfigError):
-    """The ledger is on a file system that only Spark can read."""
-
+from changefeed.errors import NeedsSparkError
 
 @dataclass(frozen=True, slots=True)
 class ArrowFolder:

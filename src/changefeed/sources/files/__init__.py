@@ -126,8 +126,9 @@ class LogFiles:
             what, "correct source.path, which is relative to the pipeline's file, or put the files there first"
         )
 
-    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
-        """The source offset itself: logs that have become shorter are detected when they are read."""
+    def compared(self, spark: SparkSession | None, source_offset: str) -> Compared:
+        """The source offset itself, if no log has become shorter."""
+        self._ends.after(read_offset(source_offset))
         return Compared(source_offset)
 
     def close(self) -> None:

@@ -49,6 +49,15 @@ def _further(path: str, cursor: LogPosition, last: LogPosition, step: int) -> Lo
     return record_log.advance(path, cursor, step)
 
 
+def _is_line_end(path: str, cursor: LogPosition) -> bool:
+    """Whether a line of the file ends at the cursor; True also if the cursor is at its end, or counts no bytes."""
+    if not cursor.bytes:
+        return True
+    with open(path, "rb") as file:
+        file.seek(cursor.bytes - 1)
+        return file.read(1) in (b"\n", b"")
+
+
 class LogEnds:
     """The ends of the files that match a pattern."""
 
@@ -60,7 +69,7 @@ class LogEnds:
         """The cursors after every complete record; none for a file without records.
 
         Raises:
-            SourceError: a log ends before its cursor.
+            SourceError: a log ends before its cursor, or has no line that ends there.
         """
         totals = {path: self._total(path, cursors.get(path, record_log.START)) for path in logs(self._pattern)}
         return cursors | {path: total for path, total in totals.items() if total.records}
@@ -71,10 +80,11 @@ class LogEnds:
         known, end = self._totals.get(path, (None, cursor))
         if known != size:
             end = record_log.advance(path, end if end.bytes else record_log.START)
-            if end.records < cursor.records or sum(size) < cursor.bytes:
+            shorter = end.records < cursor.records or sum(size) < cursor.bytes - 1  # a last line may lack its line feed
+            if shorter or not _is_line_end(path, cursor):
                 raise SourceError(
-                    f"{path} has become shorter: {cursor.records:,} records of it have been read. A log may "
-                    "grow, but not be replaced: restore it, or give the new log another name"
+                    f"{path} {'has become shorter' if shorter else 'was replaced'}: {cursor.records:,} records of it have been "
+                    "read. A log may grow, but not be replaced: restore it, or give the new log another name"
                 )
             self._totals[path] = size, end
         return end

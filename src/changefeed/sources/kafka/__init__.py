@@ -24,7 +24,10 @@ from changefeed.errors import ConfigError, SourceError
 from changefeed.frames.mapped import Mapped
 from changefeed.sources import Compared, NextBatch
 from changefeed.sources.kafka import batches, compare, reader
+from changefeed.sources.kafka.connection import plain_properties
+from changefeed.sources.kafka.librdkafka import PlainBrokers
 from changefeed.sources.kafka.reader import Range
+from changefeed.sources.kafka.sample import first_records
 from changefeed.sources.kafka.source_offset import EARLIEST, Places, SourceOffset, by_place, by_topic, read
 from changefeed.sources.kafka.topics import Brokers, Topic
 
@@ -57,12 +60,13 @@ class KafkaTopics:
     offset_names_partitions = True
     whole = True  # a task reads a whole partition, also where Spark's connector reads it
 
-    def compared(self, spark: SparkSession, source_offset: str) -> Compared:
+    def compared(self, spark: SparkSession | None, source_offset: str) -> Compared:
         """See `compare.py`."""
         known = read(source_offset)
-        wanted, topics = self._topics(spark)
+        brokers = self._ask(spark) if spark is not None else self._ask_without_spark()
+        wanted, topics = self._topics(brokers)
         removed = compare.removed(known, topics, wanted)
-        left, brokers = known.without(removed).partitions(), self._ask(spark)
+        left = known.without(removed).partitions()
         removed |= compare.moved(known, brokers.firsts(left), brokers.ends(left))
         if removed and self.removed == "stop":
             raise compare.refusal(removed)
@@ -111,7 +115,7 @@ class KafkaTopics:
         Raises:
             SourceError: a topic was removed, or does not exist yet.
         """
-        wanted, topics = self._topics(spark)
+        wanted, topics = self._topics(self._ask(spark))
         known = SourceOffset({}) if before is None else read(before)
         self._refuse(compare.removed(known, topics, topics.keys() | known.offsets.keys()))
         self._check_there(wanted, topics)
@@ -158,9 +162,10 @@ class KafkaTopics:
 
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """Yields the first records of the topics, `limit` in total."""
-        from changefeed.sources.kafka.sample import first_records
-
-        return first_records(self.options, self.names, self.pattern, limit)
+        brokers = self._ask_without_spark()
+        names = self.names if self.removed == "stop" else brokers.topics(self.names).keys()
+        topics = brokers.chosen(names, self.pattern)
+        return first_records(plain_properties(self.options), brokers, topics, limit)
 
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:
         """Returns every partition of the source offset."""
@@ -179,9 +184,11 @@ class KafkaTopics:
             self._brokers = Brokers(spark, properties)
         return self._brokers
 
-    def _topics(self, spark: SparkSession) -> tuple[set[str], dict[str, Topic]]:
+    def _ask_without_spark(self) -> PlainBrokers:
+        return PlainBrokers(plain_properties(self.options), "Looking at Kafka topics without Spark")
+
+    def _topics(self, brokers: Brokers | PlainBrokers) -> tuple[set[str], dict[str, Topic]]:
         """Returns the names of the topics in the definition, and those topics that there are."""
-        brokers = self._ask(spark)
         wanted = set(self.names) if self.pattern is None else brokers.matching(self.pattern)
         return wanted, brokers.topics(wanted)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from changefeed.errors import ConfigError
+from changefeed.errors import NeedsSparkError
 
 CONNECTION = ("bootstrap.servers", "security.", "sasl.", "ssl.")
 _JAVA_ALONE = ("sasl.jaas.", "ssl.truststore.", "ssl.keystore.")
@@ -26,7 +26,7 @@ def plain_properties(options: dict[str, str]) -> dict[str, str]:
     """The properties with which librdkafka reaches the cluster of Spark's `options`.
 
     Raises:
-        ConfigError: librdkafka has no equivalent for them.
+        NeedsSparkError: librdkafka has no equivalent for them.
     """
     properties = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
     connection = {n: v for n, v in properties.items() if n.startswith(CONNECTION) and not n.startswith(_JAVA_ALONE)}
@@ -37,7 +37,9 @@ def plain_properties(options: dict[str, str]) -> dict[str, str]:
     for store, names in _STORES.items():
         if file := properties.get(f"ssl.{store}.location"):
             if properties.get(f"ssl.{store}.type") != "PEM":
-                raise ConfigError(f"kafka.ssl.{store}.location: without Spark, only a store of type PEM can be read")
+                raise NeedsSparkError(
+                    f"kafka.ssl.{store}.location: without Spark, only a store of type PEM can be read"
+                )
             connection |= dict.fromkeys(names, file)
     if connection.get(_VERIFIED) == "":
         connection[_VERIFIED] = "none"
@@ -47,5 +49,5 @@ def plain_properties(options: dict[str, str]) -> dict[str, str]:
 def _login(jaas: str, name: str) -> str:
     match = re.search(rf'\b{name}="((?:\\.|[^"\\])*)"', jaas)
     if match is None:
-        raise ConfigError(f'kafka.sasl.jaas.config: without Spark, only a login with {name}="…" in it can be used')
+        raise NeedsSparkError(f'kafka.sasl.jaas.config: without Spark, only a login with {name}="…" in it can be used')
     return re.sub(r"\\(.)", r"\1", match[1])

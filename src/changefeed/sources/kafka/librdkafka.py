@@ -1,6 +1,6 @@
-"""Topics as the brokers describe them, asked with librdkafka: for reads without Spark's connector.
+"""Topics as the brokers describe them, asked with librdkafka: for commands and reads without Spark's connector.
 
-`topics.py` asks the same with the Java client, for pipelines, whose clusters librdkafka may not reach.
+`topics.py` asks the same with the Java client, for runs, whose clusters librdkafka may not reach.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from changefeed.errors import ACCESS, AccessError, ConfigError, MissingExtraError, SourceError
+from changefeed.errors import ACCESS, AccessError, ConfigError, MissingExtraError, NeedsSparkError, SourceError
 from changefeed.sources.kafka.pattern import topics_pattern
-from changefeed.sources.kafka.source_offset import Place
+from changefeed.sources.kafka.source_offset import Place, Places
 from changefeed.sources.kafka.topics import Topic
 
 _SECONDS = 10.0
@@ -45,30 +45,48 @@ class PlainBrokers:
         except KafkaException as error:
             raise ConfigError(f"the Kafka client refuses its properties: {error.args[0].str()}") from error
 
-    def topics(self, names: Iterable[str], pattern: str | None) -> dict[str, Topic]:
+    def chosen(self, names: Iterable[str], pattern: str | None) -> dict[str, Topic]:
         """Returns the topics with these names, or those whose whole names match the Java regular expression `pattern`.
 
         Raises:
-            ConfigError: only Java can read the pattern.
+            NeedsSparkError: only Java can read the pattern.
             SourceError: no broker answers, a topic does not exist, or none matches.
+        """
+        names = set(names) if pattern is None else self.matching(pattern)
+        topics = self.topics(names)
+        missing = sorted(names - topics.keys())
+        if missing or not topics:
+            name = missing[0] if missing else f"matches {pattern}"
+            raise SourceError(f"no topic {name} at {self._servers}: create it first, or correct the name")
+        return topics
+
+    def matching(self, pattern: str) -> set[str]:
+        """The names of topics that match a Java regular expression as a whole; internal topics are left out.
+
+        Raises:
+            NeedsSparkError: only Java can read the pattern.
+            SourceError: no broker answers.
+        """
+        regex = topics_pattern(pattern)
+        if regex is None:
+            raise NeedsSparkError(
+                f"without Spark's connector, the pattern {pattern!r} cannot be read: it uses constructs that only Java "
+                "supports"
+            )
+        return {topic for topic in self._listed() if topic not in _INTERNAL and regex.fullmatch(topic)}
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        """The topics with these names, without those that do not exist or that this user may not see.
+
+        Raises:
+            SourceError: no broker answers.
         """
         from confluent_kafka import TopicCollection
 
-        there = self._answer(lambda: self._admin.list_topics(timeout=_SECONDS)).topics
-        if pattern is not None:
-            regex = topics_pattern(pattern)
-            if regex is None:
-                raise ConfigError(
-                    f"without Spark's connector, the pattern {pattern!r} cannot be read: it uses constructs that only Java "
-                    "supports"
-                )
-            names = [topic for topic in there if topic not in _INTERNAL and regex.fullmatch(topic)]
-        names = sorted(names)
-        missing = [topic for topic in names if topic not in there]
-        if missing or not names:
-            name = missing[0] if missing else f"matches {pattern}"
-            raise SourceError(f"no topic {name} at {self._servers}: create it first, or correct the name")
-        asked = self._answer(lambda: self._admin.describe_topics(TopicCollection(names), request_timeout=_SECONDS))
+        there = sorted(self._listed() & set(names))
+        if not there:
+            return {}
+        asked = self._answer(lambda: self._admin.describe_topics(TopicCollection(there), request_timeout=_SECONDS))
         described = {name: self._answer(future.result) for name, future in asked.items()}
         self._forget_errors()
         return {
@@ -76,7 +94,15 @@ class PlainBrokers:
             for name, topic in described.items()
         }
 
-    def ends(self, partitions: Iterable[Place]) -> dict[Place, tuple[int, int]]:
+    def firsts(self, partitions: Iterable[Place]) -> Places:
+        """The offset of the first record of each partition."""
+        return {place: first for place, (first, _) in self.ranges(partitions).items()}
+
+    def ends(self, partitions: Iterable[Place]) -> Places:
+        """The offset after the last record of each partition that `isolation.level` lets be read."""
+        return {place: end for place, (_, end) in self.ranges(partitions).items()}
+
+    def ranges(self, partitions: Iterable[Place]) -> dict[Place, tuple[int, int]]:
         """(topic, partition) -> offset of its first record, and offset after the last one that `isolation.level` lets be read.
 
         Raises:
@@ -100,6 +126,9 @@ class PlainBrokers:
         first, end = offsets(offset_spec.earliest()), offsets(offset_spec.latest())
         self._forget_errors()
         return {place: (first[place], end[place]) for place in places}
+
+    def _listed(self) -> set[str]:
+        return set(self._answer(lambda: self._admin.list_topics(timeout=_SECONDS)).topics)
 
     def _forget_errors(self) -> None:
         """Drops the errors of connections that did not prevent an answer: a stream may ask for days."""

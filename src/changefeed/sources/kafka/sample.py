@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from changefeed.model.batch import record_batch
-from changefeed.sources.kafka.connection import plain_properties
 from changefeed.sources.kafka.librdkafka import PlainBrokers, refusal
+from changefeed.sources.kafka.topics import Topic
 
 _SECONDS = 10.0
 
 
 def first_records(
-    options: dict[str, str], names: Sequence[str], pattern: str | None, limit: int
+    properties: dict[str, str], brokers: PlainBrokers, topics: Mapping[str, Topic], limit: int
 ) -> Iterator[pa.RecordBatch]:
-    """The first `limit` records of the topics with these names, or that match the pattern, in one batch.
+    """The first `limit` records of the topics, in one batch; `properties` are those with which the brokers were asked.
 
     Raises:
-        ConfigError: librdkafka cannot connect with these options, or only Java can read the pattern.
-        SourceError: no broker answers, or a topic does not exist.
+        SourceError: no broker answers.
     """
-    properties = plain_properties(options)
-    brokers = PlainBrokers(properties, "Looking at Kafka topics without Spark")
-    partitions = [(name, p) for name, topic in brokers.topics(names, pattern).items() for p in topic.partitions]
-    ends = {place: end for place, (first, end) in brokers.ends(partitions).items() if first < end}
+    partitions = [(name, p) for name, topic in topics.items() for p in topic.partitions]
+    ends = {place: end for place, (first, end) in brokers.ranges(partitions).items() if first < end}
     yield record_batch(_records(properties, ends, limit))
 
 
