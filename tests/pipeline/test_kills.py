@@ -8,7 +8,9 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -94,6 +96,45 @@ def test_the_driver_killed_at_a_write_then_the_jvm_at_a_random_moment_then_both(
 
     _finish(file)
     check_cuts(pipe, history)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("daemon", [False, True], ids=["workers", "daemon"])
+def test_python_workers_killed_at_random_moments_are_retried(
+    pipeline: tuple[Definition, Path, History], daemon: bool
+) -> None:
+    pipe, file, history = pipeline
+    retries, enough = list[str](), threading.Event()
+    with _start(file) as driver:
+        assert driver.stdout is not None
+        assert driver.stderr is not None
+        _after_steps(driver, 1)
+        killing = threading.Thread(target=_kill_python, args=(driver, daemon, enough))
+        killing.start()
+        for event in map(json.loads, driver.stdout):
+            if event["event"] == "retry":
+                retries.append(event["error"]["message"])
+            if len(retries) == 2:
+                enough.set()
+        enough.set()
+        killing.join()
+        output = driver.stderr.read()
+    print(output, retries)
+    assert driver.returncode == 0
+    assert retries
+    assert {message.partition(":")[0] for message in retries} == {"a Python worker has ended"}
+    assert "defect" not in output
+    check_cuts(pipe, history)
+
+
+def _kill_python(driver: subprocess.Popen[str], daemon: bool, enough: threading.Event) -> None:
+    """Kills the Python workers of the run's JVM again and again, or the daemon that forks them and the workers."""
+    java = psutil.Process(_jvm(driver))
+    while not enough.wait(random.random() * 0.3):  # seconds
+        with suppress(psutil.NoSuchProcess):
+            for child in java.children():
+                for process in (*([child] if daemon else []), *child.children()):
+                    process.kill()
 
 
 @pytest.mark.heavy
