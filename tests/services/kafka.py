@@ -5,6 +5,11 @@
         broker.produce("orders", [(b"key", b"value", [("h", b"1")], 0)])
         spark.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
 
+With `users`, clients log in with SASL/PLAIN, and need rights on a topic as soon as anybody has been given some:
+
+    with KafkaBroker(users={"reader": "secret"}) as broker:
+        broker.allow("reader", "orders", AclOperation.DESCRIBE)
+
 Ivy downloads its jars once into the cache of the Spark jars. Ports are free ones, data is in a temporary folder, and only
 the started process is stopped.
 """
@@ -12,17 +17,27 @@ the started process is stopped.
 from __future__ import annotations
 
 import hashlib
+import secrets
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # the module names no exports
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # the module names no exports
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from changefeed.spark_runtime import ivy, java
 from tests.services.processes import free_ports, stop, tail
@@ -48,9 +63,10 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={protocol}://127.0.0.1:{port}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,{protocol}:{protocol}
+inter.broker.listener.name={protocol}
 log.dirs={data}/logs
 auto.create.topics.enable=false
 message.max.bytes=33554432
@@ -63,6 +79,16 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
+
+_USERS = """\
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config={module} required username="broker" password="{password}" {users};
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:broker;User:ANONYMOUS
+allow.everyone.if.no.acl.found=true
+"""
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 
 _CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 _QUIET = {"log_level": 0}  # librdkafka writes "connection refused" to stderr while the broker starts
@@ -82,8 +108,23 @@ class KafkaBroker:
         pid: the process id; None if the broker is not running.
     """
 
-    def __init__(self, *, heap: str = "384m", start_timeout_s: float = 60.0, options: Iterable[str] = ()) -> None:
-        """The options are added to `server.properties`, whose values they override."""
+    def __init__(
+        self,
+        *,
+        heap: str = "384m",
+        start_timeout_s: float = 60.0,
+        options: Iterable[str] = (),
+        users: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepares a broker.
+
+        Args:
+            heap: of its JVM.
+            start_timeout_s: how long it may take until it answers.
+            options: are added to `server.properties`, whose values they override.
+            users: name -> password; None: nobody has to log in.
+        """
+        self._users = None if users is None else {"broker": secrets.token_hex(8), **users}
         self._heap = heap
         self._start_timeout_s = start_timeout_s
         self._options = list(options)
@@ -100,7 +141,11 @@ class KafkaBroker:
             port, controller = free_ports(2)
             self.bootstrap = f"127.0.0.1:{port}"
             self._properties = self._data / "server.properties"
-            settings = _SERVER.format(port=port, controller=controller, data=self._data)
+            protocol = "PLAINTEXT" if self._users is None else "SASL_PLAINTEXT"
+            settings = _SERVER.format(port=port, controller=controller, data=self._data, protocol=protocol)
+            if self._users is not None:
+                users = " ".join(f'user_{name}="{password}"' for name, password in self._users.items())
+                settings += _USERS.format(module=_MODULE, password=self._users["broker"], users=users)
             self._properties.write_text(settings + "\n".join(self._options))
             self._format()
             self._start()
@@ -119,7 +164,32 @@ class KafkaBroker:
 
     def admin(self) -> AdminClient:
         """A client for requests that the helpers below do not cover."""
-        return AdminClient({"bootstrap.servers": self.bootstrap, **_QUIET})
+        return AdminClient(self._client())
+
+    def login(self, user: str, password: str) -> dict[str, str]:
+        """The options of a definition's source, with which this user logs in."""
+        return {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.jaas.config": f'{_MODULE} required username="{user}" password="{password}";',
+        }
+
+    def allow(self, user: str, topic: str, *operations: AclOperation) -> None:
+        """Gives a user rights on a topic; everybody else loses theirs."""
+        kind, pattern = ResourceType.TOPIC, ResourcePatternType.LITERAL
+        allow = AclPermissionType.ALLOW
+        acls = [AclBinding(kind, topic, pattern, f"User:{user}", "*", one, allow) for one in operations]
+        admin = self.admin()
+        for done in admin.create_acls(acls).values():
+            done.result(timeout=30)
+
+    def _client(self) -> dict[str, Any]:
+        """Properties of librdkafka for a client that may do everything."""
+        properties: dict[str, Any] = {"bootstrap.servers": self.bootstrap, **_QUIET}
+        if self._users is not None:
+            properties |= {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+            properties |= {"sasl.username": "broker", "sasl.password": self._users["broker"]}
+        return properties
 
     def create_topic(self, name: str, *, partitions: int = 1, config: dict[str, str] | None = None) -> None:
         """Create a topic; returns when it can be written to."""
@@ -131,13 +201,12 @@ class KafkaBroker:
         """Write records in order and return the (partition, offset) that each of them got."""
         producer = Producer(
             {
-                "bootstrap.servers": self.bootstrap,
+                **self._client(),
                 "enable.idempotence": True,
                 "linger.ms": 5,
                 "message.max.bytes": 33554432,
                 # how long an unknown topic may be one that is just being created
                 "topic.metadata.propagation.max.ms": 2000,
-                **_QUIET,
             }
         )
         places: dict[int, tuple[int, int]] = {}

@@ -81,7 +81,8 @@ class KafkaInput:
         """Yields the first records of each partition.
 
         Raises:
-            SourceError: no broker answers, or a topic does not exist.
+            ConfigError: a topic does not exist.
+            SourceError: no broker answers.
         """
         _, ends = self.described(self.brokers())
         ranges = [Range(*place, first, min(first + limit, end)) for place, (first, end) in ends.items()]

@@ -43,21 +43,24 @@ class PlainBrokers:
         try:
             self._admin = AdminClient(wanted)
         except KafkaException as error:
-            raise ConfigError(f"the Kafka client refuses its properties: {error.args[0].str()}") from error
+            raise NeedsSparkError(f"the Kafka client refuses its properties: {error.args[0].str()}") from error
 
     def chosen(self, names: Iterable[str], pattern: str | None) -> dict[str, Topic]:
         """Returns the topics with these names, or those whose whole names match the Java regular expression `pattern`.
 
         Raises:
             NeedsSparkError: only Java can read the pattern.
-            SourceError: no broker answers, a topic does not exist, or none matches.
+            ConfigError: a topic does not exist, or none matches.
+            SourceError: no broker answers.
         """
         names = set(names) if pattern is None else self.matching(pattern)
         topics = self.topics(names)
         missing = sorted(names - topics.keys())
         if missing or not topics:
             name = missing[0] if missing else f"matches {pattern}"
-            raise SourceError(f"no topic {name} at {self._servers}: create it first, or correct the name")
+            raise ConfigError(
+                f"no topic {name} at {self._servers}: create it first, correct the source section, or let this user see it"
+            )
         return topics
 
     def matching(self, pattern: str) -> set[str]:

@@ -31,6 +31,7 @@ import pyarrow as pa
 from changefeed.errors import ConfigError, SourceError
 from changefeed.model.batch import record_columns
 from changefeed.sources.kafka.connection import plain_properties
+from changefeed.sources.kafka.librdkafka import refusal
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
@@ -115,6 +116,7 @@ def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.
     """Yields the records of the ranges; each batch has records of one range, in order.
 
     Raises:
+        AccessError: the brokers refuse the user.
         SourceError: the brokers do not answer, or have deleted records of a range.
     """
     from confluent_kafka import KafkaException, TopicPartition
@@ -141,7 +143,7 @@ def read(properties: Mapping[str, str], ranges: Sequence[Range]) -> Iterator[pa.
                     del left[topic, partition]
         consumer.unassign()
     except KafkaException as error:
-        raise SourceError(f"{properties['bootstrap.servers']}: {error.args[0].str()}", transient=True) from error
+        raise refusal(properties["bootstrap.servers"], error.args[0]) from error
 
 
 def _runs(messages: list[Any]) -> Iterator[tuple[str, int, KafkaError | None, list[Any]]]:
