@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from changefeed.pipeline.operations.expire import Expiry, expire
 from changefeed.pipeline.operations.expired import Note, Notes
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.planning.actions import Action, Plan
-from changefeed.pipeline.state import State, TableState, WrittenVersion
+from changefeed.pipeline.state import Shadow, State, TableState, WrittenVersion
 from changefeed.pipeline.store.files import FileStore
 from changefeed.sinks.base import Create
 from changefeed.storage.local import LocalFolder
@@ -131,6 +132,31 @@ def test_a_dry_run_reports_and_deletes_nothing(lake: Lake) -> None:
     assert len(_there(lake)) == 3
     assert lake.offered() == [1, 2, 3, 4]
     assert not (lake.root / "_changefeed" / "expired").exists()
+
+
+def test_old_folders_are_listed_until_they_are_deleted(
+    lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Readers open them as tables, so that `status` and `check` name them: not a folder of others, nor one that is gone."""
+    state = lake.ledger.state
+    old = TableState(Table("app", "old", (), ()), "app/old", True, WrittenVersion(0, 1, 1, 1))
+    shadows = {"app.new": Shadow(Table("app", "new", (), ()), {}, "app.old", old)}
+    lake.ledger.finish(replace(state, shadows=shadows, left=state.left | {"app/none": WrittenVersion(0, 1, 1, 1)}))
+    lake.folder("app/theirs", None)
+    assert status(lake.definition).old_folders == {"app/dropped": None, "app/old": "app.new"}
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(
+        "source: {type: files, path: x.jsonl, protocol: ticdc-open}\nsink: {type: delta, path: lake}\npipeline: {name: test}\n"
+    )
+    assert run(["status", str(path)]) == 0
+    folders = "app/dropped, app/old (now app.new)"
+    line = f"no tables any more, kept for older cuts until `changefeed expire`: {folders}"
+    assert line in capsys.readouterr().out.splitlines()
+    run(["check", str(path), "--json"])
+    [one] = [one for one in json.loads(capsys.readouterr().out)["checks"] if one["name"] == "folders"]
+    assert (one["status"], one["message"]) == ("ok", f"no tables any more, kept for older cuts: {folders}")
+    lake.expire(timedelta())
+    assert "old_folders" not in status(lake.definition).to_dict()
 
 
 def test_tables_of_other_owners_are_never_deleted(lake: Lake) -> None:

@@ -40,7 +40,7 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
     upstream had. Spark is started only if the sink's file system cannot be reached without it.
     """
     from changefeed.api.pipeline import Pipeline
-    from changefeed.pipeline.operations.status import NEWEST
+    from changefeed.pipeline.operations.status import NEWEST, listed
 
     number = NEWEST if output.json else 1
     report = Pipeline.load(path).status(None if isinstance(cuts, str) else cuts or number)
@@ -59,6 +59,9 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
         output.lines([""])
     if report.not_captured:
         output.lines([f"not captured, known by DDL alone: {', '.join(report.not_captured)}", ""])
+    if report.old_folders:
+        folders = listed(report.old_folders)
+        output.lines([f"no tables any more, kept for older cuts until `changefeed expire`: {folders}", ""])
     if report.incomplete_transaction:
         output.lines([report.incomplete_transaction, ""])
     counts = report.counts

@@ -37,8 +37,11 @@ from changefeed.pipeline.config.patterns import table_patterns
 from changefeed.pipeline.guard import Guard
 from changefeed.pipeline.ledger import ledger_name, occupied, read_ledger, strangers
 from changefeed.pipeline.operations.detect import DetectedTopic, detect
+from changefeed.pipeline.operations.expire import old_folders
+from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.operations.rehearsal import ENDS, Rehearsal, lacks_ends, rehearse
-from changefeed.pipeline.paths import tables_folder
+from changefeed.pipeline.operations.status import listed
+from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.planning.captured import left_out
 from changefeed.pipeline.store.base import Latest, foreign
 from changefeed.redaction import redact
@@ -73,7 +76,7 @@ class Check:
 
     Attributes:
         name: what was checked: `definition`, `java`, `jars`, `pyspark`, `properties`, `source`, `records`, `tables`, `sink`,
-            `ledger` or `cut`.
+            `ledger`, `cut` or `folders`.
         status: `ok`; `warn`, if a run may still succeed; or `fail`.
         message: what was found.
         fix: what to do about it; None if nothing has to be done.
@@ -518,6 +521,9 @@ def _ledger(definition: Definition) -> Iterator[Check]:
     compared = _cut(definition, latest)
     if compared is not None:
         yield compared
+    if folders := old_folders(definition, latest, gone(own_folder(definition))):
+        what = f"no tables any more, kept for older cuts: {listed(folders)}"
+        yield Check("folders", OK, what, "`changefeed expire` deletes those that no cut has used for 7 days")
 
 
 def _cut(definition: Definition, latest: Latest) -> Check | None:

@@ -70,9 +70,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     paths, kept, since = list[str](), dict[str, str](), datetime.now(UTC) - age
     there = tables.owned_by(latest.owner)
     busy, young = _busy(latest), _ended_after(ledger, since)
-    for path, written in sorted(latest.state.left.items()):
-        if path in _pinned(latest) or _is_gone(path, written, known):
-            continue
+    for path in _unused(latest, known):
         if path in busy:
             kept[path] = "a step under way names it"
         elif path in young:
@@ -87,6 +85,18 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     return Expiry(tuple(paths), kept, lost)
 
 
+def old_folders(definition: Definition, latest: Latest, known: Iterable[Gone]) -> dict[str, str | None]:
+    """Finds the folders that `expire` deletes sooner or later; any Delta reader still opens them as tables.
+
+    Returns:
+        Path below the sink's path -> the name that its table has now, if it was renamed lately; None if it was dropped, or if
+        that is no longer known.
+    """
+    there = sink(definition.sink).owned_by(latest.owner)
+    renamed = {shadow.rows.path: name for name, shadow in latest.state.shadows.items() if shadow.rows is not None}
+    return {path: renamed.get(path) for path in _unused(latest, known) if there.has_written(path)}
+
+
 def readable(cut: Cut, gone: Iterable[Gone]) -> bool:
     """Whether a cut can still be read: none of its tables is in a deleted folder."""
     pinned = cut.paths()
@@ -95,6 +105,16 @@ def readable(cut: Cut, gone: Iterable[Gone]) -> bool:
 
 def _pinned(latest: Latest) -> set[str]:
     return {table.path for table in latest.state.tables.values()}
+
+
+def _unused(latest: Latest, known: Iterable[Gone]) -> list[str]:
+    """The paths that the pipeline has written and that its newest cut does not use, without those that were deleted."""
+    gone_already, pinned = list(known), _pinned(latest)
+    return [
+        path
+        for path, written in sorted(latest.state.left.items())
+        if path not in pinned and not _is_gone(path, written, gone_already)
+    ]
 
 
 def _is_gone(path: str, written: WrittenVersion, known: Iterable[Gone]) -> bool:

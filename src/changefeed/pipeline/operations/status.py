@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import table_of
 from changefeed.pipeline.ledger import read_ledger
-from changefeed.pipeline.operations.expire import readable
+from changefeed.pipeline.operations.expire import old_folders, readable
 from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
@@ -53,6 +53,8 @@ class Status:
         incomplete_transaction: a sentence about the transaction that all changes wait for, because the source lacks some of its
             events; None if there is none.
         not_captured: tables that are known by their DDL alone, and left out: no row and no topic shows that they are captured.
+        old_folders: folders of renamed and dropped tables, below the sink's path, which only older cuts use -> the name that the
+            table has now; None if it was dropped, or if that is no longer known. Readers still open them as tables.
     """
 
     pipeline: str
@@ -65,6 +67,7 @@ class Status:
     older_cuts: bool = False
     not_captured: tuple[str, ...] = ()
     incomplete_transaction: str | None = None
+    old_folders: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -72,7 +75,7 @@ class Status:
         return self.cuts[-1] if self.cuts else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON document of `changefeed status --json`; without `older_cuts` and its last two if false."""
+        """Returns the JSON document of `changefeed status --json`; without `older_cuts` and its last three if false."""
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,
@@ -84,6 +87,7 @@ class Status:
             "counts": asdict(self.counts),
             **({"not_captured": list(self.not_captured)} if self.not_captured else {}),
             **({"incomplete_transaction": self.incomplete_transaction} if self.incomplete_transaction else {}),
+            **({"old_folders": dict(self.old_folders)} if self.old_folders else {}),
         }
 
 
@@ -113,7 +117,13 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
         cuts is not None and len(published) > cuts,
         tuple(sorted(state.uncaptured)),
         state.incomplete.waits if state.incomplete else None,
+        old_folders(definition, latest, gone(own_folder(definition))) if latest else {},
     )
+
+
+def listed(folders: Mapping[str, str | None]) -> str:
+    """Formats old folders for people: `web/tmp_a (now web.a), web/gone`."""
+    return ", ".join(f"{path} (now {name})" if name else path for path, name in folders.items())
 
 
 def _published(ledger: StoreReader, definition: Definition) -> Iterator[PublishedCut]:
