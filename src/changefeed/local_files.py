@@ -115,10 +115,10 @@ def local_path(path: str) -> str | None:
     return None if "://" in path else path
 
 
-def local_text(path: str) -> str | None:
-    """Reads a file's text; None if the file does not exist."""
+def local_bytes(path: str) -> bytes | None:
+    """Reads a file; returns None if it does not exist."""
     try:
         with open(path, "rb") as file:
-            return file.read().decode(errors="replace")
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None

@@ -69,8 +69,8 @@ def file_system_without_spark(url: str) -> tuple[Any, str]:
     return system, str(folder).rstrip("/")
 
 
-def read_text(spark: SparkSession, path: str) -> str | None:
-    """Reads a file's text; None if the file does not exist."""
+def read_bytes(spark: SparkSession, path: str) -> bytes | None:
+    """Reads a file; returns None if it does not exist."""
     from py4j.protocol import Py4JJavaError
 
     jvm: Any = spark._jvm
@@ -82,7 +82,7 @@ def read_text(spark: SparkSession, path: str) -> str | None:
             return None
         raise
     try:
-        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        return bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream))
     finally:
         stream.close()
 

@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.local_files import local_text
+from changefeed.local_files import local_bytes
 from changefeed.sinks.apply.item import write_item
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import commits, delta_log, pack, snapshot
@@ -233,7 +233,7 @@ def test_the_log_is_read_by_this_project_as_by_spark(spark: SparkSession, tmp_pa
     assert (after.version, after.write_id) == (1, WriteId(1, 2, 1))
     assert (after.columns, after.schema, after.properties) == (before.columns, before.schema, before.properties)
     assert after.size == sum(opened(path).files().column("size").to_pylist())
-    [commit] = commits(local_text, path, 0, 1)
+    [commit] = commits(local_bytes, path, 0, 1)
     assert (commit.operation, commit.transactions["test"], commit.note) == (
         "WRITE",
         pack(WriteId(1, 2, 1)),

@@ -14,11 +14,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from changefeed.errors import DamagedError, FencedError, SinkError
+from changefeed.local_files import local_bytes
 from changefeed.sinks.apply.files import DataFileWriter, Limits
 from changefeed.sinks.apply.item import TaskResult
 from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.delta.log import pack
+from changefeed.sinks.delta.log import commits, pack
+from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.opened import Opened, open_table
@@ -230,6 +232,17 @@ def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
     (Path(path) / "_delta_log" / f"{0:020d}.json").write_text("{")
     with pytest.raises(DamagedError, match=r"json is damaged: .* Restore the table"):
         opened(path)
+
+
+def test_a_byte_in_a_commit_that_is_not_utf_8_is_damage(path: str) -> None:
+    """The guard reads single commits, too: the byte is not replaced by another character."""
+    first = Path(path) / "_delta_log" / commit_name(0)
+    text = first.read_bytes()
+    first.write_bytes(text.replace(b'"engineInfo":"', b'"engineInfo":"\xff', 1))
+    assert first.read_bytes() != text
+    for read_commit in (lambda: opened(path), lambda: list(commits(local_bytes, path, -1, 0))):
+        with pytest.raises(DamagedError, match=r"json is damaged: .*can't decode byte 0xff.* Restore the table"):
+            read_commit()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from changefeed.errors import ConfigError
 from changefeed.local_files import local_path
 from changefeed.pipeline.store.arrow import arrow_folder
 from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
-from changefeed.spark_runtime.files import file_system, read_text, reader, storage_properties
+from changefeed.spark_runtime.files import file_system, read_bytes, reader, storage_properties
 from changefeed.storage import Folder, StorageSection, folder_at, is_object_store
 from changefeed.storage.local import LocalFolder
 
@@ -42,8 +42,7 @@ class HadoopFolder:
 
     def read(self, name: str) -> bytes | None:
         """See `LedgerFolder`."""
-        text = read_text(self.spark, f"{self.path}/{name}")
-        return None if text is None else text.encode()
+        return read_bytes(self.spark, f"{self.path}/{name}")
 
     def create(self, name: str, data: bytes) -> bool:
         """See `WritableFolder`."""

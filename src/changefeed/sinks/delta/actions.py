@@ -22,7 +22,7 @@ def actions_of(text: bytes) -> list[LogAction]:
     lines = text.split(b"\n")  # texts may hold other ends of lines
     try:
         actions = [msgspec.json.decode(line, type=dict) for line in lines if line.strip()]
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(f"a line of it is not a JSON object: {error}") from error
     if not actions:
         raise ValueError("it has no action")

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 from changefeed.errors import DamagedError, SinkError
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.actions import actions_of
+from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.ways_out import COMMIT_GONE, TABLE_DAMAGED
-from changefeed.spark_runtime.files import file_system, read_text
+from changefeed.spark_runtime.files import file_system, read_bytes
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import make_active
 
@@ -123,19 +124,19 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
         )
 
 
-def commits(read: Callable[[str], str | None], path: str, after: int, upto: int) -> Iterator[LogCommit]:
-    """Returns the commits with after < version <= upto, oldest first; `read` returns the text of a file, None without one.
+def commits(read: Callable[[str], bytes | None], path: str, after: int, upto: int) -> Iterator[LogCommit]:
+    """Returns the commits with after < version <= upto, oldest first; `read` returns the bytes of a file, None without one.
 
     Raises:
         SinkError: the file of a commit is missing or damaged.
     """
     for version in range(after + 1, upto + 1):
-        name = f"{path}/_delta_log/{version:020d}.json"
-        text = read(name)
-        if text is None:
+        name = f"{path}/_delta_log/{commit_name(version)}"
+        data = read(name)
+        if data is None:
             raise SinkError(f"{path}: commit {version} is missing from the table's log. {COMMIT_GONE}")
         try:
-            actions = actions_of(text.encode())
+            actions = actions_of(data)
         except ValueError as error:
             raise DamagedError(f"{name} is damaged: {error}. {TABLE_DAMAGED}") from error
         yield _commit(version, actions)
@@ -164,7 +165,7 @@ def _commit(version: int, actions: list[dict[str, Any]]) -> LogCommit:
 def is_newest(spark: SparkSession, path: str, version: int) -> bool:
     """Whether commit `version` exists and none after it: checks two file names and reads no file."""
     log, files = file_system(spark, f"{path}/_delta_log")
-    there = [files.exists(log.suffix(f"/{v:020d}.json")) for v in (version, version + 1)]
+    there = [files.exists(log.suffix(f"/{commit_name(v)}")) for v in (version, version + 1)]
     return there == [True, False]
 
 
@@ -183,7 +184,7 @@ def missing_files(spark: SparkSession, path: str, version: int) -> list[str]:
 
 def _files(spark: SparkSession, path: str, version: int) -> dict[str, int]:
     """Returns data file -> size in bytes. For small tables the checksum file lists them, for others it takes a Spark job."""
-    text = read_text(spark, f"{path}/_delta_log/{version:020d}.crc")
+    text = read_bytes(spark, f"{path}/_delta_log/{version:020d}.crc")
     try:
         listed = json.loads(text).get("allFiles") if text else None
     except ValueError:

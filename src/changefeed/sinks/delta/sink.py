@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import DamagedError, FencedError, SinkError
 from changefeed.frames.types import sink_type
-from changefeed.local_files import local_path, local_text
+from changefeed.local_files import local_bytes, local_path
 from changefeed.model.definition import Table
 from changefeed.model.escaped_names import NOT_IN_NAMES, escaped
 from changefeed.sinks.apply.compaction import CompactionRules
@@ -57,7 +57,7 @@ from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewritten
-from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local, read_text
+from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local, read_bytes
 from changefeed.spark_runtime.session import another, compiled
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class DeltaTables:
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         """See `TableSink`."""
-        read = partial(read_text, self.spark) if self._native is None else local_text
+        read = partial(read_bytes, self.spark) if self._native is None else local_bytes
         for commit in log.commits(read, self.location(path), after, through):
             number = commit.transactions.get(self.owner)
             write_id = None if number is None else log.unpack(number)

@@ -17,7 +17,7 @@ Rule 4. The newest commit is taken back first, so that the log has no gap if thi
 from __future__ import annotations
 
 import os
-import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,12 +26,12 @@ import msgspec
 from changefeed.errors import SinkError
 from changefeed.local_files import sync_names
 from changefeed.sinks.delta.actions import LogAction, actions_of
+from changefeed.sinks.delta.log_names import checkpoint_version, commit_name, commit_version
 from changefeed.sinks.delta.native.snapshot import files_of
 
 Commits: TypeAlias = dict[int, list[LogAction] | None]  # of a version, its actions; None if the commit is not whole
 _UNSYNCED = 4  # commits that a table of dead letters gets between two entries of the ledger, at most
 _SUMS_HEADER, _SUM, _SUMMED = 8, 4, 512  # bytes in a file of checksums; and of a file, for one checksum
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*parquet")
 _PARQUET = b"PAR1"
 
 
@@ -50,27 +50,22 @@ def take_back(path: str, version: int, application: str | None) -> list[int]:
         SinkError: a file cannot be read or deleted.
     """
     log = Path(path) / "_delta_log"
-    if not (log / f"{version + 1:020d}.json").exists():
+    if not (log / commit_name(version + 1)).exists():
         return []
     try:
         names = sorted(os.listdir(log))
-        numbers = sorted(int(name[:20]) for name in names if re.fullmatch(r"\d{20}\.json", name))
-        commits = {number: _commit(log / f"{number:020d}.json") for number in numbers if number > version}
-        _remove_torn_sums(
-            path, commits, [name for name in names if _CHECKPOINT.fullmatch(name) and int(name[:20]) > version]
-        )
+        numbers = sorted(number for number in map(commit_version, names) if number is not None)
+        commits = {number: _commit(log / commit_name(number)) for number in numbers if number > version}
+        checkpoints = {name: of[0] for name in names if (of := checkpoint_version(name)) and of[0] > version}
+        _remove_torn_sums(path, commits, checkpoints)
         first = _first_incomplete(path, commits, application)
         removed = [number for number in commits if first is not None and number >= first]
         if any(not _is_ours(commits[number], application) for number in removed):
             return []  # the guard names the commit of the other program
-        _remove_checkpoints(log, names, version, first)
+        _remove_checkpoints(log, checkpoints, first)
         for number in reversed(removed):
-            for name in (
-                f".{number:020d}.json.crc",
-                f".{number:020d}.crc.crc",
-                f"{number:020d}.crc",
-                f"{number:020d}.json",
-            ):
+            commit, sums = commit_name(number), f"{number:020d}.crc"
+            for name in (f".{commit}.crc", f".{sums}.crc", sums, commit):
                 (log / name).unlink(missing_ok=True)
         sync_names(str(log))
     except OSError as error:
@@ -87,7 +82,7 @@ def take_back_newest(path: str) -> list[int]:
         SinkError: as `take_back`.
     """
     log = Path(path) / "_delta_log"
-    newest = max((int(name[:20]) for name in os.listdir(log) if re.fullmatch(r"\d{20}\.json", name)), default=-1)
+    newest = max((number for number in map(commit_version, os.listdir(log)) if number is not None), default=-1)
     return take_back(path, max(newest - _UNSYNCED, -1), None)
 
 
@@ -126,13 +121,13 @@ def _first_incomplete(path: str, commits: Commits, application: str | None) -> i
     return first
 
 
-def _remove_torn_sums(path: str, commits: Commits, checkpoints: list[str]) -> None:
+def _remove_torn_sums(path: str, commits: Commits, checkpoints: Iterable[str]) -> None:
     """Removes files of checksums that Hadoop has written beside files of commits, and that are not whole.
 
     Spark does not read a file whose checksums are not whole; one without them it reads.
     """
     files = [f"_delta_log/{name}" for name in (*checkpoints, "_last_checkpoint")]
-    files += [f"_delta_log/{number:020d}.json" for number in commits]
+    files += [f"_delta_log/{commit_name(number)}" for number in commits]
     for commit in commits.values():
         files += [name for action in commit or () if "add" in action for name, _ in files_of(action["add"])]
     for name in files:
@@ -150,13 +145,16 @@ def _size(path: str) -> int:
         return -1
 
 
-def _remove_checkpoints(log: Path, names: list[str], version: int, first: int | None) -> None:
-    """Removes checkpoints after a version that are incomplete or of commits that are taken back, and the name of a lost one."""
-    for name in names:
-        named = _CHECKPOINT.fullmatch(name)
-        if named is None or int(named[1]) <= version:
-            continue
-        if (first is not None and int(named[1]) >= first) or not _is_parquet(log / name):
+def _remove_checkpoints(log: Path, checkpoints: Mapping[str, int], first: int | None) -> None:
+    """Removes the files of checkpoints that are incomplete or of commits that are taken back, and the name of a lost one.
+
+    Args:
+        log: the folder of the log.
+        checkpoints: name of a file -> version, for the checkpoints after the version in the ledger.
+        first: the first commit that is taken back; None if none is.
+    """
+    for name, version in checkpoints.items():
+        if (first is not None and version >= first) or not _is_parquet(log / name):
             (log / name).unlink(missing_ok=True)
     last = log / "_last_checkpoint"
     try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,9 +26,9 @@ import pyarrow.parquet as pq
 
 from changefeed.errors import DamagedError, SinkError
 from changefeed.sinks.delta.actions import LogAction, actions_of
+from changefeed.sinks.delta.log_names import checkpoint_version, commit_name, commit_version
 from changefeed.sinks.ways_out import TABLE_DAMAGED
 
-_NAME = re.compile(r"(\d{20})(?:\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet|(\.json))")
 _OWN = "changefeed:"  # owner texts of pipelines, whose writes have growing numbers
 _MAPS = ("partitionValues", "tags", "configuration", "options")  # pyarrow returns them as pairs
 _KINDS = ("add", "protocol", "metaData", "txn")  # of the actions in a checkpoint
@@ -119,7 +118,7 @@ class TableLog:
         if self._read is None:
             return None
         state, file = self._read
-        return (state, file) if file is not None and _file(log / _name(state.version)) == file else None
+        return (state, file) if file is not None and _file(log / commit_name(state.version)) == file else None
 
 
 def state(path: str | Path, version: int | None = None) -> LogState:
@@ -168,20 +167,20 @@ def _state(log: Path, version: int | None) -> tuple[LogState, _File | None] | No
         return None
     later, newest = [], None
     for number in range(begin + 1, last + 1):
-        actions, newest = _commit(log / _name(number))
+        actions, newest = _commit(log / commit_name(number))
         later.append(actions)
     checkpoint = chain.from_iterable(map(_of_checkpoint, parts))
     state = LogState().after(last, chain(checkpoint, *later))
     if not (state.protocol and state.metadata):
         raise ValueError(f"version {last} has no metadata")
-    return state, newest if later else _file(log / _name(last))
+    return state, newest if later else _file(log / commit_name(last))
 
 
 def _later(log: Path, state: LogState, newest: _File) -> tuple[LogState, _File]:
     """Applies the commits after a state."""
     while True:
         try:
-            actions, file = _commit(log / _name(state.version + 1))
+            actions, file = _commit(log / commit_name(state.version + 1))
         except FileNotFoundError:
             return state, newest
         state, newest = state.after(state.version + 1, actions), file
@@ -195,18 +194,14 @@ def _names(log: Path, version: int | None) -> tuple[list[int], dict[int, list[Pa
     except (FileNotFoundError, NotADirectoryError):
         return [], {}
     for name in names:
-        named = _NAME.fullmatch(name)
-        if named is None or (version is not None and int(named[1]) > version):
-            continue
-        if named[4]:
-            commits.append(int(named[1]))
-        else:
-            parts.setdefault((int(named[1]), int(named[3] or 1)), []).append(log / name)
+        commit, checkpoint = commit_version(name), checkpoint_version(name)
+        if commit is not None and (version is None or commit <= version):
+            commits.append(commit)
+        if checkpoint is not None and (version is None or checkpoint[0] <= version):
+            of, count = checkpoint
+            if count is not None:
+                parts.setdefault((of, count), []).append(log / name)
     return commits, {of: files for (of, count), files in parts.items() if len(files) == count}
-
-
-def _name(version: int) -> str:
-    return f"{version:020d}.json"
 
 
 def _file(path: Path) -> _File | None:
