@@ -190,6 +190,8 @@ def test_how_far_the_ledger_is(pipeline: Path, capsys: pytest.CaptureFixture[str
     ledger.claim()
     ledger.finish(State(barrier=7))
     assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, step 1 done, up to 7"
+    ledger.finish(State())  # without a cut, as with `consistency: key`
+    assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, step 2 done"
 
 
 def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:

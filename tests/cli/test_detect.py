@@ -16,6 +16,7 @@ from changefeed.model.batch import record_batch
 from changefeed.pipeline.operations.detect import ProtocolFit, detect
 from changefeed.protocols import PROTOCOLS, protocol, strangers
 from changefeed.protocols.base import SampleRecord
+from changefeed.protocols.debezium_mysql.recognize import likely
 from tests.cli.command import invoke
 from tests.protocols.conformance.cases import Case, History, all_protocols, cases, histories, records
 
@@ -208,6 +209,16 @@ def test_a_heartbeat_of_debezium_without_schema_is_known_by_its_key(key: str, de
     beat = records([{"topic": "__debezium-heartbeat.srv1", "key_text": key, "value_text": '{"ts_ms":1700000000000}'}])
     (topic,) = detect([beat], {})
     assert (topic.best and (topic.best.protocol, topic.best.decoded)) == (decoded and ("debezium-mysql", decoded))
+
+
+@pytest.mark.parametrize("connector", ["mysql", "mariadb"])
+@pytest.mark.parametrize("schema", [True, False])
+def test_options_that_decoding_does_not_need_are_not_proposed(connector: str, schema: bool) -> None:
+    """Of `schemas.enable` and `connector` each record shows what it is; they are for encoding."""
+    source = f'"version":"3.5.0.Final","connector":"{connector}","name":"srv","db":"web","table":"t"'
+    payload = f'{{"before":null,"after":{{"id":1}},"source":{{{source}}},"op":"c"}}'
+    value = f'{{"schema":null,"payload":{payload}}}' if schema else payload
+    assert likely(SampleRecord("srv.web.t", b'{"id":1}', value.encode(), {})) == {}
 
 
 def test_rows_without_envelope_are_recognized_by_rewritten_deletes() -> None:

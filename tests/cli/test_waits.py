@@ -41,5 +41,11 @@ def test_partitions_without_a_mark_hold_back_pending_changes(pipeline: Any, stat
 
 def test_the_line_names_them() -> None:
     lines: list[str] = []
-    _Steps(Output(), lines.append)(Progress.of(_pipeline(), STATE))
-    assert lines[0].endswith(", waiting for shop:1, shop:2: no resolved event yet")
+    _Steps(Output(), lines.append, cuts=True)(Progress.of(_pipeline(), STATE))
+    assert lines[0].endswith(", 0 tables at no cut yet, waiting for shop:1, shop:2: no resolved event yet")
+
+
+def test_a_pipeline_without_cuts_waits_for_none() -> None:
+    lines: list[str] = []
+    _Steps(Output(), lines.append, cuts=False)(Progress.of(_pipeline(consistency="key"), STATE))
+    assert lines[0].endswith(" pending, 0 tables")

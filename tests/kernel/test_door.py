@@ -63,11 +63,15 @@ def test_without_the_kernel_the_reference_decodes_with_one_warning(
         assert not isinstance(decoding.decoder("ticdc-open"), KernelDecoder)
         decoding.decoder("ticdc-open", kernel="off")
     assert caplog.messages == [
-        "the kernel is not installed, decoding in Python is about 100 times slower: pip install ./kernel (needs cargo)"
+        "the kernel is not installed, decoding in Python is about 100 times slower: run `pip install ./kernel` in a checkout of "
+        "changefeed (needs cargo)"
     ]
     with pytest.raises(ConfigError) as caught:
         decoding.decoder("ticdc-open", kernel="on")
-    assert str(caught.value) == "the kernel is not installed: pip install ./kernel (needs cargo)"
+    assert (
+        str(caught.value)
+        == "the kernel is not installed: run `pip install ./kernel` in a checkout of changefeed (needs cargo)"
+    )
 
 
 def test_an_unknown_option_is_an_error_here_too() -> None:

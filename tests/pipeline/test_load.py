@@ -26,6 +26,10 @@ REFUSED = {
         "lake", "/srv/la%20ke"
     ): "sink.path: readers that treat every path as a URL take '%20' in /srv/la%20ke for "
     "another character: name the folder without it",
+    SOURCE
+    + SINK
+    + "pipeline: {keyless: no}": "pipeline.keyless: false is not one of its values; YAML takes yes, no, on and off for true "
+    "and false. Known: append, inserts, refuse",
     SOURCE: "sink is missing",
     SOURCE
     + SINK
@@ -115,6 +119,16 @@ nonsense: 1
         ":19: spark.a: expected a text",
         ':20: unknown name in the file "nonsense". Known: ledger, pipeline, sink, source, spark, storage',
     ]
+
+
+def test_a_value_whose_variable_is_not_set_has_no_other_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NOT_THERE", raising=False)
+    kafka = "type: kafka, servers: 'a:1', topics: ['${NOT_THERE}'], protocol: ticdc-open"
+    text = f"source: {{{kafka}, kafka.sasl.jaas.config: '${{NOT_THERE}}'}}\n{SINK}"
+    unset = ":1: ${NOT_THERE} refers to the environment variable NOT_THERE, which is not set"
+    assert _problems(tmp_path, text) == [unset, unset]
 
 
 @pytest.mark.parametrize(

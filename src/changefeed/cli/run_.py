@@ -61,7 +61,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
             spark,
             once=once,
             until=until,
-            progress=_Steps(output, say),
+            progress=_Steps(output, say, cuts=pipeline.definition.pipeline.consistency == "transaction"),
             stopping=_announced(stop, say),
             retrying=_retrying(output),
         )
@@ -101,10 +101,13 @@ def _retrying(output: Output) -> Callable[[Retry], None]:
 
 
 class _Steps:
-    """Reports every step. The rate leaves out the first step, which includes the start of Spark."""
+    """Reports every step, with the cut if the pipeline has cuts.
 
-    def __init__(self, output: Output, say: Callable[[str], None]) -> None:
-        self._output, self._say = output, say
+    The rate leaves out the first step, which includes the start of Spark.
+    """
+
+    def __init__(self, output: Output, say: Callable[[str], None], *, cuts: bool) -> None:
+        self._output, self._say, self._cuts = output, say, cuts
         self._first: tuple[float, int] | None = None
 
     def __call__(self, reached: Progress) -> None:
@@ -118,7 +121,7 @@ class _Steps:
         words = [
             f"{many(applied, 'row')} applied" + ("" if rate is None else f" ({rate:,}/s)"),
             f"{reached.counts.pending:,} pending",
-            f"{many(reached.tables, 'table')} at {shown(reached.commit_ts)}",
+            many(reached.tables, "table") + (f" at {shown(reached.commit_ts)}" if self._cuts else ""),
             *_troubles(reached),
         ]
         if reached.waits_for:

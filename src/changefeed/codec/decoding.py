@@ -30,7 +30,7 @@ def _installed() -> Any:
 
 changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
-INSTALL = "pip install ./kernel (needs cargo)"
+INSTALL = "run `pip install ./kernel` in a checkout of changefeed (needs cargo)"
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 

@@ -56,7 +56,9 @@ def _read(
         remember("", section)
     anchored = _anchored(written, base)
     definition, more = _validated(anchored)
-    known = [*known, *more, *problems.of_names(written), *_of_protocol(_choice(definition, anchored))]
+    others = [*more, *problems.of_names(written), *_of_protocol(_choice(definition, anchored))]
+    unset = {problem.path for problem in known}  # without its variable a value has other problems, too
+    known = [*known, *(one for one in others if not any(one.path[: len(path)] == path for path in unset))]
     if definition is None or known:
         raise problems.config_error(known, where, lines)
     return definition

@@ -92,7 +92,11 @@ def _problem(detail: ErrorDetails) -> Problem:
     if kind in ("literal_error", "union_tag_invalid"):
         path = path if kind == "literal_error" else (*path, "type")
         known = _QUOTED.findall(str(context.get("expected", context.get("expected_tags"))))
-        return Problem(path, str(unknown_name(".".join(path), str(context.get("tag", detail["input"])), known)))
+        value = context.get("tag", detail["input"])
+        if isinstance(value, bool):
+            hint = f"YAML takes yes, no, on and off for true and false. Known: {', '.join(known)}"
+            return Problem(path, f"{'.'.join(path)}: {str(value).lower()} is not one of its values; {hint}")
+        return Problem(path, str(unknown_name(".".join(path), str(value), known)))
     if kind == "union_tag_not_found":
         path, kind = (*path, "type"), "missing"
     if kind == "missing" or detail["input"] is None:

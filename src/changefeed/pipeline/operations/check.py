@@ -125,8 +125,12 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
     try:
         definition = load(path)
     except ConfigError as error:
-        fix = "correct the file" if Path(path).exists() else "correct the path"
-        yield Check("definition", FAIL, redact(str(error)), f"{fix}; `changefeed init` writes one with comments")
+        fix = (
+            "correct the file"
+            if Path(path).exists()
+            else "correct the path; `changefeed init` writes a file with comments"
+        )
+        yield Check("definition", FAIL, redact(str(error)), fix)
         return
     yield from checks(definition, records)
 
@@ -516,7 +520,9 @@ def _ledger(definition: Definition) -> Iterator[Check]:
     if latest is None:
         yield Check("ledger", OK, "none yet: the first run creates it")
         return
-    steps = f"step {latest.step:,} done, up to {latest.state.barrier}" if latest.step else "no step done"
+    barrier = latest.state.barrier
+    reached = "" if barrier is None else f", up to {barrier}"
+    steps = f"step {latest.step:,} done{reached}" if latest.step else "no step done"
     yield Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
     compared = _cut(definition, latest)
     if compared is not None:

@@ -41,13 +41,8 @@ def recognize(record: SampleRecord) -> str | None:
 
 
 def likely(record: SampleRecord) -> dict[str, str]:
-    """Returns the options that the bytes of the record show."""
+    """Returns the options that decoding needs, as far as the bytes of the record show them."""
     value = record.value or b""
     if value[:1] == b"\x00":
         return {"converter": "avro"}
-    options = {"schemas.enable": "true" if value.startswith(b'{"schema":') else "false"}
-    if _CONNECTORS["mariadb"] in value:
-        options["connector"] = "mariadb"
-    if any(text in value for text in _REWRITTEN):
-        options["unwrap"] = "true"
-    return options
+    return {"unwrap": "true"} if any(text in value for text in _REWRITTEN) else {}
