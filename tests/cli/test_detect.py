@@ -214,7 +214,7 @@ def test_a_heartbeat_of_debezium_without_schema_is_known_by_its_key(key: str, de
 @pytest.mark.parametrize("connector", ["mysql", "mariadb"])
 @pytest.mark.parametrize("schema", [True, False])
 def test_options_that_decoding_does_not_need_are_not_proposed(connector: str, schema: bool) -> None:
-    """Of `schemas.enable` and `connector` each record shows what it is; they are for encoding."""
+    """Each record shows its `schemas.enable` and `connector`, which only an encoder needs."""
     source = f'"version":"3.5.0.Final","connector":"{connector}","name":"srv","db":"web","table":"t"'
     payload = f'{{"before":null,"after":{{"id":1}},"source":{{{source}}},"op":"c"}}'
     value = f'{{"schema":null,"payload":{payload}}}' if schema else payload
