@@ -163,8 +163,7 @@ class KafkaTopics:
     def sample(self, limit: int) -> Iterator[pa.RecordBatch]:
         """Yields the first records of the topics, `limit` in total."""
         brokers = self._ask_without_spark()
-        names = self.names if self.removed == "stop" else brokers.topics(self.names).keys()
-        topics = brokers.chosen(names, self.pattern)
+        topics = brokers.chosen(self.names, self.pattern, lenient=self.removed == "continue")
         return first_records(plain_properties(self.options), brokers, topics, limit)
 
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:

@@ -45,8 +45,10 @@ class PlainBrokers:
         except KafkaException as error:
             raise NeedsSparkError(f"the Kafka client refuses its properties: {error.args[0].str()}") from error
 
-    def chosen(self, names: Iterable[str], pattern: str | None) -> dict[str, Topic]:
+    def chosen(self, names: Iterable[str], pattern: str | None, *, lenient: bool = False) -> dict[str, Topic]:
         """Returns the topics with these names, or those whose whole names match the Java regular expression `pattern`.
+
+        With `lenient`, it is enough if one of the topics exists.
 
         Raises:
             NeedsSparkError: only Java can read the pattern.
@@ -56,7 +58,7 @@ class PlainBrokers:
         names = set(names) if pattern is None else self.matching(pattern)
         topics = self.topics(names)
         missing = sorted(names - topics.keys())
-        if missing or not topics:
+        if (missing and not lenient) or not topics:
             name = missing[0] if missing else f"matches {pattern}"
             raise ConfigError(
                 f"no topic {name} at {self._servers}: create it first, correct the source section, or let this user see it"
