@@ -140,9 +140,12 @@ def test_old_folders_are_listed_until_they_are_deleted(
     """Readers open them as tables, so that `status` and `check` name them: not a folder of others, nor one that is gone."""
     state = lake.ledger.state
     old = TableState(Table("app", "old", (), ()), "app/old", True, WrittenVersion(0, 1, 1, 1))
+    write = WrittenVersion(0, 1, 1, 1)
     shadows = {"app.new": Shadow(Table("app", "new", (), ()), {}, "app.old", old)}
-    lake.ledger.finish(replace(state, shadows=shadows, left=state.left | {"app/none": WrittenVersion(0, 1, 1, 1)}))
+    lake.ledger.finish(replace(state, shadows=shadows, left=state.left | {"app/none": write, "app/broken": write}))
     lake.folder("app/theirs", None)
+    broken = lake.folder("app/broken") / "_delta_log" / f"{0:020d}.json"
+    broken.write_text("{")
     assert status(lake.definition).old_folders == {"app/dropped": None, "app/old": "app.new"}
     path = tmp_path / "pipeline.yaml"
     path.write_text(
@@ -153,9 +156,9 @@ def test_old_folders_are_listed_until_they_are_deleted(
     line = f"no tables any more, kept for older cuts until `changefeed expire`: {folders}"
     assert line in capsys.readouterr().out.splitlines()
     run(["check", str(path), "--json"])
-    [one] = [one for one in json.loads(capsys.readouterr().out)["checks"] if one["name"] == "folders"]
-    assert (one["status"], one["message"]) == ("ok", f"no tables any more, kept for older cuts: {folders}")
-    lake.expire(timedelta())
+    [checked] = [one for one in json.loads(capsys.readouterr().out)["checks"] if one["name"] == "folders"]
+    assert (checked["status"], checked["message"]) == ("ok", f"no tables any more, kept for older cuts: {folders}")
+    assert list(lake.expire(timedelta()).kept) == ["app/broken", "app/none"]
     assert "old_folders" not in status(lake.definition).to_dict()
 
 

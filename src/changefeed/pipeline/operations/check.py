@@ -11,6 +11,7 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -527,6 +528,11 @@ def _ledger(definition: Definition) -> Iterator[Check]:
     compared = _cut(definition, latest)
     if compared is not None:
         yield compared
+    with suppress(MissingExtraError, NeedsSparkError):  # the check of the sink has it
+        yield from _old_folders(definition, latest)
+
+
+def _old_folders(definition: Definition, latest: Latest) -> Iterator[Check]:
     if folders := old_folders(definition, latest, gone(own_folder(definition))):
         what = f"no tables any more, kept for older cuts: {listed(folders)}"
         yield Check("folders", OK, what, "`changefeed expire` deletes those that no cut has used for 7 days")

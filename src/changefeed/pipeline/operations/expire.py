@@ -24,7 +24,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, SinkError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import ledger_name, read_ledger
 from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
@@ -32,6 +32,7 @@ from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import WrittenVersion
 from changefeed.pipeline.store.base import Cut, Latest, StoreReader
 from changefeed.sinks import sink
+from changefeed.sinks.base import TableSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +76,25 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
             kept[path] = "a step under way names it"
         elif path in young:
             kept[path] = f"the newest cut used it until {young[path].astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
-        elif own := there.has_written(path):
+        elif why := _kept(there, path, known):
+            kept[path] = why
+        elif why is None:
             paths.append(path)
-        elif own is not None or not any(path == one.path for one in known):
-            kept[path] = "there is no table" if own is None else "another one than this pipeline wrote the table there"
     if paths and not dry_run:
         paths = list(_carry_out(notes, notes.begin(latest.step, tuple(paths)), ledger))
     lost = sum(readable(cut, known) and bool(cut.paths() & set(paths)) for cut in ledger.history()) if paths else 0
     return Expiry(tuple(paths), kept, lost)
+
+
+def _kept(there: TableSink, path: str, known: Iterable[Gone]) -> str | None:
+    """Returns why a folder is not deleted although it is old; None if it may be deleted, empty if it was deleted before."""
+    try:
+        own = there.has_written(path)
+    except SinkError as error:
+        return str(error)
+    if own is None:
+        return "" if any(path == one.path for one in known) else "there is no table"
+    return None if own else "another one than this pipeline wrote the table there"
 
 
 def old_folders(definition: Definition, latest: Latest, known: Iterable[Gone]) -> dict[str, str | None]:
@@ -94,7 +106,14 @@ def old_folders(definition: Definition, latest: Latest, known: Iterable[Gone]) -
     """
     there = sink(definition.sink).owned_by(latest.owner)
     renamed = {shadow.rows.path: name for name, shadow in latest.state.shadows.items() if shadow.rows is not None}
-    return {path: renamed.get(path) for path in _unused(latest, known) if there.has_written(path)}
+
+    def is_readable(path: str) -> bool:
+        try:
+            return bool(there.has_written(path))
+        except SinkError:
+            return False  # nobody takes it for a table
+
+    return {path: renamed.get(path) for path in _unused(latest, known) if is_readable(path)}
 
 
 def readable(cut: Cut, gone: Iterable[Gone]) -> bool:
