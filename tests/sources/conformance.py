@@ -185,6 +185,8 @@ class Conformance:
         compared = harness.source().compared(spark, batch.source_offset)
         assert json.loads(compared.source_offset) == json.loads(batch.source_offset)
         assert (compared.removed, compared.notes) == (frozenset(), ())
+        without_spark = harness.source().compared(None, batch.source_offset)  # as `check` asks
+        assert json.loads(without_spark.source_offset) == json.loads(compared.source_offset)
 
     def test_a_sample_needs_no_spark(self, harness: Harness, records: list[Row]) -> None:
         harness.arrive(records)
