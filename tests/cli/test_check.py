@@ -14,9 +14,9 @@ from changefeed.cli import run
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
 from changefeed.record_log import read, write
+from changefeed.sources.files import LogFiles
 from changefeed.storage import folder_at
 from changefeed.storage.local import LocalFolder
-from changefeed.sources.files import LogFiles
 from tests.pipeline.store.places import Files
 
 if TYPE_CHECKING:

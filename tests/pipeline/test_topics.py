@@ -21,8 +21,8 @@ from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
-from changefeed.pipeline.store.folder import LocalFolder
 from changefeed.sources import record_source
+from changefeed.storage.local import LocalFolder
 from tests.examples import by_turns
 from tests.pipeline.running import published
 

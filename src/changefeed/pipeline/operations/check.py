@@ -42,7 +42,7 @@ from changefeed.pipeline.operations.expire import old_folders
 from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.operations.rehearsal import ENDS, Rehearsal, lacks_ends, rehearse
 from changefeed.pipeline.operations.status import listed
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.planning.captured import left_out
 from changefeed.pipeline.store.base import Latest, foreign
 from changefeed.redaction import redact
@@ -533,7 +533,7 @@ def _ledger(definition: Definition) -> Iterator[Check]:
 
 
 def _old_folders(definition: Definition, latest: Latest) -> Iterator[Check]:
-    if folders := old_folders(definition, latest, gone(own_folder(definition))):
+    if folders := old_folders(definition, latest, gone(definition)):
         what = f"no tables any more, kept for older cuts: {listed(folders)}"
         yield Check("folders", OK, what, "`changefeed expire` deletes those that no cut has used for 7 days")
 

@@ -117,7 +117,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
         cuts is not None and len(published) > cuts,
         tuple(sorted(state.uncaptured)),
         state.incomplete.waits if state.incomplete else None,
-        old_folders(definition, latest, gone(own_folder(definition))) if latest else {},
+        old_folders(definition, latest, gone(definition)) if latest else {},
     )
 
 

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from changefeed.errors import NeedsSparkError
+from changefeed.errors import NeedsSparkError, SinkError
+
 
 @dataclass(frozen=True, slots=True)
 class ArrowFolder:
