@@ -25,11 +25,11 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from bench.native_apply import TYPES, chunks, cpu, drawn, images, random, table
 from changefeed.sinks.apply.compaction import CompactionRules, groups
 from changefeed.sinks.apply.item import Item, write_item
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from changefeed.stages.changes import ChunkReader, Window
+from changefeed.storage.local import LocalFolder
 
 MODES = ("copy-on-write", "merge-on-read")
 
@@ -41,7 +41,7 @@ def used() -> float:
 
 def opened(path: Path) -> Opened:
     """The table as it is."""
-    at = open_table(TableFolder(str(path)), "bench")
+    at = open_table(LocalFolder(str(path)), "bench")
     assert at is not None
     return at
 

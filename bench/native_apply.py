@@ -37,13 +37,13 @@ from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.sinks.apply.item import Item, write_item
 from changefeed.sinks.apply.job import StepWrite, write_all
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.spark_runtime.session import compiled, session
 from changefeed.stages.changes import ChunkReader, Window, changes
 from changefeed.stages.latest import latest
+from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.by_sink import SinkWriter
 
 TYPES = {
@@ -193,7 +193,7 @@ class Bench:
         """One job, and one commit a table."""
         at, writes = {}, []
         for name in self.names:
-            opened = open_table(TableFolder(str(self.root / "native" / name)), "bench")
+            opened = open_table(LocalFolder(str(self.root / "native" / name)), "bench")
             assert opened is not None
             assert opened.refused() is None
             at[name] = opened
@@ -272,7 +272,7 @@ def alone(root: Path, names: list[str], rows: int, files: int, count: int, numbe
         used, began = [0.0, 0.0, 0.0], time.monotonic()
         for name in names:
             marks = [time.process_time()]
-            opened = open_table(TableFolder(str(root / name)), "bench")
+            opened = open_table(LocalFolder(str(root / name)), "bench")
             assert opened is not None
             item = Item(
                 opened.target(tuple(TYPES), ("id",)), ChunkReader(table(name), Window()), opened.files(["id"]), "merge"

@@ -14,6 +14,7 @@ HISTORIES = 30  # of each server
 
 
 @pytest.mark.nightly
+@pytest.mark.xdist_group("processes")
 @pytest.mark.parametrize("server", ["mariadb", "mysql"])
 def test_random_histories_end_as_the_database(server: str, tmp_path: Path) -> None:
     needed("mariadb", "mariadb-client")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,10 @@ from changefeed.sinks.base import TableSink, TypeMap
 from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.sinks.sql import SparkTypes
+from changefeed.storage import folder_at
+from changefeed.storage.objects import ObjectFolder
 from tests.examples import by_turns
+from tests.services.s3 import S3Server
 from tests.sinks.conformance import Conformance
 from tests.sinks.contract import Row
 
@@ -60,11 +64,32 @@ class Delta:
 
     def rows(self, path: str, version: int | None = None) -> list[Row]:
         table = DeltaTable(f"{self.root}/{path}", version=version)
-        read = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
-        return [
-            {n: dict(v) if pa.types.is_map(read.schema.field(n).type) else v for n, v in row.items()}
-            for row in read.to_pylist()
-        ]
+        return rows_of(pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all()))
+
+
+@dataclass
+class DeltaOnS3:
+    """The sink of Delta tables in a bucket, without a session: nothing may need Spark."""
+
+    folder: ObjectFolder
+    environ: dict[str, str]
+    merges_on_read: bool = False
+
+    def sink(self, owner: str = "changefeed:test:1", metadata: Sequence[str] = ()) -> TableSink:
+        return DeltaTables(
+            self.folder.path, tuple(metadata), None, owner, merges_on_read=self.merges_on_read,
+            limits=Limits(least_marked=0), folder=self.folder,
+        )  # fmt: skip
+
+    def rows(self, path: str, version: int | None = None) -> list[Row]:
+        table = DeltaTable(f"{self.folder.path}/{path}", version=version, storage_options=self.environ)
+        return rows_of(pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all()))
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """The rows of a table, with maps as dicts."""
+    maps = {name for name in table.column_names if pa.types.is_map(table.schema.field(name).type)}
+    return [{n: dict(v) if n in maps and v is not None else v for n, v in row.items()} for row in table.to_pylist()]
 
 
 def test_conversions_of_sinks_with_sparks_types() -> None:
@@ -89,3 +114,11 @@ class TestDelta(Conformance):
     @pytest.fixture(params=WAYS)
     def harness(self, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Delta:
         return Delta(spark, str(tmp_path / "lake"), "native" in request.param, "mor" in request.param)
+
+
+class TestDeltaOnS3(Conformance):
+    @pytest.fixture(params=by_turns(["copy-on-write", "merge-on-read"], 2))
+    def harness(self, request: pytest.FixtureRequest, s3: S3Server) -> DeltaOnS3:
+        folder = folder_at(f"s3://lake/{uuid.uuid4().hex}", s3.storage())
+        assert isinstance(folder, ObjectFolder)
+        return DeltaOnS3(folder, s3.environ, request.param == "merge-on-read")

@@ -34,7 +34,6 @@ from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import (
@@ -67,10 +66,13 @@ from changefeed.sinks.base import (
 from changefeed.sinks.expressions import converted
 from changefeed.sinks.section import SinkSection
 from changefeed.sinks.sql import SparkTypes
+from changefeed.storage.local import LocalFolder
 from tests.toys.letters import SqliteLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from changefeed.storage import Folder
 
 Row = dict[str, Any]
 
@@ -109,7 +111,7 @@ def schema_of(table: Table, metadata: Sequence[str]) -> pa.Schema:
 class LakeLayout:
     """See `Layout`: data files have random names, and neither statistics nor deletion vectors."""
 
-    folder: TableFolder
+    folder: LocalFolder
     footer: Mapping[str, str] = field(default_factory=dict)
 
     def new_name(self, number: int) -> str:
@@ -271,7 +273,7 @@ class LakeSink:
         return prepared
 
     def _item(self, write: Load | Upsert | Append, changes: Changes, before: Snapshot | None) -> Item:
-        folder, table, files = TableFolder(self.location(write.path)), write.table, NO_FILES
+        folder, table, files = LocalFolder(self.location(write.path)), write.table, NO_FILES
         if isinstance(write, Upsert) and before is not None:
             stored = list(before.files)
             files = pa.table(
@@ -437,7 +439,7 @@ class LakeSection(SinkSection):
 SECTION = LakeSection
 
 
-def open_sink(section: LakeSection, session: SparkSession | None) -> LakeSink:
+def open_sink(section: LakeSection, session: SparkSession | None, folder: Folder | None) -> LakeSink:
     """The sink that a section describes; only large writes need the session."""
     names = [*section.metadata_columns, *([IRREGULAR] if section.irregular == "keep" else [])]
     return LakeSink(Path(section.path), tuple(names), session=session)

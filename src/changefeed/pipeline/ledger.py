@@ -17,7 +17,7 @@ from changefeed.pipeline.store.base import StateStore, StoreReader
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.pipeline.store.reading import FileReader
-from changefeed.sinks import sink
+from changefeed.pipeline.tables import open_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +75,7 @@ def occupied(definition: Definition, tables: Mapping[str, str]) -> list[str]:
 
     The arguments, and what is raised, are those of `strangers`.
     """
-    latest, there = read_ledger(definition).latest(), sink(definition.sink)
+    latest, there = read_ledger(definition).latest(), open_tables(definition)
     known = latest.state.known() if latest else {}
     new = [below for below in sorted(tables.values()) if below not in known and there.has_files(below)]
     return [there.location(below) for below in new if there.has_written(below) is None]
@@ -94,7 +94,7 @@ def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
     """
     latest = read_ledger(definition).latest()
     known, own = (latest.state.known(), latest.owner) if latest else ({}, "")
-    there = sink(definition.sink).owned_by(own)
+    there = open_tables(definition).owned_by(own)
     around = [
         there.location(path).rstrip("/") for path in folders_of(tables.values()) if there.has_written(path) is not None
     ]

@@ -31,7 +31,7 @@ from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.rebuilds import delete_rebuilds
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
-from changefeed.sinks import sink
+from changefeed.pipeline.tables import open_tables
 from changefeed.sources import NextBatch, Source, source
 from changefeed.spark_runtime.scratch import sweep
 from changefeed.spark_runtime.session import lives, suited
@@ -126,7 +126,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     pending = PendingStore(spark, f"{own}/pending", cuts=behaviour.consistency == "transaction")
     letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
     options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
-    executor = Executor(definition, ledger, pending, sink(definition.sink, spark), options)
+    executor = Executor(definition, ledger, pending, open_tables(definition, spark), options)
     rules = rules_of(definition, opened.capabilities, opened.redefinition)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
     expiry = partial(wait_for_expiry, definition, spark)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from changefeed.section import Section
     from changefeed.sinks.section import SinkSection
+    from changefeed.storage import Folder
 
 SINKS: dict[str, str] = {
     "delta": "changefeed.sinks.delta",
@@ -33,17 +34,18 @@ def sink_sections() -> dict[str, type[SinkSection]]:
     return {name: import_module(f"{place}.section").SECTION for name, place in SINKS.items()}
 
 
-def sink(definition: Any, session: SparkSession | None = None) -> TableSink:
+def sink(definition: Any, session: SparkSession | None = None, folder: Folder | None = None) -> TableSink:
     """Opens the sink that a definition's `sink` section describes.
 
     Args:
         definition: the section.
         session: the Spark session; None to use only methods that need no Spark.
+        folder: the folder at the section's path; None if only Spark can reach it.
 
     Raises:
         ConfigError: the sink type is unknown.
     """
-    opened: TableSink = module_of("sink", definition.type, SINKS).open_sink(definition, session)
+    opened: TableSink = module_of("sink", definition.type, SINKS).open_sink(definition, session, folder)
     return opened
 
 

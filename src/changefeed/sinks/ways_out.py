@@ -37,6 +37,12 @@ LEDGER_DAMAGED = (
 )
 """A file of the ledger is missing or damaged."""
 
+NOT_BY_SPARK = (
+    "Spark would have to write the table, but on object stores its commits do not exclude each other. Remove what is named here "
+    "from the table, or name the table in pipeline.exclude"
+)
+"""A table in an object store has a feature that native writes lack."""
+
 LETTERS_DAMAGED = (
     "Restore the folder, or move it away: its dead letters are then no longer listed and cannot be replayed"
 )

@@ -51,11 +51,13 @@ class FileInfo:
         name: its name, relative to the folder that was listed.
         size: number of bytes.
         modified: when it was written, by the clock of the storage.
+        tag: differs from that of every other file that had this name.
     """
 
     name: str
     size: int
     modified: datetime
+    tag: str = ""
 
 
 class FileWriter(io.RawIOBase):

@@ -6,7 +6,7 @@ import errno
 import os
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -53,6 +53,10 @@ class LocalFolder(Folder):
                 return open(self._file(name), "rb")
             except (FileNotFoundError, NotADirectoryError):
                 raise missing_file(self.path, name) from None
+
+    def read_all(self, names: Sequence[str]) -> list[bytes | None]:
+        """See `Folder`: one after another, which is faster here."""
+        return [self.read(name) for name in names]
 
     def files(self, below: str = "", start_after: str = "") -> list[FileInfo]:
         """See `Folder`."""
@@ -211,4 +215,5 @@ class _Writer(FileWriter):
 
 
 def _info(name: str, stat: os.stat_result) -> FileInfo:
-    return FileInfo(name, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
+    tag = f"{stat.st_ino}-{stat.st_mtime_ns}-{stat.st_size}"
+    return FileInfo(name, stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC), tag)

@@ -54,13 +54,13 @@ class MemoryFolder(Folder):
         above = f"{key}/" if key else ""
         with _lock:
             inside = sorted((name, file) for name, file in files.items() if name.startswith(above))
-        yield from (FileInfo(name[len(above) :], len(data), at) for name, (data, at) in inside)
+        yield from (FileInfo(name[len(above) :], len(data), at, at.isoformat()) for name, (data, at) in inside)
 
     def info(self, name: str) -> FileInfo | None:
         """See `Folder`."""
         files, key = self._place(name)
         file = files.get(key)
-        return None if file is None else FileInfo(name, len(file[0]), file[1])
+        return None if file is None else FileInfo(name, len(file[0]), file[1], file[1].isoformat())
 
     def create(self, name: str, data: bytes) -> bool:
         """See `Folder`."""

@@ -124,7 +124,7 @@ class ObjectFolder(Folder):
                 meta = obstore.head(self._client(), self._key(name))
             except FileNotFoundError:
                 return None
-        return FileInfo(name, meta["size"], meta["last_modified"])
+        return FileInfo(name, meta["size"], meta["last_modified"], _tag(meta))
 
     def create(self, name: str, data: bytes) -> bool:
         """See `Folder`."""
@@ -259,7 +259,11 @@ def _may_be_free(error: Exception) -> bool:
 
 def _info(meta: ObjectMeta, above: str) -> FileInfo:
     name = meta["path"].removeprefix(above).removeprefix("/") if above else meta["path"]
-    return FileInfo(name, meta["size"], meta["last_modified"])
+    return FileInfo(name, meta["size"], meta["last_modified"], _tag(meta))
+
+
+def _tag(meta: ObjectMeta) -> str:
+    return f"{meta['e_tag']} {meta['version']} {meta['last_modified'].isoformat()}"
 
 
 @lru_cache(maxsize=32)

@@ -11,8 +11,8 @@ import pytest
 
 from changefeed.sinks.apply.dictionaries import repeating
 from changefeed.sinks.apply.files import DataFileWriter, Limits
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.delta.native.layout import DeltaLayout
+from changefeed.storage.local import LocalFolder
 
 
 def _rows(count: int, rng: np.random.Generator) -> pa.Table:
@@ -45,7 +45,7 @@ def test_a_single_row_and_empty_batches_are_fine() -> None:
 
 def test_a_file_has_dictionaries_of_those_columns_alone(tmp_path: Path) -> None:
     rows = _rows(5_000, np.random.default_rng(7)).drop_columns(["empty", "nested"])
-    writer = DataFileWriter(DeltaLayout(TableFolder(str(tmp_path))), rows.schema, Limits())
+    writer = DataFileWriter(DeltaLayout(LocalFolder(str(tmp_path))), rows.schema, Limits())
     writer.write_table(rows)
     (added,) = writer.close()
     file = pq.ParquetFile(tmp_path / added.path)

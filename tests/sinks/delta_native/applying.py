@@ -13,13 +13,13 @@ from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult, write_item
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.base import METADATA, WriteId
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.native.opened import Opened, open_table
 from changefeed.stages.changes import ChunkReader, Window
+from changefeed.storage.local import LocalFolder
 
 SMALL = Limits(file_bytes=2_500, group_bytes=2_000, batch_rows=7, least_marked=1_500)
 
@@ -33,7 +33,7 @@ def create(path: Path | str, table: Table, extra: Iterable[str] = METADATA) -> N
 
 def opened(path: Path | str, application: str = "test") -> Opened:
     """Opens the newest version of the table."""
-    table = open_table(TableFolder(str(path)), application)
+    table = open_table(LocalFolder(str(path)), application)
     assert table is not None
     assert table.refused() is None
     return table
@@ -65,7 +65,12 @@ def apply(
     return written
 
 
-def inline(folder: TableFolder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
+def commit_text(path: str, version: int) -> bytes | None:
+    """Reads a commit, for `log.commits`."""
+    return LocalFolder(path).read(f"_delta_log/{version:020d}.json")
+
+
+def inline(folder: LocalFolder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
     """Replaces `log_file._in_a_file`: returns descriptors that contain their vectors."""
     return [
         {

@@ -18,7 +18,6 @@ from deltalake.transaction import CommitProperties, Transaction
 from changefeed.errors import SinkError
 from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import (
     Append,
     Applied,
@@ -34,11 +33,12 @@ from changefeed.sinks.base import (
     WriteRequest,
 )
 from changefeed.sinks.delta import log
-from changefeed.sinks.delta.native.commit import _fenced, _landed
+from changefeed.sinks.delta.native.commit import _landed, fenced
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites
 from changefeed.sinks.memory import MemorySink, Row, Version
+from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import read
 
 _NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
@@ -79,7 +79,11 @@ class DiskSink(MemorySink):
         super().__init__(lake, metadata_columns, owner)
         rules = CompactionRules(many=3, every=2) if lake.merges_on_read else None
         self.native = NativeWrites(
-            str(lake.folder), metadata_columns, lake.merges_on_read, rules, Limits(least_marked=0, held_bytes=3_000)
+            LocalFolder(str(lake.folder)),
+            metadata_columns,
+            lake.merges_on_read,
+            rules,
+            Limits(least_marked=0, held_bytes=3_000),
         )
 
     def owned_by(self, owner: str) -> DiskSink:
@@ -112,7 +116,7 @@ class DiskSink(MemorySink):
             yield Commit(version, commit.operation, write_id, commit.changes_table)
 
     def damaged_files(self, path: str, version: int) -> list[str]:
-        return damaged_files(self._at(path), version)
+        return damaged_files(LocalFolder(self._at(path)), version)
 
     def has_files(self, path: str) -> bool:
         return Path(self._at(path)).exists()
@@ -126,10 +130,10 @@ class DiskSink(MemorySink):
     def apply(self, prepared: PreparedWrite) -> Applied:
         request = prepared.request
         write, changes, write_id = request.write, request.changes, request.write_id
-        opened = open_table(TableFolder(self._at(write.path)), self.owner)
+        opened = open_table(LocalFolder(self._at(write.path)), self.owner)
         last = opened.write_id if opened is not None else None
         if last is not None and last.epoch > write_id.epoch:
-            raise _fenced(self._at(write.path), self.owner, last, write_id)
+            raise fenced(self._at(write.path), self.owner, last, write_id)
         if last is not None and last >= write_id:
             return Applied()
         if (applied := self.native.apply(_NO_SPARK, self.owner, prepared)) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,6 @@ import pytest
 from deltalake import DeltaTable
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.local_files import local_bytes
 from changefeed.sinks.apply.item import write_item
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import commits, delta_log, pack, snapshot
@@ -23,7 +23,7 @@ from changefeed.sinks.sql import quoted, text
 from changefeed.stages.changes import Window, changes
 from changefeed.stages.latest import latest
 from tests.examples import by_turns
-from tests.sinks.delta_native.applying import apply, item, opened, payloads, read
+from tests.sinks.delta_native.applying import apply, commit_text, item, opened, payloads, read
 from tests.sinks.delta_native.by_sink import SinkWriter
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
 
@@ -233,7 +233,7 @@ def test_the_log_is_read_by_this_project_as_by_spark(spark: SparkSession, tmp_pa
     assert (after.version, after.write_id) == (1, WriteId(1, 2, 1))
     assert (after.columns, after.schema, after.properties) == (before.columns, before.schema, before.properties)
     assert after.size == sum(opened(path).files().column("size").to_pylist())
-    [commit] = commits(local_bytes, path, 0, 1)
+    [commit] = commits(partial(commit_text, path), path, 0, 1)
     assert (commit.operation, commit.transactions["test"], commit.note) == (
         "WRITE",
         pack(WriteId(1, 2, 1)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,16 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from changefeed.errors import DamagedError, FencedError, SinkError
-from changefeed.local_files import local_bytes
 from changefeed.sinks.apply.files import DataFileWriter, Limits
 from changefeed.sinks.apply.item import TaskResult
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import commits, pack
 from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.opened import Opened, open_table
-from tests.sinks.delta_native.applying import opened, read
+from changefeed.storage.local import LocalFolder
+from tests.sinks.delta_native.applying import commit_text, opened, read
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 
@@ -225,7 +225,7 @@ def test_a_checkpoint_that_cannot_be_written_harms_no_commit(path: str) -> None:
 
 
 def test_a_missing_table_is_none(tmp_path: Path) -> None:
-    assert open_table(TableFolder(str(tmp_path / "none")), "test") is None
+    assert open_table(LocalFolder(str(tmp_path / "none")), "test") is None
 
 
 def test_a_damaged_log_is_an_error_that_names_the_table(path: str) -> None:
@@ -240,7 +240,7 @@ def test_a_byte_in_a_commit_that_is_not_utf_8_is_damage(path: str) -> None:
     text = first.read_bytes()
     first.write_bytes(text.replace(b'"engineInfo":"', b'"engineInfo":"\xff', 1))
     assert first.read_bytes() != text
-    for read_commit in (lambda: opened(path), lambda: list(commits(local_bytes, path, -1, 0))):
+    for read_commit in (lambda: opened(path), lambda: list(commits(partial(commit_text, path), path, -1, 0))):
         with pytest.raises(DamagedError, match=r"json is damaged: .*can't decode byte 0xff.* Restore the table"):
             read_commit()
 
@@ -256,14 +256,14 @@ def test_a_byte_in_a_commit_that_is_not_utf_8_is_damage(path: str) -> None:
 )
 def test_tables_that_are_not_plain_are_refused(tmp_path: Path, options: dict[str, Any], why: str) -> None:
     DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA, **options)
-    table = open_table(TableFolder(str(tmp_path / "t")), "test")
+    table = open_table(LocalFolder(str(tmp_path / "t")), "test")
     assert table is not None
     assert why in (table.refused() or "")
 
 
 def test_a_table_with_a_constraint_is_refused(path: str) -> None:
     DeltaTable(path).alter.add_constraint({"positive": "id > 0"})
-    table = open_table(TableFolder(path), "test")
+    table = open_table(LocalFolder(path), "test")
     assert table is not None
     assert table.refused() == "constraints"
 
@@ -273,6 +273,6 @@ def test_a_table_with_files_of_unusual_names_is_refused(path: str, name: str) ->
     """The files of a shallow clone are in another table's folder."""
     action = {"path": name, "partitionValues": {}, "size": 1, "modificationTime": 1, "dataChange": True}
     (Path(path) / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"add": action}))
-    table = open_table(TableFolder(path), "test")
+    table = open_table(LocalFolder(path), "test")
     assert table is not None
     assert "data files outside" in (table.refused() or "")

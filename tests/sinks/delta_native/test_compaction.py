@@ -23,6 +23,7 @@ from changefeed.sinks.delta.native import commit as commits
 from changefeed.sinks.delta.native import log_file, step
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.step import NativeWrites
+from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import opened, read
 
@@ -69,7 +70,7 @@ class Table:
 
     def __init__(self, root: Path, rules: CompactionRules | None) -> None:
         self.path, self.rows, self.number = root / "shop" / "orders", dict[int, Any](), 0
-        self.writes = NativeWrites(str(root), (), True, rules, Limits(least_marked=0))
+        self.writes = NativeWrites(LocalFolder(str(root)), (), True, rules, Limits(least_marked=0))
 
     def request(self, *changes: Row, deleted: tuple[int, ...] = ()) -> WriteRequest:
         """The next write."""
@@ -137,12 +138,12 @@ def test_off_is_off(tmp_path: Path) -> None:
 def test_a_commit_in_between_leaves_the_compaction_out(orders: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     real, theirs = log_file.put, 0
 
-    def put(path: str, version: int, actions: list[Any]) -> None:
+    def put(folder: LocalFolder, version: int, actions: list[Any]) -> None:
         nonlocal theirs
         if not any("txn" in action for action in actions):
             theirs += 1
-            write_deltalake(path, read(path).slice(0, 0), mode="append")
-        real(path, version, actions)
+            write_deltalake(folder.path, read(folder.path).slice(0, 0), mode="append")
+        real(folder, version, actions)
 
     monkeypatch.setattr(log_file, "put", put)
     for n in range(6):

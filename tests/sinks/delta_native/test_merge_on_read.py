@@ -23,6 +23,7 @@ from changefeed.sinks.base import Upsert, WriteId, WriteRequest
 from changefeed.sinks.delta.native import log_file, replay
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.step import NativeWrites
+from changefeed.storage.local import LocalFolder
 from tests.examples import examples
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import SMALL, apply, create, inline, item, opened, payloads, read
@@ -39,7 +40,7 @@ def actions(path: Path | str, version: int, kind: str) -> list[Any]:
 
 def entries(path: Path | str) -> Mapping[str, Any]:
     """The data files of the newest version, as the log has them."""
-    return replay.state(path).files
+    return replay.state(LocalFolder(str(path))).files
 
 
 def same_rows(path: Path | str, history: History) -> None:
@@ -116,7 +117,7 @@ def test_a_file_is_marked_and_its_new_rows_are_in_another(path: Path, history: H
 def test_a_vector_that_is_there_grows(path: Path, history: History) -> None:
     for step in range(2, 8):
         apply(path, history.table, history.step(6), step, marks=True)
-        before = replay.state(path, step - 1).files
+        before = replay.state(LocalFolder(str(path)), step - 1).files
         for gone in actions(path, step, "remove"):
             assert gone.get("deletionVector") == before[gone["path"]].get("deletionVector")
     assert any("deletionVector" in gone for gone in actions(path, 7, "remove"))
@@ -205,7 +206,7 @@ def test_a_table_of_an_older_writer_version_is_copied_on_write(tmp_path: Path) -
             action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 4}
     first.write_text("\n".join(map(json.dumps, lines)))
     assert (opened(path).not_upgraded() or "").startswith("writer version 4 of the Delta protocol: set delta.enable")
-    writes = NativeWrites(str(tmp_path), (), merges_on_read=True, limits=Limits(least_marked=0))
+    writes = NativeWrites(LocalFolder(str(tmp_path)), (), merges_on_read=True, limits=Limits(least_marked=0))
     for number in (1, 2):
         rows: tuple[Row, ...] = tuple({"id": n, "note": str(number)} for n in range(number, 5))
         write = Upsert(path="shop/orders", number=1, table=orders)
@@ -267,7 +268,7 @@ def test_a_lost_answer_is_found_in_the_log(path: Path, history: History, monkeyp
     same_rows(path, history)
 
 
-@pytest.mark.parametrize("where", ["open_output_stream", "write_bytes", "link"])
+@pytest.mark.parametrize("where", ["writer", "write_bytes", "link"])
 def test_a_failure_in_the_middle_leaves_the_table_as_it_was(
     path: Path, history: History, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
@@ -284,7 +285,7 @@ def test_a_failure_in_the_middle_leaves_the_table_as_it_was(
         elif where == "write_bytes":
             patch.setattr(Path, "write_bytes", fails)
         else:
-            patch.setattr(type(at.folder), "files", fails)
+            patch.setattr(type(at.folder), "writer", fails)
         with pytest.raises((SinkError, OSError)) as caught:
             commit(at, [done], WriteId(1, 2, 1), "{}", merges_on_read=True)
     assert isinstance(caught.value, SinkError)

@@ -11,6 +11,7 @@ import pytest
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
+from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
 
@@ -23,7 +24,7 @@ _NO_SPARK: Any = SimpleNamespace(conf=SimpleNamespace(getAll={}))
 @pytest.mark.parametrize("name", ["a b", "a#b", "a?b", "ü", "a%b", "a&b=c", "a'b\"c", "a[b]c*", "a:b", "a+b", "~"])
 def test_a_table_is_at_its_path(name: str, merges_on_read: bool, tmp_path: Path) -> None:
     root = tmp_path / name
-    writes = NativeWrites(str(root), (), merges_on_read, limits=Limits(least_marked=0))
+    writes = NativeWrites(LocalFolder(str(root)), (), merges_on_read, limits=Limits(least_marked=0))
     first, then = Load(path="shop/orders", number=1, table=ORDERS), Upsert(path="shop/orders", number=1, table=ORDERS)
     writes_of_rows: list[tuple[Load | Upsert, tuple[Row, ...]]] = [(first, (ONE, OLD)), (then, (TWO,))]
     for step, (write, rows) in enumerate(writes_of_rows, 1):

@@ -22,6 +22,7 @@ from changefeed.sinks.delta.native.commit import commit, forget_lost_checkpoint
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.replay import LogState, TableLog, state
 from changefeed.sinks.delta.native.statistics import bounds_of
+from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import opened
 from tests.sinks.delta_native.test_commit import SCHEMA
 from tests.sinks.delta_native.test_commit import rows as replacing
@@ -87,22 +88,22 @@ def test_a_log_is_read_fields_by_delta_rs_it(nth: int, tmp_path: Path) -> None:
     seed = random.randrange(2**32)
     path, draw = str(tmp_path / "t"), random.Random(seed)
     DeltaTable.create(path, schema=SCHEMA)
-    log, seen = TableLog(path), list[tuple[int, dict[str, Any]]]()
+    log, seen = TableLog(LocalFolder(str(path))), list[tuple[int, dict[str, Any]]]()
     for number in range(25):
         (ours if number < 8 else draw.choice(WRITERS))(path, number)
         newest = log.read()
         assert newest is not None
         wanted = fields_by_delta_rs(path)
-        assert fields_of(newest) == fields_of(state(path)) == wanted, f"seed {seed}"
+        assert fields_of(newest) == fields_of(state(LocalFolder(str(path)))) == wanted, f"seed {seed}"
         seen.append((newest.version, wanted))
     for version, wanted in seen:
-        assert fields_of(state(path, version)) == wanted, f"seed {seed}"
+        assert fields_of(state(LocalFolder(str(path)), version)) == wanted, f"seed {seed}"
 
 
 def test_a_state_that_was_read_does_not_change(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     DeltaTable.create(path, schema=SCHEMA)
-    log = TableLog(path)
+    log = TableLog(LocalFolder(str(path)))
     first = log.read()
     assert first is not None
     ours(path, 1)
@@ -117,7 +118,7 @@ def test_another_table_at_the_path_is_read_from_the_start(is_restored: bool, tmp
     path = str(tmp_path / "t")
     DeltaTable.create(path, schema=SCHEMA)
     shutil.copytree(path, tmp_path / "copy")
-    log = TableLog(path)
+    log = TableLog(LocalFolder(str(path)))
     for number in (1, 2):
         ours(path, number)
     assert log.read() is not None
@@ -143,7 +144,7 @@ def test_a_missing_commit_is_an_error_that_names_it(version: int, tmp_path: Path
         ours(path, number)
     (tmp_path / "t" / "_delta_log" / f"{version:020d}.json").unlink()
     with pytest.raises(SinkError, match=f"the table's log cannot be read: .*{version:020d}.json"):
-        TableLog(path).read()
+        TableLog(LocalFolder(str(path))).read()
 
 
 @pytest.mark.parametrize("is_lost", [False, True], ids=["an older one", "the last one"])
@@ -158,16 +159,16 @@ def test_a_last_checkpoint_that_is_gone_is_forgotten(is_lost: bool, tmp_path: Pa
     checkpoints[-1 if is_lost else 0].unlink()
     assert forget_lost_checkpoint(opened(path)) is is_lost
     assert (log / "_last_checkpoint").exists() is not is_lost
-    assert fields_of(state(path)) == fields_by_delta_rs(path)
+    assert fields_of(state(LocalFolder(str(path)))) == fields_by_delta_rs(path)
 
 
 def test_a_log_without_metadata_is_an_error(tmp_path: Path) -> None:
     log = tmp_path / "t" / "_delta_log"
     log.mkdir(parents=True)
-    assert TableLog(tmp_path / "t").read() is None
+    assert TableLog(LocalFolder(str(tmp_path / "t"))).read() is None
     (log / f"{0:020d}.json").write_text('{"commitInfo":{}}\n')
     with pytest.raises(SinkError, match="version 0 has no metadata"):
-        TableLog(tmp_path / "t").read()
+        TableLog(LocalFolder(str(tmp_path / "t"))).read()
 
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from changefeed.frames.types import sink_type
 from changefeed.model.types import ColumnType
 from changefeed.sinks.apply.files import DataFileWriter, Limits
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.delta.native.layout import DeltaLayout
+from changefeed.storage.local import LocalFolder
 from tests.frames.strategies import types
 from tests.sinks.delta_native.histories import VALUES
 
@@ -41,7 +41,7 @@ ARROW: dict[pa.DataType, st.SearchStrategy[Any]] = {
 
 def written(folder: str, column: pa.Array, **limits: Any) -> tuple[dict[str, Any], pa.Table]:
     schema = pa.schema([("nested", pa.struct([("v", column.type), ("n", pa.int8())])), ("v", column.type)])
-    writer = DataFileWriter(DeltaLayout(TableFolder(folder)), schema, Limits(**limits))
+    writer = DataFileWriter(DeltaLayout(LocalFolder(folder)), schema, Limits(**limits))
     writer.write(pa.RecordBatch.from_arrays([pa.nulls(len(column), schema.field(0).type), column], schema=schema))
     [file] = writer.close()
     read = pq.read_table(f"{folder}/{file.path}", partitioning=None)
@@ -97,7 +97,7 @@ def test_zeros_have_the_sign_that_is_farther_out(tmp_path: Any) -> None:
 
 def test_footers_have_no_bounds_of_columns_that_may_hold_nan(tmp_path: Any) -> None:
     """Parquet's bounds leave NaN out, and Spark skips row groups by them."""
-    writer = DataFileWriter(DeltaLayout(TableFolder(str(tmp_path))), pa.schema([("v", pa.float64())]), Limits())
+    writer = DataFileWriter(DeltaLayout(LocalFolder(str(tmp_path))), pa.schema([("v", pa.float64())]), Limits())
     writer.write(pa.record_batch([pa.array([1.0, math.nan])], names=["v"]))
     [file] = writer.close()
     column = pq.read_metadata(tmp_path / file.path).row_group(0).column(0)
@@ -106,7 +106,7 @@ def test_footers_have_no_bounds_of_columns_that_may_hold_nan(tmp_path: Any) -> N
 
 def test_bounds_cover_all_row_groups(tmp_path: Any) -> None:
     schema = pa.schema([("v", pa.int64()), ("f", pa.float64())])
-    writer = DataFileWriter(DeltaLayout(TableFolder(str(tmp_path))), schema, Limits(group_bytes=1))
+    writer = DataFileWriter(DeltaLayout(LocalFolder(str(tmp_path))), schema, Limits(group_bytes=1))
     for value in (5, None, -3):
         writer.write(pa.record_batch([pa.array([value], pa.int64()), pa.array([value], pa.float64())], schema=schema))
     [file] = writer.close()
@@ -119,7 +119,7 @@ def test_bounds_cover_all_row_groups(tmp_path: Any) -> None:
 def test_only_the_first_columns_have_statistics(tmp_path: Any) -> None:
     schema = pa.schema([(f"c{i}", pa.int64()) for i in range(40)])
     for indexed, wanted in ((32, 32), (3, 3), (-1, 40), (0, 0)):
-        writer = DataFileWriter(DeltaLayout(TableFolder(str(tmp_path)), indexed), schema, Limits())
+        writer = DataFileWriter(DeltaLayout(LocalFolder(str(tmp_path)), indexed), schema, Limits())
         writer.write(pa.record_batch([pa.array([1], pa.int64())] * 40, schema=schema))
         [file] = writer.close()
         assert len(json.loads(file.stats)["nullCount"]) == wanted

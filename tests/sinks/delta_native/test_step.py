@@ -27,6 +27,7 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.delta.native import replay
 from changefeed.sinks.delta.sink import DeltaTables
+from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read
 from tests.sinks.delta_native.histories import all_types
@@ -152,7 +153,7 @@ def test_a_table_in_which_spark_has_marked_rows_is_written_natively(
     for read_table in (spark.read.format("delta").load(own.location(PATH)).toArrow(), read(own.location(PATH))):
         assert sorted(read_table.to_pylist(), key=str) == sorted(wanted, key=str)
     assert bool(list(Path(own.location(PATH)).glob("deletion_vector_*.bin")))
-    files = replay.state(own.location(PATH)).files.values()
+    files = replay.state(LocalFolder(own.location(PATH))).files.values()
     assert any("deletionVector" in file for file in files) is merges_on_read
 
 

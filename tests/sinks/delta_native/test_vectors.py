@@ -8,20 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.fs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.errors import SinkError
 from changefeed.sinks.apply import bitmaps
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.delta.native import vectors
+from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import inline
 
 ROWS = st.lists(st.integers(0, 70_000) | st.integers(0, 2**32 + 70_000) | st.integers(0, 2**62), unique=True)
-FILES = pyarrow.fs.LocalFileSystem()
 
 # A file that Delta 4.4.0 has written for `DELETE`, with one vector: of row 0.
 BY_DELTA = base64.b64decode("AQAAACLR0zlkAQAAAAAAAAAAAAAAOjAAAAEAAAAAAAAAEAAAAAAA96a0tQ==")
@@ -48,8 +46,8 @@ def test_the_bytes_are_those_of_delta(tmp_path: Path) -> None:
 
 
 def test_a_vector_within_the_log_is_read(tmp_path: Path) -> None:
-    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, bitmaps.encoded(rows(*ROWS_OF_SIX)))])
-    assert vectors.read(FILES, str(tmp_path), descriptor).tolist() == ROWS_OF_SIX
+    [descriptor] = inline(LocalFolder(""), [Marked("a", 99, 6, bitmaps.encoded(rows(*ROWS_OF_SIX)))])
+    assert vectors.read(LocalFolder(str(tmp_path)), descriptor).tolist() == ROWS_OF_SIX
 
 
 def test_the_file_names_of_the_protocol() -> None:
@@ -72,7 +70,7 @@ def test_many_vectors_are_in_one_file(tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(content)
     for descriptor, numbers in zip(descriptors, wanted, strict=True):
         assert vectors.path_of(descriptor) == name
-        assert vectors.read(FILES, str(tmp_path), descriptor).tolist() == numbers.tolist()
+        assert vectors.read(LocalFolder(str(tmp_path)), descriptor).tolist() == numbers.tolist()
 
 
 def test_a_damaged_file_is_never_read_as_a_vector(tmp_path: Path) -> None:
@@ -81,13 +79,13 @@ def test_a_damaged_file_is_never_read_as_a_vector(tmp_path: Path) -> None:
     for place in range(len(content)):
         (tmp_path / name).write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
         with pytest.raises(SinkError, match="a deletion vector of the table cannot be read"):
-            vectors.read(FILES, str(tmp_path), descriptor)
+            vectors.read(LocalFolder(str(tmp_path)), descriptor)
         (tmp_path / name).write_bytes(content[:place])
         with pytest.raises(SinkError, match="a deletion vector of the table cannot be read"):
-            vectors.read(FILES, str(tmp_path), descriptor)
+            vectors.read(LocalFolder(str(tmp_path)), descriptor)
     (tmp_path / name).unlink()
-    with pytest.raises(SinkError, match="No such file"):
-        vectors.read(FILES, str(tmp_path), descriptor)
+    with pytest.raises(SinkError, match="does not exist"):
+        vectors.read(LocalFolder(str(tmp_path)), descriptor)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +100,6 @@ def test_a_damaged_file_is_never_read_as_a_vector(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_descriptor_is_refused(change: dict[str, Any], why: str) -> None:
-    [descriptor] = inline(TableFolder(""), [Marked("a", 99, 6, bitmaps.encoded(rows(*ROWS_OF_SIX)))])
+    [descriptor] = inline(LocalFolder(""), [Marked("a", 99, 6, bitmaps.encoded(rows(*ROWS_OF_SIX)))])
     with pytest.raises(SinkError, match=why):
-        vectors.read(FILES, "/table", descriptor | change)
+        vectors.read(LocalFolder("/table"), descriptor | change)

@@ -21,6 +21,7 @@ from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native import log_file, replay, vectors
 from changefeed.sinks.delta.native.commit import commit
+from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import apply, create, inline, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
 from tests.sinks.delta_native.test_against_merge import BySpark
@@ -42,7 +43,7 @@ def by_spark(spark: SparkSession, path: Path, wanted: pa.Table) -> Any:
 
 
 def entries(path: Path) -> Mapping[str, Any]:
-    return replay.state(path).files
+    return replay.state(LocalFolder(str(path))).files
 
 
 TURNS = ("native", "sql", "native", "PURGE", "native", "VACUUM", "native", "OPTIMIZE")
@@ -86,7 +87,7 @@ def test_entries_are_those_of_delta(session: SparkSession, tmp_path: Path) -> No
     shutil.copytree(theirs, ours)
     for number, condition in enumerate(("id % 3 = 0", "id % 4 = 0"), 2):
         session.sql(f"DELETE FROM delta.`{theirs}` WHERE {condition}").collect()
-        before, files, at = replay.state(theirs, number - 1).files, entries(theirs), opened(ours)
+        before, files, at = replay.state(LocalFolder(str(theirs)), number - 1).files, entries(theirs), opened(ours)
         removed, marked = [], []
         for path, old in before.items():
             if path not in files:
@@ -119,9 +120,7 @@ def few_types() -> Table:
 
 
 def _rows(path: Path, file: Any) -> np.ndarray[Any, np.dtype[np.int64]]:
-    import pyarrow.fs
-
-    return vectors.read(pyarrow.fs.LocalFileSystem(), str(path), file["deletionVector"])
+    return vectors.read(LocalFolder(str(path)), file["deletionVector"])
 
 
 def actions(path: Path, version: int, kind: str) -> list[Any]:

@@ -45,8 +45,8 @@ from changefeed.pipeline.operations.status import listed
 from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.planning.captured import left_out
 from changefeed.pipeline.store.base import Latest, foreign
+from changefeed.pipeline.tables import open_tables
 from changefeed.redaction import redact
-from changefeed.sinks import sink as open_sink
 from changefeed.sources import Source, protocol_of, record_source, source
 from changefeed.sources.section import ProtocolChoice
 from changefeed.stages.decode import RecordReader
@@ -540,7 +540,7 @@ def _old_folders(definition: Definition, latest: Latest) -> Iterator[Check]:
 
 def _cut(definition: Definition, latest: Latest) -> Check | None:
     """Compares the tables of the newest cut with the ledger, as a run does when it begins; None if that needs Spark."""
-    tables = open_sink(definition.sink, None).owned_by(latest.owner)
+    tables = open_tables(definition).owned_by(latest.owner)
     if tables.needs_session or latest.unfinished is not None:  # an unfinished step has written some of them
         return None
     state, looked = latest.state, 0

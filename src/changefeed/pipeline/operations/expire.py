@@ -31,7 +31,7 @@ from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
 from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import WrittenVersion
 from changefeed.pipeline.store.base import Cut, Latest, StoreReader
-from changefeed.sinks import sink
+from changefeed.pipeline.tables import open_tables
 from changefeed.sinks.base import TableSink
 
 
@@ -58,7 +58,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
         SinkError: the ledger cannot be read, or a folder cannot be deleted.
     """
     ledger = read_ledger(definition)
-    tables = sink(definition.sink)
+    tables = open_tables(definition)
     notes = Notes(tables, definition)
     if not dry_run:
         for note in notes.left_behind():
@@ -104,7 +104,7 @@ def old_folders(definition: Definition, latest: Latest, known: Iterable[Gone]) -
         Path below the sink's path -> the name that its table has now, if it was renamed lately; None if it was dropped, or if
         that is no longer known.
     """
-    there = sink(definition.sink).owned_by(latest.owner)
+    there = open_tables(definition).owned_by(latest.owner)
     renamed = {shadow.rows.path: name for name, shadow in latest.state.shadows.items() if shadow.rows is not None}
 
     def is_readable(path: str) -> bool:

@@ -16,8 +16,8 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
 from changefeed.pipeline.operations.rehearsal import ENDS, lacks_ends, rehearse
 from changefeed.pipeline.state import TableState
+from changefeed.pipeline.tables import open_tables
 from changefeed.protocols.base import Capabilities
-from changefeed.sinks import sink
 from changefeed.sinks.base import TableSink
 from changefeed.sources import protocol_of, source
 
@@ -127,7 +127,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         ProtocolError: a record cannot be decoded, and a run would stop there.
         UnsupportedError, SchemaError: a run would stop at a schema change, a table or a row that it cannot apply.
     """
-    opened, target = source(definition.source), sink(definition.sink)
+    opened, target = source(definition.source), open_tables(definition)
     missing = opened.missing()
     if missing is not None:
         raise ConfigError(str(missing))

@@ -36,7 +36,7 @@ from changefeed.pipeline.planning.plan import make
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.state import FolderSum, Positions, State, TableState
 from changefeed.pipeline.store.memory import Memory, MemoryStore
-from changefeed.sinks import sink
+from changefeed.pipeline.tables import open_tables
 from changefeed.sources import Source
 
 
@@ -75,7 +75,7 @@ def rehearse(definition: Definition, opened: Source, sample: Iterable[pa.RecordB
     behaviour, pending, notes = definition.pipeline, _Sample(), list[str]()
     ledger = MemoryStore(Memory(), behaviour.name)
     options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
-    executor = _RowReader(definition, ledger, pending, sink(definition.sink), options)
+    executor = _RowReader(definition, ledger, pending, open_tables(definition), options)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
     letters = _Letters(behaviour.dead_letters)
     flow = Flow(definition, rules, frontier, ledger, pending, letters, executor, report=notes.append)

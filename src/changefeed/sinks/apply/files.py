@@ -9,9 +9,8 @@ At most one row group that is being written, or one batch that is being read, is
 from __future__ import annotations
 
 import contextlib
-import posixpath
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,9 +23,12 @@ from changefeed.errors import SinkError
 from changefeed.sinks.apply.dictionaries import repeating
 from changefeed.sinks.apply.layout import Floats, Layout
 from changefeed.sinks.ways_out import TABLE_DAMAGED
+from changefeed.storage import Folder
+from changefeed.storage.local import LocalFolder
 
 _BUFFER = 1 << 20  # bytes of a column that are read at once
 _WRITTEN_AT_ONCE = 1 << 18  # bytes of a new file; Parquet writes it in small pieces
+_READ_AT_ONCE = 4 * 2**20  # bytes of a file that is read in one request
 
 Mask = npt.NDArray[np.bool_]
 _Rows = TypeVar("_Rows", pa.RecordBatch, npt.NDArray[np.int64])
@@ -75,15 +77,15 @@ class DataFileReader:
         deleted: row number in the file -> whether it is deleted; None without a deletion vector.
     """
 
-    def __init__(self, layout: Layout, path: str, schema: pa.Schema, vector: str | None = None) -> None:
-        """Opens a file; for `vector` see `Layout.deleted`."""
-        files, root = layout.folder.files()
-        self._path, self._schema = posixpath.join(root, path), schema
+    def __init__(self, layout: Layout, file: Mapping[str, Any], schema: pa.Schema) -> None:
+        """Opens a file of `Item.files`, with its `path`, its `size`, and its `vector` if it has one."""
+        path, size, vector = file["path"], file["size"], file.get("vector")
+        self._path, self._schema = f"{layout.folder.path}/{path}", schema
         try:
-            self._source = files.open_input_file(self._path)
+            self._source = _source(layout.folder, path, size)
             self._file = pq.ParquetFile(
-                self._source, coerce_int96_timestamp_unit="us", page_checksum_verification=True, pre_buffer=False,
-                buffer_size=_BUFFER,
+                self._source, coerce_int96_timestamp_unit="us", page_checksum_verification=True,
+                pre_buffer=not isinstance(layout.folder, LocalFolder), buffer_size=_BUFFER,
             )  # fmt: skip
         except (OSError, pa.ArrowInvalid) as error:
             raise self._unreadable(error) from error
@@ -146,6 +148,23 @@ class DataFileReader:
         self._source.close()
 
 
+def _source(folder: Folder, path: str, size: int) -> Any:
+    """Opens a data file for Parquet; a small one in an object store is read whole, in one request.
+
+    Raises:
+        OSError: the file does not exist, or cannot be read.
+        SinkError: as `Folder`.
+    """
+    if isinstance(folder, LocalFolder):
+        return pa.OSFile(f"{folder.path}/{path}")
+    if size > _READ_AT_ONCE:
+        return pa.PythonFile(folder.open(path, size), mode="r")
+    data = folder.read(path)
+    if data is None:
+        raise FileNotFoundError("the file does not exist")
+    return pa.BufferReader(data)
+
+
 def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> pa.RecordBatch:
     """Converts rows to the table's columns and types; `count`: number of rows, if `batch` has no columns."""
     arrays = []
@@ -163,11 +182,11 @@ class DataFileWriter:
 
     def __init__(self, layout: Layout, schema: pa.Schema, limits: Limits) -> None:
         self._layout, self._schema, self._limits = layout, schema, limits
-        self._files, self._root = layout.folder.files()
         self.added: list[Added] = []
         self._kept: list[pa.RecordBatch] = []  # of the next row group
         self._bytes = 0
         self._name: str | None = None  # of the file that is being written
+        self._file: Any = None
         self._sink: Any = None
         self._parquet: Any = None
         self._floats: dict[str, Floats] = {}
@@ -203,14 +222,11 @@ class DataFileWriter:
     def discard(self) -> None:
         """Deletes the files that have been written: the rows will be written again, to other files."""
         if self._name is not None:
-            for close in (self._parquet.close, self._sink.close):
-                with contextlib.suppress(OSError, pa.ArrowException):
-                    close()
-            with contextlib.suppress(OSError):
-                self._files.delete_file(posixpath.join(self._root, self._name))
-        for file in self.added:
-            with contextlib.suppress(OSError):
-                self._files.delete_file(posixpath.join(self._root, file.path))
+            self._file.discard()
+            with contextlib.suppress(Exception):  # the rest of it has nowhere to go
+                self._sink.close()
+        with contextlib.suppress(OSError, SinkError):
+            self._layout.folder.delete(file.path for file in self.added)
 
     @contextlib.contextmanager
     def _writable(self) -> Iterator[None]:
@@ -221,7 +237,8 @@ class DataFileWriter:
 
     def _begin(self, rows: list[pa.RecordBatch]) -> None:
         name = self._layout.new_name(len(self.added))
-        self._sink = self._files.open_output_stream(posixpath.join(self._root, name), buffer_size=_WRITTEN_AT_ONCE)
+        self._file = self._layout.folder.writer(name)
+        self._sink = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _WRITTEN_AT_ONCE)
         self._name = name
         self._parquet = pq.ParquetWriter(
             self._sink,

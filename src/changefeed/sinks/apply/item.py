@@ -163,7 +163,7 @@ def _compact(item: Item, batches: Iterator[pa.RecordBatch], out: DataFileWriter)
     """Writes the remaining rows of the files to new files, in order."""
     target = item.target
     for file in item.files.to_pylist():
-        reader = DataFileReader(target.layout, file["path"], target.schema, file.get("vector"))
+        reader = DataFileReader(target.layout, file, target.schema)
         try:
             for start, batch in reader.pieces(item.limits.batch_rows):
                 out.write(reader.live(batch, start))
@@ -222,7 +222,7 @@ def _merge_in_parts(item: Item, parts: Iterator[pa.Table], out: DataFileWriter) 
 
 def _write_rest(item: Item, file: Mapping[str, Any], gone: Mask, out: DataFileWriter) -> None:
     """Writes the rows of a file except those in `gone`."""
-    reader = DataFileReader(item.target.layout, file["path"], item.target.schema)
+    reader = DataFileReader(item.target.layout, {**file, "vector": None}, item.target.schema)
     try:
         for start, batch in reader.pieces(item.limits.batch_rows, ~gone):
             out.write(batch.filter(pa.array(~gone[start : start + batch.num_rows])))

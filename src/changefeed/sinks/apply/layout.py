@@ -11,20 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
+
+from changefeed.storage import Folder
 
 RowNumbers = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class TableFolder:
-    """The local folder of a table's data files."""
-
-    path: str
-
-    def files(self) -> tuple[Any, str]:
-        """Returns the file system, and the folder's path in it."""
-        return pyarrow.fs.LocalFileSystem(), self.path
 
 
 @dataclass(slots=True)
@@ -57,7 +47,7 @@ class Layout(Protocol):
     """The data files of one table in a table format. Picklable, and without the table's log."""
 
     @property
-    def folder(self) -> TableFolder:
+    def folder(self) -> Folder:
         """The folder of the data files."""
         ...
 

@@ -154,7 +154,7 @@ class Merge:
 
     @contextmanager
     def _reader(self, file: Mapping[str, Any]) -> Iterator[DataFileReader]:
-        reader = DataFileReader(self.target.layout, file["path"], self.target.schema, file.get("vector"))
+        reader = DataFileReader(self.target.layout, file, self.target.schema)
         try:
             yield reader
         finally:

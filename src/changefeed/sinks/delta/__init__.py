@@ -13,14 +13,16 @@ if TYPE_CHECKING:
 
     from changefeed.sinks.delta.letters import DeltaLetters
     from changefeed.sinks.delta.sink import DeltaTables
+    from changefeed.storage import Folder
 
 
-def open_sink(definition: Any, session: SparkSession | None) -> DeltaTables:
+def open_sink(definition: Any, session: SparkSession | None, folder: Folder | None = None) -> DeltaTables:
     """Opens the sink that a `type: delta` section describes."""
     from changefeed.errors import MissingExtraError
     from changefeed.sinks.apply.bitmaps import is_installed
     from changefeed.sinks.apply.compaction import CompactionRules
     from changefeed.sinks.delta.sink import DeltaTables
+    from changefeed.storage.objects import ObjectFolder
 
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     marks = definition.write_mode == "merge-on-read"
@@ -33,6 +35,7 @@ def open_sink(definition: Any, session: SparkSession | None) -> DeltaTables:
         native=definition.writer == "native",
         merges_on_read=marks,
         compaction=CompactionRules() if marks and definition.compaction == "auto" else None,
+        folder=folder if isinstance(folder, ObjectFolder) else None,
     )
 
 

@@ -124,21 +124,27 @@ def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str
         )
 
 
-def commits(read: Callable[[str], bytes | None], path: str, after: int, upto: int) -> Iterator[LogCommit]:
-    """Returns the commits with after < version <= upto, oldest first; `read` returns the bytes of a file, None without one.
+def commits(read: Callable[[int], bytes | None], location: str, after: int, upto: int) -> Iterator[LogCommit]:
+    """Returns the commits with after < version <= upto, oldest first.
+
+    Args:
+        read: version -> the text of the commit; None if there is none.
+        location: the table's location, for messages.
+        after, upto: the range of versions.
 
     Raises:
         SinkError: the file of a commit is missing or damaged.
     """
     for version in range(after + 1, upto + 1):
-        name = f"{path}/_delta_log/{commit_name(version)}"
-        data = read(name)
-        if data is None:
-            raise SinkError(f"{path}: commit {version} is missing from the table's log. {COMMIT_GONE}")
+        text = read(version)
+        if text is None:
+            raise SinkError(f"{location}: commit {version} is missing from the table's log. {COMMIT_GONE}")
         try:
-            actions = actions_of(data)
+            actions = actions_of(text)
         except ValueError as error:
-            raise DamagedError(f"{name} is damaged: {error}. {TABLE_DAMAGED}") from error
+            raise DamagedError(
+                f"{location}/_delta_log/{commit_name(version)} is damaged: {error}. {TABLE_DAMAGED}"
+            ) from error
         yield _commit(version, actions)
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import DamagedError, FencedError, SinkError
 from changefeed.frames.types import sink_type
-from changefeed.local_files import local_bytes, local_path
+from changefeed.local_files import local_path
 from changefeed.model.definition import Table
 from changefeed.model.escaped_names import NOT_IN_NAMES, escaped
 from changefeed.sinks.apply.compaction import CompactionRules
@@ -50,15 +50,18 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
+from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.delta.native.columns import with_missing
 from changefeed.sinks.delta.native.incomplete import take_back
 from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
-from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewritten
+from changefeed.sinks.ways_out import NOT_BY_SPARK
 from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local, read_bytes
 from changefeed.spark_runtime.session import another, compiled
+from changefeed.storage.local import LocalFolder
+from changefeed.storage.objects import ObjectFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,6 +83,7 @@ class DeltaTables:
         merges_on_read: whether tables with a key get deletion vectors.
         compaction: when to compact such tables; None for never.
         limits: sizes for the files that are written natively.
+        folder: the folder of the tables, if it is in an object store.
     """
 
     root: str
@@ -91,13 +95,17 @@ class DeltaTables:
     compaction: CompactionRules | None = None
     limits: Limits = field(default_factory=Limits)
     types: SparkTypes = field(default_factory=SparkTypes)
+    folder: ObjectFolder | None = None
     _idle: list[SparkSession] = field(default_factory=list)  # sessions that no write uses now, the given one first
     _native: NativeWrites | None = None
 
     def __post_init__(self) -> None:
-        if self.native and self._native is None and is_native(self.root):
-            root = os.path.abspath(self.root)
-            self._native = NativeWrites(root, self.metadata_columns, self.merges_on_read, self.compaction, self.limits)
+        if self.native and self._native is None:
+            folder = self.folder or (LocalFolder(os.path.abspath(self.root)) if is_native(self.root) else None)
+            if folder is not None:
+                self._native = NativeWrites(
+                    folder, self.metadata_columns, self.merges_on_read, self.compaction, self.limits
+                )
         if self.session is not None and self.session not in self._idle:
             self._idle.append(self.session)
 
@@ -136,7 +144,7 @@ class DeltaTables:
         """See `TableSink`."""
         if self._native is not None:
             return self._native.refused(path, self.owner)
-        return "sink.path is not a local folder" if self.native else "sink.writer is `spark`"
+        return "sink.path is neither a local folder nor in an object store" if self.native else "sink.writer is `spark`"
 
     def write_mode(self, path: str) -> str:
         """See `TableSink`."""
@@ -152,10 +160,16 @@ class DeltaTables:
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        return read.wrote(self.location(path), self.owner)
+        if self.folder is None or self._native is None:
+            return read.wrote(self.location(path), self.owner)
+        snapshot = self._native.snapshot(path, self.owner)
+        return None if snapshot is None else snapshot.write_id is not None
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
+        if self.folder is not None and self._native is not None:
+            yield from self._native.tables(self.owner)
+            return
         top, files = file_system(self.spark, self.root)
         for database in files.listStatus(top) if files.exists(top) else ():
             name = str(database.getPath().getName())
@@ -193,7 +207,7 @@ class DeltaTables:
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         """See `TableSink`."""
-        read = partial(read_bytes, self.spark) if self._native is None else local_bytes
+        read = partial(self._commit_text if self._native is None else self._native.commit_text, path)
         for commit in log.commits(read, self.location(path), after, through):
             number = commit.transactions.get(self.owner)
             write_id = None if number is None else log.unpack(number)
@@ -203,7 +217,7 @@ class DeltaTables:
         """See `TableSink`."""
         if self._native is not None:
             try:
-                return damaged_files(f"{self._native.root}/{path}", version)
+                return self._native.damaged_files(path, version)
             except SinkError as error:
                 if self.session is None or isinstance(error, DamagedError):
                     raise
@@ -217,22 +231,31 @@ class DeltaTables:
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
         location = self.location(path)
+        if self.folder is not None:
+            folder = self.folder.subfolder(path)
+            return bool(folder.files() or folder.folders())
         if self.session is None or is_local(location):
             return read.has_files(location)
         return has_files(self.session, location)
 
     def delete(self, path: str) -> None:
         """See `TableSink`: the log is deleted first, so that an interrupted deletion leaves no table."""
-        system, folder = file_system_without_spark(self.location(path))
-        for part in (f"{folder}/_delta_log", folder):
+        if self.folder is not None:
+            for part in (self.folder.subfolder(f"{path}/_delta_log"), self.folder.subfolder(path)):
+                part.delete([file.name for file in part.files_below()])
+            return
+        system, place = file_system_without_spark(self.location(path))
+        for local in (f"{place}/_delta_log", place):
             try:
-                if system.exists(part):
-                    system.rm(part, recursive=True)
+                if system.exists(local):
+                    system.rm(local, recursive=True)
             except OSError as error:
-                raise SinkError(f"{part}: {error}", transient=True) from error
+                raise SinkError(f"{local}: {error}", transient=True) from error
 
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""
+        if self._native is not None and (differences := self._native.differences(path, self.owner, table)) is not None:
+            return differences
         snapshot = log.snapshot(self.spark, self.location(path), self.owner)
         has = {field["name"]: field["type"] for field in json.loads(snapshot.schema)["fields"]} if snapshot else {}
         wants = {f.name: f.jsonValue()["type"] for f in self._empty(self.spark, table).schema.fields}
@@ -244,7 +267,7 @@ class DeltaTables:
     def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:
         """See `TableSink`."""
         if self._native is not None and requests:
-            return self._native.prepare(self.spark, self.owner, requests)
+            return self._native.prepare(self.session, self.owner, requests)
         return [PreparedWrite(request) for request in requests]
 
     def apply(self, prepared: PreparedWrite) -> Applied:
@@ -252,9 +275,12 @@ class DeltaTables:
         request = prepared.request
         write, at = request.write, self.location(request.write.path)
         with translated(at):
-            applied = self._native.apply(self.spark, self.owner, prepared) if self._native is not None else None
+            applied = self._native.apply(self.session, self.owner, prepared) if self._native is not None else None
         if applied is not None:
             return applied
+        if self.folder is not None:
+            reason = self._native.why_not(request, self.owner) if self._native is not None else "sink.writer is `spark`"
+            raise SinkError(f"{at}: {reason}. {NOT_BY_SPARK}")
         with self._session() as spark, translated(at):
             has_vectors = self.merges_on_read and bool(write.table.keys)
             properties = {PROPERTY: "true"} if has_vectors else {}
@@ -263,6 +289,9 @@ class DeltaTables:
                 self._write(write, request.changes, commit)
         self._check_landed(write.path, request.write_id)
         return Applied()
+
+    def _commit_text(self, path: str, version: int) -> bytes | None:
+        return read_bytes(self.spark, f"{self.location(path)}/_delta_log/{commit_name(version)}")
 
     def _write(self, write: Write, changes: Changes | None, commit: _Commit) -> None:
         spark = commit.spark

@@ -5,7 +5,7 @@
     Create       metadata, and removal of all files
     Copy         metadata, and new files with the rows of another table that replace all
 
-Spark makes the write if the table is large enough for a Spark job, or if the texts of `_irregular` change.
+Spark makes the write if the table is large enough for a Spark job, or if Arrow lacks a conversion.
 """
 
 from __future__ import annotations
@@ -17,19 +17,28 @@ import pyarrow as pa
 
 from changefeed.frames.types import sink_type
 from changefeed.model.table import Column
+from changefeed.sinks.apply import irregular
 from changefeed.sinks.apply.files import Added, DataFileReader, DataFileWriter, Limits
 from changefeed.sinks.apply.layout import Layout
-from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Expression, Null, Rewrite, WriteId
+from changefeed.sinks.base import (
+    IRREGULAR,
+    AddColumns,
+    Constant,
+    ConvertedFrom,
+    Create,
+    Expression,
+    IrregularUpdate,
+    Null,
+    Rewrite,
+    WriteId,
+)
 from changefeed.sinks.delta.native.commit import change_columns
 from changefeed.sinks.delta.native.log_file import NTZ_TYPE
 from changefeed.sinks.delta.native.opened import Opened, delta_fields
-from changefeed.sinks.expressions import conversion_of, converted
+from changefeed.sinks.expressions import constant, conversion_of, converted
 
 _Field = Mapping[str, Any]
 _Values = Callable[[pa.RecordBatch], pa.Array]
-
-# Text is cast to these types as Spark casts it.
-_CAST = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_date)
 
 
 def changed(
@@ -106,12 +115,19 @@ def with_missing(has: Iterable[_Field], wanted: Iterable[_Field]) -> list[_Field
 
 def _values(write: Rewrite, old: pa.Schema, new: pa.Schema) -> list[_Values] | None:
     """Returns a function for each column: old rows -> new values; None if Spark must compute one."""
-    if write.texts is not None and new.get_field_index("_irregular") >= 0:
-        return None
     upstream = list(zip(write.table.columns, write.expressions, strict=True))
     made = [_value(column, expression, old, new) for column, expression in upstream]
-    made += [_copied(field.name, old, field) for field in list(new)[len(upstream) :]]
+    for field in list(new)[len(upstream) :]:
+        has_texts = field.name == IRREGULAR and write.texts is not None and old.get_field_index(IRREGULAR) >= 0
+        made.append(_texts(write) if has_texts else _copied(field.name, old, field))
     return None if None in made else [values for values in made if values is not None]
+
+
+def _texts(write: Rewrite) -> _Values:
+    columns = zip(write.table.columns, write.expressions, strict=True)
+    sources = {column.name: of.column for column, of in columns if isinstance(of, ConvertedFrom)}
+    change = write.texts or IrregularUpdate()
+    return lambda rows: irregular.rewritten(rows, change, sources)
 
 
 def _value(column: Column, expression: Expression, old: pa.Schema, new: pa.Schema) -> _Values | None:
@@ -119,12 +135,12 @@ def _value(column: Column, expression: Expression, old: pa.Schema, new: pa.Schem
     match expression:
         case Null():
             return lambda rows: pa.nulls(rows.num_rows, field.type)
-        case Constant(value=str(value)) if any(is_one(field.type) for is_one in _CAST):
+        case Constant(value=value):
             try:
-                one = pa.scalar(value).cast(field.type)
+                scalar = constant(value, column.type)
             except pa.ArrowException:
                 return None
-            return lambda rows: pa.repeat(one, rows.num_rows)
+            return (lambda rows: pa.repeat(scalar, rows.num_rows)) if scalar.type == field.type else None
         case ConvertedFrom():
             return _converted(column, expression, old, field)
     return None
@@ -157,7 +173,7 @@ def _written(
     out = DataFileWriter(layout, columns, limits)
     try:
         for file in opened.files().to_pylist():
-            reader = DataFileReader(opened.layout, file["path"], schema, file.get("vector"))
+            reader = DataFileReader(opened.layout, file, schema)
             try:
                 for start, batch in reader.pieces(limits.batch_rows):
                     rows = reader.live(batch, start)

@@ -22,11 +22,10 @@ import pyarrow as pa
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.apply.files import Added
 from changefeed.sinks.apply.item import TaskResult
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.log import pack
-from changefeed.sinks.delta.native import log_file
+from changefeed.sinks.delta.native import delta_rs, log_file
 from changefeed.sinks.delta.native.opened import Opened, delta_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog, lost_checkpoint
 
@@ -73,8 +72,8 @@ def compact(opened: Opened, written: Sequence[TaskResult]) -> None:
     actions = [info, *(log_file.removed(files[path], changes_rows=False) for w in written for path, _ in w.removed)]
     actions += [log_file.added(file, changes_rows=False, has_vectors=True) for w in written for file in w.added]
     try:
-        log_file.put(opened.folder.path, version, actions)
-    except OSError as error:
+        log_file.put(opened.folder, version, actions)
+    except (OSError, SinkError) as error:
         raise SinkError(f"{opened.folder.path}: a compaction cannot be committed: {error}", transient=True) from error
 
 
@@ -127,14 +126,14 @@ def create(
     actions += [log_file.added(file, has_vectors=merges_on_read) for w in written for file in w.added]
     error: Exception | None = None
     try:
-        log_file.put(log.path, 0, actions)
-    except OSError as failed:
+        log_file.put(log.folder, 0, actions)
+    except (OSError, SinkError) as failed:
         error = failed
-    there = open_table(TableFolder(log.path), application, log)
+    there = open_table(log.folder, application, log)
     if there is not None and there.write_id is not None and there.write_id.epoch > write_id.epoch:
-        raise _fenced(log.path, application, there.write_id, write_id) from error
+        raise fenced(log.folder.path, application, there.write_id, write_id) from error
     if there is None or there.write_id != write_id:
-        raise SinkError(f"{log.path}: the table cannot be created: {error}", transient=True) from error
+        raise SinkError(f"{log.folder.path}: the table cannot be created: {error}", transient=True) from error
 
 
 def _check_order(opened: Opened, write_id: WriteId) -> None:
@@ -142,11 +141,12 @@ def _check_order(opened: Opened, write_id: WriteId) -> None:
     if last is None or last < write_id:
         return
     if last.epoch > write_id.epoch:
-        raise _fenced(path, opened.application, last, write_id)
+        raise fenced(path, opened.application, last, write_id)
     raise SinkError(f"{path}: the write id {write_id} is not after the table's last one, {last}")
 
 
-def _fenced(path: str, application: str, newer: WriteId, write_id: WriteId) -> FencedError:
+def fenced(path: str, application: str, newer: WriteId, write_id: WriteId) -> FencedError:
+    """Returns the error for a write of an older run."""
     return FencedError(
         f"{path}: epoch {newer.epoch} of pipeline {application} writes this table now; this run is epoch {write_id.epoch} "
         "and stops"
@@ -155,10 +155,10 @@ def _fenced(path: str, application: str, newer: WriteId, write_id: WriteId) -> F
 
 def _put(opened: Opened, actions: Sequence[LogAction], write_id: WriteId) -> int:
     """Commits actions as the version after the opened one; returns the new version."""
-    error: OSError | None = None
+    error: Exception | None = None
     try:
-        log_file.put(opened.folder.path, opened.version + 1, actions)
-    except OSError as failed:
+        log_file.put(opened.folder, opened.version + 1, actions)
+    except (OSError, SinkError) as failed:
         error = failed
     _landed(opened, write_id, error)
     return opened.version + 1
@@ -174,7 +174,7 @@ def _landed(opened: Opened, write_id: WriteId, error: Exception | None) -> None:
             f"{path}: the table's log cannot be read to see whether the commit was made: {unread}", transient=True
         ) from (error or unread)
     if now is not None and now.write_id is not None and now.write_id.epoch > write_id.epoch:
-        raise _fenced(path, opened.application, now.write_id, write_id) from error
+        raise fenced(path, opened.application, now.write_id, write_id) from error
     if now is not None and now.version >= wanted:
         if now.write_id == write_id:
             return
@@ -190,15 +190,16 @@ def forget_lost_checkpoint(opened: Opened) -> bool:
     Raises:
         SinkError: the log cannot be read, or the file cannot be deleted (transient).
     """
-    named = lost_checkpoint(opened.folder.path)
+    named = lost_checkpoint(opened.folder)
     if named is None:
         return False
+    folder, _, name = named.rpartition("/")
     try:
-        for file in (named, named.with_name(f".{named.name}.crc")):
-            file.unlink(missing_ok=True)
-    except OSError as error:
+        opened.folder.delete([named, f"{folder}/.{name}.crc"])
+    except SinkError as error:
         raise SinkError(
-            f"{named}: it names a checkpoint that is gone, and cannot be deleted: {error}", transient=True
+            f"{opened.folder.path}/{named}: it names a checkpoint that is gone, and cannot be deleted: {error}",
+            transient=True,
         ) from error
     return True
 
@@ -209,14 +210,13 @@ def checkpoint(opened: Opened) -> bool:
     Raises:
         SinkError: the checkpoint cannot be written (transient). The commit is valid without it.
     """
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
     path, now = opened.folder.path, opened.log.read()
     if now is None or now.version % int(now.properties.get("delta.checkpointInterval", _CHECKPOINTS)):
         return False
     try:
-        table = DeltaTable(path, now.version)
+        table = delta_rs.table(opened.folder, now.version)
         table.create_checkpoint()
         if now.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "true":
             table.cleanup_metadata()

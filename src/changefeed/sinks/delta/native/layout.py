@@ -10,9 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.sinks.apply.layout import Floats, RowNumbers, TableFolder
+from changefeed.sinks.apply.layout import Floats, RowNumbers
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.statistics import INDEXED, statistics
+from changefeed.storage import Folder
 
 # Readers of Spark 3 ask this before they take old dates as what they are. Files without it have the calendar of a setting.
 _SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
@@ -26,7 +27,7 @@ class DeltaLayout:
         indexed: number of columns that get statistics; all if it is negative.
     """
 
-    folder: TableFolder
+    folder: Folder
     indexed: int = INDEXED
 
     @property
@@ -44,5 +45,4 @@ class DeltaLayout:
 
     def deleted(self, vector: str) -> RowNumbers:
         """See `Layout`: `vector` is the descriptor as JSON."""
-        files, root = self.folder.files()
-        return vectors.read(files, root, json.loads(vector))
+        return vectors.read(self.folder, json.loads(vector))

@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
 from changefeed.errors import SinkError
 from changefeed.sinks.apply.files import Added
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import vectors
+from changefeed.storage import Folder
+from changefeed.storage.local import LocalFolder
 
 FEATURE, PROPERTY = "deletionVectors", "delta.enableDeletionVectors"
 NTZ, NTZ_TYPE = "timestampNtz", "timestamp_ntz"
@@ -41,19 +41,27 @@ _LEGACY = {"appendOnly", "invariants"}  # what writer version 2 comes to in tabl
 _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
-def put(path: str, version: int, actions: Iterable[LogAction]) -> None:
-    """Commits actions as a version of the table in a local folder.
+def put(folder: Folder, version: int, actions: Iterable[LogAction]) -> None:
+    """Commits actions as a version of the table.
 
     Raises:
         FileExistsError: the version exists already.
-        OSError: the file cannot be written.
+        OSError, SinkError: the file cannot be written.
     """
-    log = Path(path) / "_delta_log"
+    content = b"".join(_JSON.encode(action) + b"\n" for action in actions)
+    if isinstance(folder, LocalFolder):
+        _link(Path(folder.path) / "_delta_log", version, content)
+    elif not folder.create(f"_delta_log/{version:020d}.json", content):
+        raise FileExistsError(f"version {version} exists")
+
+
+def _link(log: Path, version: int, content: bytes) -> None:
+    """Creates a commit in a local folder. It is on disk after the step's `Flow.sync`, together with the step's other files."""
     if not version:
         log.mkdir(parents=True, exist_ok=True)
     temporary = log / f".{version:020d}.{uuid.uuid4()}.tmp"
     try:
-        temporary.write_bytes(b"".join(_JSON.encode(action) + b"\n" for action in actions))
+        temporary.write_bytes(content)
         os.link(temporary, log / f"{version:020d}.json")
     finally:
         with contextlib.suppress(OSError):
@@ -102,14 +110,14 @@ def removed(file: LogAction, *, changes_rows: bool = True) -> LogAction:
     return {"remove": fields | {name: file[name] for name in kept if file.get(name) is not None}}
 
 
-def marked(path: TableFolder, files: Mapping[str, LogAction], marks: Sequence[Marked]) -> list[LogAction]:
+def marked(folder: Folder, files: Mapping[str, LogAction], marks: Sequence[Marked]) -> list[LogAction]:
     """Writes new deletion vectors to a file, and returns the actions that assign them to their data files.
 
     Raises:
         SinkError: the file of vectors cannot be written.
     """
     actions = []
-    for mark, descriptor in zip(marks, _in_a_file(path, marks), strict=True):
+    for mark, descriptor in zip(marks, _in_a_file(folder, marks), strict=True):
         file = files[mark.path]
         stats = _stats(file.get("stats"), mark.rows, tight=False)
         entry = {**file, "dataChange": True, "stats": stats, "deletionVector": descriptor}
@@ -168,15 +176,14 @@ def _with_feature(protocol: LogAction, feature: str) -> list[LogAction]:
     return [{"protocol": {**versions, "readerFeatures": sorted(readers), "writerFeatures": sorted(writers)}}]
 
 
-def _in_a_file(folder: TableFolder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
+def _in_a_file(folder: Folder, marks: Sequence[Marked]) -> list[dict[str, Any]]:
     if not marks:
         return []
     name, content, descriptors = vectors.in_a_file([(mark.vector, mark.deleted) for mark in marks])
     try:
-        files, root = folder.files()
-        with files.open_output_stream(f"{root}/{name}") as out:
-            out.write(content)
-    except (OSError, pa.ArrowException) as error:
+        with folder.writer(name) as file:
+            file.write(content)
+    except OSError as error:
         raise SinkError(f"{folder.path}: deletion vectors cannot be written: {error}") from error
     return descriptors
 

@@ -14,7 +14,6 @@ import pyarrow as pa
 from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.apply import bitmaps
 from changefeed.sinks.apply.compaction import StoredFile
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import unpack
@@ -22,6 +21,7 @@ from changefeed.sinks.delta.native import log_file, replay
 from changefeed.sinks.delta.native.layout import DeltaLayout
 from changefeed.sinks.delta.native.statistics import INDEXED, bounds_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED
+from changefeed.storage import Folder
 
 _READER = {log_file.NTZ, log_file.FEATURE}
 _WRITER = {log_file.NTZ, "appendOnly", "invariants", log_file.FEATURE}
@@ -53,7 +53,7 @@ class Opened:
         state: the table at the version.
     """
 
-    folder: TableFolder
+    folder: Folder
     application: str
     log: replay.TableLog
     state: replay.LogState
@@ -176,7 +176,7 @@ class Opened:
             yield StoredFile(file["path"], file["modificationTime"], file["size"], rows, deleted)
 
 
-def open_table(folder: TableFolder, application: str, log: replay.TableLog | None = None) -> Opened | None:
+def open_table(folder: Folder, application: str, log: replay.TableLog | None = None) -> Opened | None:
     """Opens the newest version of a table; None if there is no table.
 
     Args:
@@ -187,7 +187,7 @@ def open_table(folder: TableFolder, application: str, log: replay.TableLog | Non
     Raises:
         SinkError: the table's log cannot be read.
     """
-    log = log or replay.TableLog(folder.path)
+    log = log or replay.TableLog(folder)
     state = log.read()
     return None if state is None else Opened(folder, application, log, state)
 

@@ -1,4 +1,4 @@
-"""Reads the log of a table in a local folder: its newest checkpoint, and the commits after it.
+"""Reads the log of a table: its newest checkpoint, and the commits after it.
 
     00000000000000000010.checkpoint.parquet ──▶ state at version 10
     00000000000000000011.json               ──▶ state at version 11
@@ -11,13 +11,11 @@ file of its newest commit is no longer the same file: the table was made again, 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,12 +26,14 @@ from changefeed.errors import DamagedError, SinkError
 from changefeed.sinks.delta.actions import LogAction, actions_of
 from changefeed.sinks.delta.log_names import checkpoint_version, commit_name, commit_version
 from changefeed.sinks.ways_out import TABLE_DAMAGED
+from changefeed.storage import Folder
 
 _OWN = "changefeed:"  # owner texts of pipelines, whose writes have growing numbers
 _MAPS = ("partitionValues", "tags", "configuration", "options")  # pyarrow returns them as pairs
 _KINDS = ("add", "protocol", "metaData", "txn")  # of the actions in a checkpoint
 
-_File = tuple[int, int, int]  # inode, time of the last change in nanoseconds, size
+_LOG = "_delta_log"
+_LAST_CHECKPOINT = f"{_LOG}/_last_checkpoint"
 
 
 @dataclass(frozen=True)
@@ -92,12 +92,12 @@ class _RepeatedError(Exception):
 
 
 class TableLog:
-    """The log of a table in a local folder."""
+    """The log of a table."""
 
-    def __init__(self, path: str | Path) -> None:
-        """`path`: the table's folder, which need not exist."""
-        self.path = str(path)
-        self._read: tuple[LogState, _File | None] | None = None  # the file is that of the newest commit
+    def __init__(self, folder: Folder) -> None:
+        """`folder`: the table's folder, which need not exist."""
+        self.folder = folder
+        self._read: tuple[LogState, str | None] | None = None  # and the tag of the newest commit's file
 
     def read(self) -> LogState | None:
         """Reads the newest state; None if there is no table.
@@ -105,36 +105,32 @@ class TableLog:
         Raises:
             SinkError: the log cannot be read.
         """
-        log = Path(self.path) / "_delta_log"
-        with _readable(self.path):
-            if (known := self._known(log)) is None:
-                self._read = _state(log, None)
+        with _readable(self.folder):
+            if self._read is not None and self._is_unchanged(*self._read):
+                self._read = _later(self.folder, *self._read)
             else:
-                self._read = _later(log, *known)
+                self._read = _state(self.folder, None)
         return None if self._read is None else self._read[0]
 
-    def _known(self, log: Path) -> tuple[LogState, _File] | None:
-        """Returns what was read, if the file of its newest commit exists and is unchanged."""
-        if self._read is None:
-            return None
-        state, file = self._read
-        return (state, file) if file is not None and _file(log / commit_name(state.version)) == file else None
+    def _is_unchanged(self, state: LogState, tag: str | None) -> bool:
+        """Whether the file of the newest commit that was read still exists, and is the same."""
+        return tag is not None and _tag(self.folder, state.version) == tag
 
 
-def state(path: str | Path, version: int | None = None) -> LogState:
-    """Reads the state of the table in a local folder at a version, by default the newest.
+def state(folder: Folder, version: int | None = None) -> LogState:
+    """Reads the state of a table at a version, by default the newest.
 
     Raises:
         SinkError: there is no table, or its log cannot be read.
     """
-    with _readable(path):
-        read = _state(Path(path) / "_delta_log", version)
+    with _readable(folder):
+        read = _state(folder, version)
     if read is None:
-        raise SinkError(f"{path}: there is no table")
+        raise SinkError(f"{folder.path}: there is no table")
     return read[0]
 
 
-def lost_checkpoint(path: str | Path) -> Path | None:
+def lost_checkpoint(folder: Folder) -> str | None:
     """Returns the file that names the last checkpoint, if neither that checkpoint nor a later one exists; else None.
 
     Spark and `state` read such a table from its commits, but delta-rs does not read it.
@@ -142,14 +138,12 @@ def lost_checkpoint(path: str | Path) -> Path | None:
     Raises:
         SinkError: the log cannot be read.
     """
-    named = Path(path) / "_delta_log" / "_last_checkpoint"
-    with _readable(path):
-        try:
-            version = msgspec.json.decode(named.read_bytes(), type=dict)["version"]
-        except FileNotFoundError:
+    with _readable(folder):
+        version = _last_checkpoint(folder)
+        if version is None:
             return None
-        _, checkpoints = _names(named.parent, None)
-        return None if any(there >= version for there in checkpoints) else named
+        _, checkpoints = _names(folder, None)
+        return None if any(there >= version for there in checkpoints) else _LAST_CHECKPOINT
 
 
 def vector(file: LogAction) -> tuple[Any, ...]:
@@ -158,77 +152,86 @@ def vector(file: LogAction) -> tuple[Any, ...]:
     return descriptor.get("storageType"), descriptor.get("pathOrInlineDv"), descriptor.get("offset")
 
 
-def _state(log: Path, version: int | None) -> tuple[LogState, _File | None] | None:
-    """Reads the state at a version, and the file of that version's commit; None if the log is empty or does not exist."""
-    commits, checkpoints = _names(log, version)
+def _state(folder: Folder, version: int | None) -> tuple[LogState, str | None] | None:
+    """Reads the state at a version, and the tag of that version's commit; None if the log is empty or does not exist."""
+    commits, checkpoints = _newest_names(folder) if version is None else _names(folder, version)
     begin, parts = max(checkpoints.items(), default=(-1, []))
     last = max(begin, *commits, -1) if version is None else version
     if last < 0:
         return None
-    later, newest = [], None
-    for number in range(begin + 1, last + 1):
-        actions, newest = _commit(log / commit_name(number))
-        later.append(actions)
-    checkpoint = chain.from_iterable(map(_of_checkpoint, parts))
+    tag = _tag(folder, last)
+    numbers = range(begin + 1, last + 1)
+    texts = folder.read_all([f"{_LOG}/{commit_name(number)}" for number in numbers])
+    later = [_actions(folder, number, text) for number, text in zip(numbers, texts, strict=True)]
+    checkpoint = chain.from_iterable(_of_checkpoint(folder, part) for part in parts)
     state = LogState().after(last, chain(checkpoint, *later))
     if not (state.protocol and state.metadata):
         raise ValueError(f"version {last} has no metadata")
-    return state, newest if later else _file(log / commit_name(last))
+    return state, tag
 
 
-def _later(log: Path, state: LogState, newest: _File) -> tuple[LogState, _File]:
+def _later(folder: Folder, state: LogState, tag: str | None) -> tuple[LogState, str | None]:
     """Applies the commits after a state."""
     while True:
-        try:
-            actions, file = _commit(log / commit_name(state.version + 1))
-        except FileNotFoundError:
-            return state, newest
-        state, newest = state.after(state.version + 1, actions), file
+        number = state.version + 1
+        text = folder.read(f"{_LOG}/{commit_name(number)}")
+        if text is None:
+            return state, tag
+        state, tag = state.after(number, _actions(folder, number, text)), _tag(folder, number)
 
 
-def _names(log: Path, version: int | None) -> tuple[list[int], dict[int, list[Path]]]:
+def _newest_names(folder: Folder) -> tuple[list[int], dict[int, list[str]]]:
+    """Lists versions and checkpoints as `_names`, from the last checkpoint on if it exists: one page, however long the log."""
+    last = _last_checkpoint(folder)
+    if last is not None:
+        commits, checkpoints = _names(folder, None, start_after=f"{last:020d}")
+        if checkpoints:
+            return commits, checkpoints
+    return _names(folder, None)
+
+
+def _last_checkpoint(folder: Folder) -> int | None:
+    text = folder.read(_LAST_CHECKPOINT)
+    return None if text is None else int(msgspec.json.decode(text, type=dict)["version"])
+
+
+def _names(folder: Folder, version: int | None, start_after: str = "") -> tuple[list[int], dict[int, list[str]]]:
     """Lists the versions of the commits up to a version, and the files of its complete checkpoints, by version."""
-    commits, parts = list[int](), dict[tuple[int, int], list[Path]]()
-    try:
-        names = sorted(os.listdir(log))
-    except (FileNotFoundError, NotADirectoryError):
-        return [], {}
-    for name in names:
+    commits, parts = list[int](), dict[tuple[int, int], list[str]]()
+    for name in folder.names(_LOG, start_after):
         commit, checkpoint = commit_version(name), checkpoint_version(name)
         if commit is not None and (version is None or commit <= version):
             commits.append(commit)
         if checkpoint is not None and (version is None or checkpoint[0] <= version):
             of, count = checkpoint
             if count is not None:
-                parts.setdefault((of, count), []).append(log / name)
+                parts.setdefault((of, count), []).append(name)
     return commits, {of: files for (of, count), files in parts.items() if len(files) == count}
 
 
-def _file(path: Path) -> _File | None:
-    """Identifies a file; None if there is none."""
-    try:
-        return _identity(path.stat())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+def _tag(folder: Folder, version: int) -> str | None:
+    """Identifies the file of a commit; None if there is none."""
+    info = folder.info(f"{_LOG}/{commit_name(version)}")
+    return None if info is None else info.tag
 
 
-def _identity(stat: os.stat_result) -> _File:
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
-
-
-def _commit(path: Path) -> tuple[list[LogAction], _File]:
+def _actions(folder: Folder, version: int, text: bytes | None) -> list[LogAction]:
     """Reads the actions of a commit, removes first: a file that gets a deletion vector is removed and added again."""
-    with path.open("rb") as file:
-        identity, text = _identity(os.fstat(file.fileno())), file.read()
+    if text is None:
+        raise FileNotFoundError(f"{commit_name(version)} is missing")
     try:
         actions = actions_of(text)
     except ValueError as error:
+        path = f"{folder.path}/{_LOG}/{commit_name(version)}"
         raise DamagedError(f"{path} is damaged: {error}. {TABLE_DAMAGED}") from error
-    return sorted(actions, key=lambda action: "remove" not in action), identity
+    return sorted(actions, key=lambda action: "remove" not in action)
 
 
-def _of_checkpoint(file: Path) -> Iterator[LogAction]:
-    with pq.ParquetFile(file) as parquet:
+def _of_checkpoint(folder: Folder, name: str) -> Iterator[LogAction]:
+    data = folder.read(f"{_LOG}/{name}")
+    if data is None:
+        raise FileNotFoundError(f"checkpoint {name} is missing")
+    with pq.ParquetFile(pa.BufferReader(data)) as parquet:
         wanted = [name for name in _KINDS if name in parquet.schema_arrow.names]
         leaves = [path for path in _paths(parquet) if path.split(".")[0] in wanted and "_parsed" not in path]
         for batch in parquet.iter_batches(columns=leaves):
@@ -256,13 +259,13 @@ def _plain(value: LogAction) -> LogAction:
 
 
 @contextmanager
-def _readable(path: str | Path) -> Iterator[None]:
+def _readable(folder: Folder) -> Iterator[None]:
     """Converts the errors of reading a log."""
     try:
         yield
     except _RepeatedError as error:
         raise DamagedError(
-            f"{path}: a commit in the table's log is a copy of an older one: {error}. {TABLE_DAMAGED}"
+            f"{folder.path}: a commit in the table's log is a copy of an older one: {error}. {TABLE_DAMAGED}"
         ) from error
     except (OSError, ValueError, KeyError, TypeError, msgspec.MsgspecError, pa.ArrowException) as error:
-        raise SinkError(f"{path}: the table's log cannot be read: {error}", transient=True) from error
+        raise SinkError(f"{folder.path}: the table's log cannot be read: {error}", transient=True) from error

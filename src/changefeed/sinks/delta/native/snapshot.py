@@ -1,16 +1,15 @@
-"""Reads the state of a table in a local folder without Spark: version, columns, write ids of its writers, damaged files."""
+"""Reads the state of a table without Spark: version, columns, write ids of its writers, damaged files."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from changefeed.errors import SinkError
 from changefeed.sinks.base import TableSnapshot
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import replay, vectors
 from changefeed.sinks.delta.native.opened import Opened
+from changefeed.storage import Folder
 
 
 def table_snapshot(opened: Opened) -> TableSnapshot:
@@ -19,17 +18,14 @@ def table_snapshot(opened: Opened) -> TableSnapshot:
     return TableSnapshot(opened.version, columns, opened.write_id, frozenset(opened.state.transactions))
 
 
-def damaged_files(path: str, version: int) -> list[str]:
+def damaged_files(folder: Folder, version: int) -> list[str]:
     """Returns data files of a version that are missing or differ in size from the log, and files of vectors that end early.
 
     Raises:
         SinkError: the log or the folder cannot be read.
     """
-    files = replay.state(path, version).files.values()
-    try:
-        there = {entry.name: entry.stat().st_size for entry in os.scandir(path)}
-    except OSError as error:
-        raise SinkError(f"{path}: the folder cannot be read: {error}", transient=True) from error
+    files = replay.state(folder, version).files.values()
+    there = {info.name: info.size for info in folder.files()}
     wanted = ((name, sizes) for file in files for name, sizes in files_of(file) if "/" not in name)
     return sorted({name for name, sizes in wanted if there.get(name, -1) not in sizes})
 

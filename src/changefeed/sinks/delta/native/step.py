@@ -14,8 +14,7 @@ no row and has no write id.
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,7 +29,6 @@ from changefeed.sinks.apply.compaction import CompactionRules, groups
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
 from changefeed.sinks.apply.job import compact_all
-from changefeed.sinks.apply.layout import TableFolder
 from changefeed.sinks.apply.step import HERE_BYTES, NO_FILES, item_of, too_large, write_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import (
@@ -41,20 +39,26 @@ from changefeed.sinks.base import (
     Changes,
     Copy,
     Create,
+    Import,
     Load,
     PreparedWrite,
+    Restore,
     Rewrite,
     TableSnapshot,
     Touch,
     Upsert,
+    Write,
     WriteRequest,
 )
+from changefeed.sinks.delta.native import replay
 from changefeed.sinks.delta.native.columns import changed, copied, replaced, size
-from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create, forget_lost_checkpoint
+from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create, fenced, forget_lost_checkpoint
 from changefeed.sinks.delta.native.layout import DeltaLayout
-from changefeed.sinks.delta.native.opened import Opened, arrow_schema, open_table
+from changefeed.sinks.delta.native.opened import Opened, arrow_schema, delta_fields, open_table
 from changefeed.sinks.delta.native.replay import TableLog
-from changefeed.sinks.delta.native.snapshot import table_snapshot
+from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
+from changefeed.storage import Folder
+from changefeed.storage.local import LocalFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,13 +108,13 @@ class NativeWrites:
     """The native writes of one sink.
 
     Attributes:
-        root: the sink's folder.
+        root: the folder of the tables.
         metadata_columns: the metadata columns that every table gets.
         merges_on_read: whether tables with a key get deletion vectors.
         compaction: when to compact such tables; None for never.
     """
 
-    root: str
+    root: Folder
     metadata_columns: tuple[str, ...]
     merges_on_read: bool = False
     compaction: CompactionRules | None = None
@@ -118,7 +122,7 @@ class NativeWrites:
     _defaults: list[bool] = field(default_factory=list)
     _logs: dict[str, TableLog] = field(default_factory=dict)  # path -> the log, with the state that was read last
 
-    def prepare(self, spark: SparkSession, owner: str, requests: Sequence[WriteRequest]) -> list[PreparedWrite]:
+    def prepare(self, spark: SparkSession | None, owner: str, requests: Sequence[WriteRequest]) -> list[PreparedWrite]:
         """Writes the data files of all requests that are native; returns every request, in order.
 
         Raises:
@@ -138,7 +142,7 @@ class NativeWrites:
             prepared[place] = _WithFiles(requests[place], opened, item.target.schema, written)
         return prepared
 
-    def apply(self, spark: SparkSession, owner: str, prepared: PreparedWrite) -> Applied | None:
+    def apply(self, spark: SparkSession | None, owner: str, prepared: PreparedWrite) -> Applied | None:
         """Makes a write if it is native; returns None if Spark must make it.
 
         Raises:
@@ -148,6 +152,8 @@ class NativeWrites:
         if isinstance(prepared, _WithFiles):
             return self._apply_files(spark, owner, prepared)
         request = prepared.request
+        if (made := self._made_before(owner, request)) is not None:
+            return made
         match request.write:
             case Touch():
                 is_made = self._touch(owner, request)
@@ -155,13 +161,22 @@ class NativeWrites:
                 is_made = self._create(spark, owner, request)
             case AddColumns() | Rewrite() | Create() as write:
                 is_made = self._twice(owner, request, partial(self._change_columns, owner, request, write))
-            case Copy() as write:
-                is_made = self._twice(owner, request, partial(self._copy, spark, owner, request, write))
+            case Copy() | Import() | Restore():
+                is_made = self._twice(owner, request, partial(self._copy, spark, owner, request))
             case _:
                 is_made = False
         return Applied() if is_made else None
 
-    def _apply_files(self, spark: SparkSession, owner: str, prepared: _WithFiles) -> Applied:
+    def _made_before(self, owner: str, request: WriteRequest) -> Applied | None:
+        """Returns `Applied` if the table has the write or a later one; raises FencedError if that is a newer run's."""
+        opened = self._there(request.write.path, owner).opened
+        if opened is None or opened.write_id is None or opened.write_id < request.write_id:
+            return None
+        if opened.write_id.epoch > request.write_id.epoch:
+            raise fenced(opened.folder.path, owner, opened.write_id, request.write_id)
+        return Applied()
+
+    def _apply_files(self, spark: SparkSession | None, owner: str, prepared: _WithFiles) -> Applied:
         """Commits the files of a write; if somebody else has committed meanwhile, those for the table as it is now."""
         request = prepared.request
         try:
@@ -211,7 +226,7 @@ class NativeWrites:
         commit(opened, [prepared.written], request.write_id, request.note, merges_on_read=merges_on_read)
         _checkpoint(opened)
 
-    def _compact(self, spark: SparkSession, owner: str, written: Opened, rules: CompactionRules) -> None:
+    def _compact(self, spark: SparkSession | None, owner: str, written: Opened, rules: CompactionRules) -> None:
         """Compacts the table that was just committed, if its version is due and compaction is worth it."""
         opened = open_table(written.folder, owner, written.log)
         if opened is None or opened.version % rules.every:
@@ -223,14 +238,14 @@ class NativeWrites:
         ]
         if not items:
             return
-        if sum(pc.sum(item.files.column("size")).as_py() for item in items) <= HERE_BYTES:
+        if spark is None or sum(pc.sum(item.files.column("size")).as_py() for item in items) <= HERE_BYTES:
             done = [write_item(item, ()) for item in items]
         else:
             done = compact_all(spark, items, spark.sparkContext.defaultParallelism)
         compact(opened, done)
         _checkpoint(opened)
 
-    def _create(self, spark: SparkSession, owner: str, request: WriteRequest) -> bool:
+    def _create(self, spark: SparkSession | None, owner: str, request: WriteRequest) -> bool:
         """Makes a table without rows where there is none."""
         if self._has_defaults(spark):
             return False
@@ -244,19 +259,19 @@ class NativeWrites:
     def _change_columns(self, owner: str, request: WriteRequest, write: AddColumns | Rewrite | Create) -> bool:
         """Changes a table's columns, and rewrites its rows if they are few."""
         opened, columns = self._natively(owner, request), arrow_schema(self._columns(write.table))
-        if opened is None or (isinstance(write, Rewrite) and size(opened) > HERE_BYTES):
+        if opened is None or (isinstance(write, Rewrite) and self._is_large(opened)):
             return False
         if not changed(opened, write, columns, self.limits, request.write_id, request.note):
             return False
         _checkpoint(opened)
         return True
 
-    def _copy(self, spark: SparkSession, owner: str, request: WriteRequest, write: Copy) -> bool:
-        """Replaces a table's columns and rows by those of another, if the rows are few."""
-        source = self._there(write.source, owner).opened
-        if source is None or source.refused() or size(source) > HERE_BYTES:
+    def _copy(self, spark: SparkSession | None, owner: str, request: WriteRequest) -> bool:
+        """Replaces a table's columns and rows by those of another, or by those of an older version, if the rows are few."""
+        source = self._source(owner, request.write)
+        if source is None or source.refused() or self._is_large(source):
             return False
-        if self._there(write.path, owner).is_nothing:
+        if self._there(request.write.path, owner).is_nothing:
             return self._copy_to_new(spark, owner, request, source)
         opened = self._natively(owner, request)
         if opened is None or not replaced(opened, source, self.limits, request.write_id, request.note):
@@ -264,11 +279,23 @@ class NativeWrites:
         _checkpoint(opened)
         return True
 
-    def _copy_to_new(self, spark: SparkSession, owner: str, request: WriteRequest, source: Opened) -> bool:
+    def _source(self, owner: str, write: Write) -> Opened | None:
+        """Opens the table whose rows a write copies; None if there is none, or it is elsewhere."""
+        match write:
+            case Copy(source=path):
+                return self._there(path, owner).opened
+            case Import(source=location):
+                path = location.removeprefix(f"{self.root.path}/")
+                return self._there(path, owner).opened if path != location else None
+            case Restore(version=version):
+                folder = self._folder(write.path)
+                return Opened(folder, owner, self._log(write.path), replay.state(folder, version))
+        raise AssertionError(write)
+
+    def _copy_to_new(self, spark: SparkSession | None, owner: str, request: WriteRequest, source: Opened) -> bool:
         if self._has_defaults(spark):
             return False
         folder, write = self._folder(request.write.path), request.write
-        os.makedirs(folder.path, exist_ok=True)
         written = TaskResult(tuple(copied(source, DeltaLayout(folder), self.limits)), (), 0)
         create(
             self._log(write.path), owner, source.schema(), [written], request.write_id, request.note,
@@ -282,6 +309,10 @@ class NativeWrites:
             return False
         commit(opened, [], request.write_id, request.note)
         return True
+
+    def _is_large(self, opened: Opened) -> bool:
+        """Whether Spark must rewrite the table's rows, with all of its tasks; in object stores it has no safe way to commit."""
+        return isinstance(self.root, LocalFolder) and size(opened) > HERE_BYTES
 
     def _natively(self, owner: str, request: WriteRequest) -> Opened | None:
         """Returns the table of a write if it exists, is written natively, and the write has not been made yet."""
@@ -306,10 +337,10 @@ class NativeWrites:
         return opened
 
     def _log(self, path: str) -> TableLog:
-        return self._logs.setdefault(path, TableLog(self._folder(path).path))
+        return self._logs.setdefault(path, TableLog(self._folder(path)))
 
-    def _folder(self, path: str) -> TableFolder:
-        return TableFolder(f"{self.root}/{path}")
+    def _folder(self, path: str) -> Folder:
+        return self.root.subfolder(path)
 
     def snapshot(self, path: str, owner: str) -> TableSnapshot | None:
         """Returns the newest state of the table at a path; None if there is no table.
@@ -320,16 +351,50 @@ class NativeWrites:
         opened = self._open(path, owner)
         return None if opened is None else table_snapshot(opened)
 
+    def damaged_files(self, path: str, version: int) -> list[str]:
+        """See `snapshot.damaged_files`."""
+        return damaged_files(self._folder(path), version)
+
+    def commit_text(self, path: str, version: int) -> bytes | None:
+        """Returns the text of a commit; None if its file does not exist."""
+        return self._folder(path).read(f"_delta_log/{version:020d}.json")
+
+    def tables(self, owner: str) -> Iterator[str]:
+        """Yields the paths of all tables below the root."""
+        for database in self.root.folders():
+            for table in self.root.folders(database) if database != "_changefeed" else ():
+                if self.snapshot(f"{database}/{table}", owner) is not None:
+                    yield f"{database}/{table}"
+
+    def differences(self, path: str, owner: str, table: Table) -> list[str] | None:
+        """See `TableSink.differences`; None if the table's log cannot be read."""
+        there = self._there(path, owner)
+        if there.unreadable is not None:
+            return None
+        has = {field["name"]: field["type"] for field in there.opened.state.fields} if there.opened is not None else {}
+        wants = {field["name"]: field["type"] for field in delta_fields(self._columns(table))}
+        return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
+
+    def why_not(self, request: WriteRequest, owner: str) -> str:
+        """Returns why a write is not native, for a message."""
+        there = self._there(request.write.path, owner)
+        refused = there.opened.refused() if there.opened is not None else None
+        return (
+            refused
+            or there.unreadable
+            or f"{type(request.write).__name__} needs an expression that only Spark computes"
+        )
+
     def refused(self, path: str, owner: str) -> str | None:
         """Returns why Spark writes the rows of the table at a path; None if they are native, or there is no table."""
         there = self._there(path, owner)
         return there.opened.refused() if there.opened is not None else there.unreadable
 
     def _reason(
-        self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession
+        self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession | None
     ) -> str | None:
         """Returns why Spark must make this write; None if it is native."""
-        if reason := too_large(changes, keyed=isinstance(write, Upsert)):
+        if isinstance(self.root, LocalFolder) and (reason := too_large(changes, keyed=isinstance(write, Upsert))):
             return reason
         if opened is None:
             return None if isinstance(write, Load) and not self._has_defaults(spark) else "the table is not there yet"
@@ -348,10 +413,10 @@ class NativeWrites:
         opened = self._there(path, owner).opened
         return opened.not_upgraded() if opened is not None else None
 
-    def _has_defaults(self, spark: SparkSession) -> bool:
+    def _has_defaults(self, spark: SparkSession | None) -> bool:
         """Whether the session gives new tables properties, which Spark applies; looked up once, because it takes 10 ms."""
         if not self._defaults:
-            names = spark.conf.getAll
+            names = spark.conf.getAll if spark is not None else ()
             self._defaults.append(any(name.startswith("spark.databricks.delta.properties.defaults.") for name in names))
         return self._defaults[0]
 
@@ -362,9 +427,9 @@ class NativeWrites:
     def _item(self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None) -> Item:
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         if opened is None:
-            folder = self._folder(write.path)
-            os.makedirs(folder.path, exist_ok=True)
-            target = Target(DeltaLayout(folder), arrow_schema(self._columns(write.table)), names, keys)
+            target = Target(
+                DeltaLayout(self._folder(write.path)), arrow_schema(self._columns(write.table)), names, keys
+            )
             return item_of(write, changes, target, NO_FILES, self.limits)
         target, files = opened.target(names, keys), opened.files(keys if isinstance(write, Upsert) else ())
         return item_of(write, changes, target, files, self.limits, marks=self._has_vectors(write.table, opened))

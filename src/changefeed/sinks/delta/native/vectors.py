@@ -33,6 +33,8 @@ from changefeed.errors import SinkError
 from changefeed.sinks.apply.bitmaps import decoded
 from changefeed.sinks.apply.layout import RowNumbers
 from changefeed.sinks.ways_out import TABLE_DAMAGED
+from changefeed.storage import Folder
+from changefeed.storage.local import LocalFolder
 
 _FRAME = 8  # bytes around a vector: its size and its checksum
 _VERSION = b"\x01"
@@ -79,12 +81,11 @@ def path_of(descriptor: Descriptor) -> str | None:
     raise ValueError(f"storageType is {descriptor['storageType']!r}, not 'i', 'u' or 'p'")
 
 
-def read(files: Any, root: str, descriptor: Descriptor) -> RowNumbers:
+def read(folder: Folder, descriptor: Descriptor) -> RowNumbers:
     """Reads the vector of a descriptor; returns its row numbers.
 
     Args:
-        files: the file system of the table's folder.
-        root: the path of the table's folder in it.
+        folder: the table's folder.
         descriptor: the descriptor from the log.
 
     Raises:
@@ -93,12 +94,15 @@ def read(files: Any, root: str, descriptor: Descriptor) -> RowNumbers:
     path = None
     try:
         path = path_of(descriptor)
-        rows = decoded(_stored(files, posixpath.join(root, path), descriptor) if path else _inline(descriptor))
+        rows = decoded(_stored(folder, path, descriptor) if path else _inline(descriptor))
         if len(rows) != descriptor["cardinality"]:
             raise ValueError(f"holds {len(rows)} rows, not {descriptor['cardinality']}")
-    except (OSError, ValueError, LookupError, struct.error, pa.ArrowException) as error:
-        where = posixpath.join(root, path) if path else root
-        raise SinkError(f"{where}: a deletion vector of the table cannot be read: {error}. {TABLE_DAMAGED}") from error
+    except (OSError, ValueError, LookupError, struct.error, pa.ArrowException, SinkError) as error:
+        where = posixpath.join(folder.path, path) if path else folder.path
+        raise SinkError(
+            f"{where}: a deletion vector of the table cannot be read: {error}. {TABLE_DAMAGED}",
+            transient=isinstance(error, SinkError) and error.transient,
+        ) from error
     return rows
 
 
@@ -106,13 +110,15 @@ def _inline(descriptor: Descriptor) -> bytes:
     return from_z85(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]]
 
 
-def _stored(files: Any, path: str, descriptor: Descriptor) -> bytes:
-    with files.open_input_file(path) as file:
-        if (version := file.read_at(1, 0)) != _VERSION:
-            raise ValueError(f"version is {version!r}, not {_VERSION!r}")
-        size = int(descriptor["sizeInBytes"])
-        content = bytes(file.read_at(size + 8, int(descriptor.get("offset") or 0)))
-    if len(content) != size + 8 or struct.unpack(">i", content[:4])[0] != size:
+def _stored(folder: Folder, path: str, descriptor: Descriptor) -> bytes:
+    if path.startswith("/"):  # `storageType` "p": a table that was copied without its files
+        folder, path = LocalFolder("/"), path[1:]
+    size = int(descriptor["sizeInBytes"])
+    ranges = [(0, 1), (int(descriptor.get("offset") or 0), size + _FRAME)]
+    version, content = folder.read_ranges(path, ranges)
+    if version != _VERSION:
+        raise ValueError(f"version is {version!r}, not {_VERSION!r}")
+    if struct.unpack(">i", content[:4])[0] != size:
         raise ValueError(f"no vector of {size} bytes begins at byte {descriptor.get('offset')}")
     vector = content[4:-4]
     if zlib.crc32(vector) != struct.unpack(">I", content[-4:])[0]:
