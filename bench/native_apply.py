@@ -150,7 +150,7 @@ class Bench:
         self.spark, self.root, self.names, self.large, self.step = spark, root, names, large, 1
         self.merged = names[:merged]
         self.writer = SinkWriter(spark, "bench", ())
-        self.pending = PendingStore(spark, str(root / "pending"))
+        self.pending = PendingStore(spark, str(root / "pending"), folder=LocalFolder(str(root / "pending")))
 
     def begin(self, rows: int, files: int) -> None:
         """Makes the tables, all equal, twice."""

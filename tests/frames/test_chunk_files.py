@@ -17,6 +17,7 @@ from changefeed.frames import chunk_files
 from changefeed.frames.chunk_files import StoredChunks, rename, unpacked, write_files
 from changefeed.frames.chunks import CHUNKS, snapshot_lines, unpack_records
 from changefeed.frames.transactions import TRANSACTIONS
+from changefeed.storage.local import LocalFolder
 
 
 def chunks(*rows: dict[str, Any]) -> pa.RecordBatch:
@@ -34,7 +35,9 @@ def lines(*rows: dict[str, Any]) -> bytes:
 
 
 def written(folder: Path, *batches: pa.RecordBatch, cuts: bool = True) -> dict[str, Any]:
-    [file] = [row for batch in write_files(str(folder), cuts=cuts)(iter(batches)) for row in batch.to_pylist()]
+    [file] = [
+        row for batch in write_files(LocalFolder(str(folder)), cuts=cuts)(iter(batches)) for row in batch.to_pylist()
+    ]
     return dict(file)
 
 
@@ -104,7 +107,7 @@ def test_chunks_that_are_wanted_are_read(tmp_path: Path, monkeypatch: pytest.Mon
         asked.extend(plain.column("table").to_pylist())
         return pc.and_(pc.equal(plain.column("table"), "small"), pc.equal(plain.column("rows"), 1))
 
-    stored, path = StoredChunks(), str(tmp_path / file["name"])
+    stored, path = StoredChunks(LocalFolder(str(tmp_path))), str(file["name"])
     [chunk] = [chunk for group in stored.find(path, ["table", "rows"], second) for chunk in group.to_pylist()]
     assert (chunk["table"], chunk["rows"], chunk["file"]) == ("small", 1, path)
     assert stored.payload(path, chunk["group"], chunk["row"]) == b"x" * 20
@@ -117,13 +120,15 @@ def test_only_files_of_tasks_that_ended_are_renamed(tmp_path: Path) -> None:
         raise ValueError("the task is repeated")
 
     with pytest.raises(ValueError, match="repeated"):
-        list(write_files(str(tmp_path), cuts=True)(broken()))
+        list(write_files(LocalFolder(str(tmp_path)), cuts=True)(broken()))
     files = [written(tmp_path, chunks(ROWS)), written(tmp_path, chunks(READ))]
-    assert rename(str(tmp_path), [file["name"] for file in files]) == ["part-00000.parquet", "part-00001.parquet"]
+    assert rename(LocalFolder(str(tmp_path)), [file["name"] for file in files]) == [
+        "part-00000.parquet",
+        "part-00001.parquet",
+    ]
     assert sum(file.name.startswith("part-") for file in tmp_path.iterdir()) == 2
     assert pq.read_table(tmp_path / "part-00001.parquet").column("kind").to_pylist() == ["read"]
-    with pytest.raises(FileNotFoundError):
-        rename(str(tmp_path), ["_none"])
+    assert rename(LocalFolder(str(tmp_path)), ["_none"]) is None
 
 
 def test_without_cuts_the_index_has_lines_of_snapshots_alone(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from changefeed.pipeline.pending import store as pending_store
 from changefeed.pipeline.pending.counting import Across, across_here
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.stages.changes import Window
+from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.histories import History, all_types
 
 if TYPE_CHECKING:
@@ -32,9 +33,11 @@ def staged(root: Path, seed: int) -> tuple[dict[str, list[int]], str]:
         dated[folder] = list(range(first + 1, history.ts + 1))
         [shape] = set(chunks[0].column("shape").to_pylist())
         [file] = [
-            row for batch in write_files(str(root / folder), cuts=True)(iter(chunks)) for row in batch.to_pylist()
+            row
+            for batch in write_files(LocalFolder(str(root / folder)), cuts=True)(iter(chunks))
+            for row in batch.to_pylist()
         ]
-        rename(str(root / folder), [file["name"]])
+        rename(LocalFolder(str(root / folder)), [file["name"]])
     return dated, shape
 
 
@@ -44,7 +47,7 @@ def test_the_driver_counts_as_a_spark_job_does(
 ) -> None:
     random = Random(5)
     dated, shape = staged(tmp_path, 5)
-    store = PendingStore(spark, str(tmp_path))
+    store = PendingStore(spark, str(tmp_path), folder=LocalFolder(str(tmp_path)))
     for _ in range(3):
         window = Window(random.choice([None, random.randint(1, 40)]), random.randint(41, 80))
         tables = [*((folder, "t") for folder in dated), ("000001-0", "other")]
@@ -62,14 +65,14 @@ def _in(window: Window, ts: int) -> bool:
 
 def test_only_chunks_that_span_a_bound_are_counted(tmp_path: Path) -> None:
     dated, shape = staged(tmp_path, 1)
-    files = [str(tmp_path / folder / "part-00000.parquet") for folder in dated]
+    store, files = LocalFolder(str(tmp_path)), [f"{folder}/part-00000.parquet" for folder in dated]
     last = dated["000001-2"]
     window = Window(last[0], last[-2])  # both bounds lie in the last folder, which has two batches from two partitions
     wanted: Across = {(folder, "app", "t", shape): [("a", window), ("b", Window())] for folder in dated}
-    counted = across_here(files, wanted)
+    counted = across_here(store, files, wanted)
     assert set(counted) == {"a"}
     assert 0 < counted["a"] <= len(last) - 2
-    assert across_here(files, {("000001-0", "app", "t", shape): [("a", window)]}) == Counter()
+    assert across_here(store, files, {("000001-0", "app", "t", shape): [("a", window)]}) == Counter()
 
 
 def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
@@ -79,4 +82,8 @@ def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
     data[len(data) // 3] ^= 1
     file.write_bytes(data)
     with pytest.raises(SinkError, match="pending changes cannot be read"):
-        across_here([str(file)], {("000001-0", "app", "t", shape): [("a", Window(3, 9))]})
+        across_here(
+            LocalFolder(str(tmp_path)),
+            ["000001-0/part-00000.parquet"],
+            {("000001-0", "app", "t", shape): [("a", Window(3, 9))]},
+        )

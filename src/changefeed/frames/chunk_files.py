@@ -16,13 +16,12 @@ Rule 4. If no cuts are made, planning needs the lines of snapshots and of rows w
 from __future__ import annotations
 
 import hashlib
-import os
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby, pairwise
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,30 +30,34 @@ import pyarrow.parquet as pq
 from changefeed.errors import SinkError
 from changefeed.frames.chunks import CHUNKS, lines_without_key, snapshot_lines, stream
 from changefeed.frames.mapped import Work
+from changefeed.storage import FileWriter, Folder
+from changefeed.storage.local import LocalFolder
 
 FILES_DDL = "name string, size bigint, md5 string, index binary"
 NOT_PLANNED_BY = ("rows", "dead", "waiting")  # kinds of chunks whose payloads planning does not read
 _TOGETHER = 32 * 2**20  # bytes of the chunks that are sorted by table
 _GROUP, _FULL = 2**20, 2 * 2**20  # bytes of a row group that ends with a table, and of one that ends inside of a table
 _FEW = 64  # chunks of a row group that are written one by one
+_WRITTEN_AT_ONCE = 2**18  # bytes
 _KEPT = 64 * 2**20  # bytes of row groups that a reader keeps
 _PLAIN = [name for name in CHUNKS.names if name != "payload"]
 
 
-def write_files(folder: str, *, cuts: bool) -> Work:
+def write_files(folder: Folder, *, cuts: bool) -> Work:
     """Returns the function that workers run: it writes chunks to a file, and yields one row with the columns of `FILES_DDL`.
 
     Args:
-        folder: the local path of an existing folder.
+        folder: the folder of the files.
         cuts: whether cuts are made from the lines of `transactions` chunks.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         name, index = f"_{uuid.uuid4().hex}.parquet", list[pa.RecordBatch]()
-        with open(f"{folder}/{name}", "xb") as file:
+        with folder.writer(name) as file:
             hashed = _Hashed(file)
-            with pq.ParquetWriter(
-                pa.PythonFile(hashed, mode="w"), CHUNKS, compression="lz4", use_dictionary=_PLAIN, write_statistics=_PLAIN,
+            out = pa.BufferedOutputStream(pa.PythonFile(hashed, mode="w"), _WRITTEN_AT_ONCE)
+            with out, pq.ParquetWriter(
+                out, CHUNKS, compression="lz4", use_dictionary=_PLAIN, write_statistics=_PLAIN,
                 write_page_checksum=True, store_schema=False,
             ) as writer:  # fmt: skip
                 for chunks in _together(batches):
@@ -73,16 +76,11 @@ def write_files(folder: str, *, cuts: bool) -> Work:
     return run
 
 
-def rename(folder: str, names: Sequence[str]) -> list[str]:
-    """Renames the files of a folder to the names under which they are read, and returns these.
-
-    Raises:
-        FileNotFoundError: a file does not exist.
-    """
+def rename(folder: Folder, names: Sequence[str]) -> list[str] | None:
+    """Renames the files of a folder to the names under which they are read, and returns these; None if a file is missing."""
     parts = [f"part-{number:05d}.parquet" for number in range(len(names))]
-    for name, part in zip(names, parts, strict=True):
-        os.rename(f"{folder}/{name}", f"{folder}/{part}")
-    return parts
+    moved = folder.move_all(dict(zip(names, parts, strict=True)))
+    return parts if moved else None
 
 
 class StoredChunks:
@@ -91,9 +89,10 @@ class StoredChunks:
     Payloads are read by row groups, of which the last ones are kept: chunks should be asked for in the order of their files.
     """
 
-    def __init__(self, most: int = _KEPT) -> None:
-        """`most`: bytes of payloads that are kept."""
-        self._most, self._size = most, 0
+    def __init__(self, folder: Folder, most: int = _KEPT) -> None:
+        """`folder`: the folder of the folders of files; `most`: bytes of payloads that are kept."""
+        self._folder, self._most, self._size = folder, most, 0
+        self._sources: dict[str, BinaryIO] = {}  # in an object store
         self._footers: dict[str, pq.FileMetaData] = {}
         self._groups: OrderedDict[tuple[str, int], pa.ChunkedArray] = OrderedDict()
 
@@ -101,7 +100,7 @@ class StoredChunks:
         """Finds chunks of a file; yields those of one row group at a time.
 
         Args:
-            file: local path of a Parquet file with the columns of `frames.chunks`.
+            file: name of a Parquet file with the columns of `frames.chunks`.
             columns: the plain columns to read; the result also has the arguments of `payload`: `file`, `group` and `row`.
             wanted: returns a mask of the chunks to find.
 
@@ -139,11 +138,21 @@ class StoredChunks:
     @contextmanager
     def _open(self, file: str) -> Iterator[pq.ParquetFile]:
         try:
-            with pq.ParquetFile(file, metadata=self._footers.get(file), page_checksum_verification=True) as parquet:
+            with pq.ParquetFile(
+                self._source(file), metadata=self._footers.get(file), page_checksum_verification=True,
+                pre_buffer=not isinstance(self._folder, LocalFolder),
+            ) as parquet:  # fmt: skip
                 self._footers[file] = parquet.metadata
                 yield parquet
         except (OSError, pa.ArrowException) as error:
             raise SinkError(f"pending changes cannot be read: {error}") from error
+
+    def _source(self, file: str) -> Any:
+        if isinstance(self._folder, LocalFolder):
+            return f"{self._folder.path}/{file}"
+        if file not in self._sources:
+            self._sources[file] = self._folder.open(file)
+        return pa.PythonFile(self._sources[file], mode="r")
 
 
 def unpacked(index: bytes) -> list[dict[str, Any]]:
@@ -157,7 +166,7 @@ class _Hashed:
 
     closed = False
 
-    def __init__(self, file: IO[bytes]) -> None:
+    def __init__(self, file: FileWriter) -> None:
         self._file, self.size = file, 0
         self.md5 = hashlib.md5(usedforsecurity=False)
 

@@ -31,7 +31,7 @@ from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.rebuilds import delete_rebuilds
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
-from changefeed.pipeline.tables import open_tables
+from changefeed.pipeline.tables import folder_of, open_tables
 from changefeed.sources import NextBatch, Source, source
 from changefeed.spark_runtime.scratch import sweep
 from changefeed.spark_runtime.session import lives, suited
@@ -123,7 +123,10 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     opened, spark = opened or source(definition.source), suited(spark)
     own, behaviour = own_folder(definition), definition.pipeline
     ledger = open_ledger(definition, spark)
-    pending = PendingStore(spark, f"{own}/pending", cuts=behaviour.consistency == "transaction")
+    pending = PendingStore(
+        spark, f"{own}/pending", behaviour.consistency == "transaction",
+        folder_of(definition, f"{own}/pending", spark),
+    )  # fmt: skip
     letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
     options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
     executor = Executor(definition, ledger, pending, open_tables(definition, spark), options)

@@ -1,4 +1,4 @@
-"""Opens the sink of a pipeline, with the folder of its tables."""
+"""Opens the sink of a pipeline, and its folders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import tables_folder
 from changefeed.sinks import sink
 from changefeed.sinks.base import TableSink
-from changefeed.storage import folder_at
+from changefeed.storage import Folder, folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,5 +25,10 @@ def open_tables(definition: Definition, session: SparkSession | None = None) -> 
     Raises:
         ConfigError: the sink type is unknown, or the storage's credentials cannot be used.
     """
+    return sink(definition.sink, session, folder_of(definition, tables_folder(definition), session))
+
+
+def folder_of(definition: Definition, path: str, session: SparkSession | None = None) -> Folder | None:
+    """Opens a folder of a pipeline; None if only Spark can reach it. Arguments and errors are those of `open_tables`."""
     properties = definition.spark if session is None else dict(session.sparkContext.getConf().getAll())
-    return sink(definition.sink, session, folder_at(tables_folder(definition), definition.storage, properties))
+    return folder_at(path, definition.storage, properties)

@@ -37,6 +37,7 @@ from changefeed.frames.types import SinkType
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.stages.changes import ChunkReader
+from changefeed.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -206,7 +207,8 @@ class Chunked:
         source: database and table of this write's chunks.
         reading: converts the chunks to typed rows.
         last_reading: for a table without a key: see `stages.latest.last_reading`.
-        folders: full paths of the chunks' folders, if they are on this machine. Their files are named `part-…`.
+        store: the folder of the chunks' folders; None if only Spark can read them. Their files are named `part-…`.
+        folders: names of these folders.
         final_states: see `stages.latest`.
     """
 
@@ -215,7 +217,8 @@ class Chunked:
     source: tuple[str, str]
     reading: ChunkReader
     last_reading: bool
-    folders: tuple[str, ...] | None = None
+    store: Folder | None = None
+    folders: tuple[str, ...] = ()
     final_states: bool = False
 
 

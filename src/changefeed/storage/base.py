@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -174,6 +174,14 @@ class Folder(ABC):
     @abstractmethod
     def writer(self, name: str) -> FileWriter:
         """Opens a new file to write it in pieces, such as a data file with a random name. It is durable after `durable`."""
+
+    @abstractmethod
+    def move(self, name: str, to: str) -> bool:
+        """Gives a file another name; replaces a file with that name. Returns False if the file does not exist."""
+
+    def move_all(self, names: Mapping[str, str]) -> bool:
+        """Moves several files in parallel, from one name to another; returns whether all of them existed."""
+        return all(in_parallel(lambda pair: self.move(*pair), list(names.items())))
 
     @abstractmethod
     def delete(self, names: Iterable[str]) -> None:

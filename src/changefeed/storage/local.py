@@ -111,6 +111,15 @@ class LocalFolder(Folder):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return _Writer(self, name, path)
 
+    def move(self, name: str, to: str) -> bool:
+        """See `Folder`."""
+        with self._errors(name):
+            try:
+                os.replace(self._file(name), self._file(to))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
     def delete(self, names: Iterable[str]) -> None:
         """See `Folder`."""
         for name in names:

@@ -80,6 +80,15 @@ class MemoryFolder(Folder):
         self._place(name)
         return _Writer(self, name)
 
+    def move(self, name: str, to: str) -> bool:
+        """See `Folder`."""
+        files, key = self._place(name)
+        with _lock:
+            file = files.pop(key, None)
+            if file is not None:
+                files[self._place(to)[1]] = file
+        return file is not None
+
     def delete(self, names: Iterable[str]) -> None:
         """See `Folder`."""
         for name in names:

@@ -168,6 +168,20 @@ class ObjectFolder(Folder):
         """See `Folder`."""
         return _Writer(self, name)
 
+    def move(self, name: str, to: str) -> bool:
+        """See `Folder`: the store copies the file, and then deletes it."""
+        import obstore
+
+        with self._errors(name, "write"):
+            try:
+                obstore.copy(self._client(), self._key(name), self._key(to))
+            except FileNotFoundError as error:
+                if lacks_bucket(error):
+                    raise
+                return False
+        self.delete([name])
+        return True
+
     def delete(self, names: Iterable[str]) -> None:
         """See `Folder`."""
         keys = [self._key(name) for name in names]

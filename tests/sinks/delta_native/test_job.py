@@ -19,6 +19,7 @@ from changefeed.sinks.apply.job import StepWrite, split, write_all, write_here
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
 from changefeed.stages.changes import Window
+from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import apply, create, item, opened, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
 
@@ -30,7 +31,7 @@ class Lake:
     """Tables with histories of their own; their chunks are in one store."""
 
     def __init__(self, spark: SparkSession | None, folder: Path, count: int) -> None:
-        self.spark, self.folder = spark, folder
+        self.spark, self.folder, self.store = spark, folder, LocalFolder(str(folder))
         self.histories = {f"t{i}": History(all_types(), i, irregular=True) for i in range(count)}
         for name, history in self.histories.items():
             create(folder / name, history.table)
@@ -41,8 +42,8 @@ class Lake:
             assert self.spark is not None
             chunks = self.spark.createDataFrame(self.table(changes, silent)).repartition(3)
             return write_all(self.spark, writes, 2, *least, chunks=chunks)
-        reading = [replace(write, files=self.files(changes, silent)) for write in writes[:1]]
-        reading += [replace(write, files=reading[0].files) for write in writes[1:]]
+        reading = [replace(write, files=self.files(changes, silent), store=self.store) for write in writes[:1]]
+        reading += [replace(write, files=reading[0].files, store=self.store) for write in writes[1:]]
         if way == "here":
             return write_here(reading)
         assert self.spark is not None
@@ -55,7 +56,7 @@ class Lake:
         for n in range(2):
             part = chunks.take(list(range(n, len(chunks), 2)))
             pq.write_table(part, folder / f"{n}.parquet", row_group_size=max(1, (len(part) + 1) // 2))
-        return frozenset(map(str, folder.iterdir()))
+        return frozenset(f"{folder.name}/{file.name}" for file in folder.iterdir())
 
     def table(self, changes: int, silent: str = "") -> pa.Table:
         """The same chunks in memory."""
@@ -126,7 +127,8 @@ def test_each_write_reads_its_own_files(tmp_path: Path) -> None:
     lake = Lake(None, tmp_path, 3)
     first, second = lake.files(30), lake.files(20)
     writes = [
-        replace(write, files=files) for write, files in zip(lake.writes(), (first, first | second, second), strict=True)
+        replace(write, files=files, store=lake.store)
+        for write, files in zip(lake.writes(), (first, first | second, second), strict=True)
     ]
     assert [written.read for written in write_here(writes)] == [30, 50, 20]
 
@@ -145,7 +147,7 @@ def test_payloads_are_read_again_if_few_are_kept(tmp_path: Path, monkeypatch: py
     payloads = {}
     for most in (0, 1 << 30):
         read.clear()
-        stored = StoredChunks(most)
+        stored = StoredChunks(lake.store, most)
         chunks = [row for file in files for group in stored.find(file, ["kind"], _all) for row in group.to_pylist()]
         places = sorted((c["row"], c["group"], c["file"]) for c in chunks)  # from group to group and back
         payloads[most] = [stored.payload(file, group, row) for row, group, file in places]
@@ -161,8 +163,8 @@ def _all(chunks: pa.Table) -> Any:
 def test_a_damaged_file_of_the_pending_store_is_named(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, 1)
     files = lake.files(20)
-    Path(sorted(files)[1]).write_bytes(b"PAR1")
-    writes = [replace(write, files=files) for write in lake.writes()]
+    (tmp_path / sorted(files)[1]).write_bytes(b"PAR1")
+    writes = [replace(write, files=files, store=lake.store) for write in lake.writes()]
     with pytest.raises(SinkError, match="pending changes cannot be read"):
         write_here(writes)
     with pytest.raises(Exception, match="pending changes cannot be read"):

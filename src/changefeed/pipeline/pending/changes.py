@@ -13,7 +13,6 @@ from changefeed.pipeline.pending.counting import rows_between
 from changefeed.pipeline.planning.actions import Plan, Selection
 from changefeed.pipeline.state import Stretches
 from changefeed.sinks.base import Chunked
-from changefeed.spark_runtime.files import is_local
 from changefeed.stages.changes import NO_READS, ChunkReader, Redefinition, Window, changes
 from changefeed.stages.latest import last_reading, latest
 from changefeed.stages.tally import Tally
@@ -97,11 +96,10 @@ class SparkChanges:
             options.redefinition if chosen.declared else None, options.inserts, chosen.reads, chosen.sent, self.repeats,
         )  # fmt: skip
         last_reading = not self.table.keys and chosen.reads != NO_READS
-        path = self.store.path
-        chunk_rows = tuple(f"{path}/{folder}" for folder in self.folders) if is_local(path) else None
         return Chunked(
-            self.folders, self._chunks, chosen.source, reading, last_reading, chunk_rows, chosen.final_states
-        )
+            self.folders, self._chunks, chosen.source, reading, last_reading, self.store.folder, self.folders,
+            chosen.final_states,
+        )  # fmt: skip
 
     def _chunks(self, spark: SparkSession) -> DataFrame:
         return self.store.read(self.folders, spark)

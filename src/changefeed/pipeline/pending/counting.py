@@ -7,7 +7,6 @@ by row: by the driver if they are few, otherwise in one Spark job.
 from __future__ import annotations
 
 import operator
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
@@ -22,6 +21,7 @@ from changefeed.frames.chunks import unpack
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Counts
 from changefeed.stages.changes import Window
+from changefeed.storage import Folder
 
 if TYPE_CHECKING:
     from changefeed.pipeline.contracts import Pending
@@ -96,11 +96,12 @@ def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, boo
     return all_in, (after is not None and high <= after) or (upto is not None and low > upto)
 
 
-def across_here(files: Iterable[str], wanted: Across) -> Counter[str]:
+def across_here(store: Folder, files: Iterable[str], wanted: Across) -> Counter[str]:
     """Counts rows of chunks that span a bound, in this process.
 
     Args:
-        files: local paths of the files in the folders of `wanted`.
+        store: the folder of the pending store.
+        files: names of the files in the folders of `wanted`.
         wanted: the windows to count in.
 
     Raises:
@@ -113,9 +114,9 @@ def across_here(files: Iterable[str], wanted: Across) -> Counter[str]:
         spans = [pc.and_(pc.less_equal(low, bound), pc.greater(high, bound)) for bound in bounds]
         return pc.and_(pc.equal(chunks.column("kind"), "rows"), pc.fill_null(reduce(pc.or_, spans), False))
 
-    counts, stored = Counter[str](), StoredChunks()
+    counts, stored = Counter[str](), StoredChunks(store)
     for file in files:
-        folder = os.path.basename(os.path.dirname(file))
+        folder = file.rpartition("/")[0]
         for chunks in stored.find(file, _PLAIN, crosses):
             for row in chunks.to_pylist():
                 payload = stored.payload(row["file"], row["group"], row["row"])

@@ -1,8 +1,8 @@
 """The pending store: decoded changes on disk, until a barrier covers them.
 
 Every batch is decoded into one folder of Parquet files below `_changefeed/pending/` before anything else happens, so a
-step can be repeated without the source, and a transaction of any size waits on disk, not in memory. In a local folder the workers
-that decode write the files (`frames.chunk_files`), on other file systems Spark does.
+step can be repeated without the source, and a transaction of any size waits on disk, not in memory. On local disks and in object
+stores the workers that decode write the files (`frames.chunk_files`), on other file systems Spark does.
 
 Rule 1. A folder is written once, by one run; its name begins with that run's epoch. The ledger names the valid folders.
 Rule 2. The checksum of a folder is computed when it is written, and is stored in state and plan. It is compared before the folder
@@ -16,14 +16,16 @@ import hashlib
 import os
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from changefeed.errors import SinkError
-from changefeed.frames.chunk_files import FILES_DDL, NOT_PLANNED_BY, rename, unpacked, write_files
-from changefeed.frames.chunks import CHUNKS_DDL
+from changefeed.frames.chunk_files import FILES_DDL, NOT_PLANNED_BY, StoredChunks, rename, unpacked, write_files
+from changefeed.frames.chunks import CHUNKS, CHUNKS_DDL
 from changefeed.frames.mapped import Mapped, as_frame
 from changefeed.model.definition import Table
 from changefeed.pipeline.pending.changes import RowOptions, SparkChanges
@@ -35,6 +37,7 @@ from changefeed.sinks.ways_out import FILES_DAMAGED
 from changefeed.spark_runtime.files import file_system, is_local
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import compiled
+from changefeed.storage import FileInfo, Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 # Payloads are large and all different: to look for equal ones costs as much as to write them.
 _PARQUET = {"compression": "zstd", "parquet.enable.dictionary#payload": "false"}
 _HERE_BYTES = 256 * 2**20  # of files in which the driver counts rows rather than a Spark job
+_PIECE = 16 * 2**20  # bytes that are read at once
+_PLAIN_COLUMNS = [name for name in CHUNKS.names if name != "payload"]
 _PLAIN = (
     "kind", "database", "table", "shape", "rows", "min_commit_ts", "max_commit_ts", "topic", "partition", "first_offset",
     "last_offset",
@@ -54,11 +59,13 @@ class PendingStore:
 
     Attributes:
         cuts: whether cuts are made; otherwise fewer lines of transactions are read.
+        folder: the folder at `path`; None if only Spark can reach it.
     """
 
     spark: SparkSession
     path: str
     cuts: bool = True
+    folder: Folder | None = None
     _indexes: dict[str, list[ChunkInfo]] = field(default_factory=dict)
     _by_table: dict[str, defaultdict[str, list[ChunkInfo]]] = field(default_factory=dict)
     _staged: set[str] = field(default_factory=set)  # by this run, summed just now
@@ -66,8 +73,8 @@ class PendingStore:
     def stage(self, chunks: DataFrame | Mapped, epoch: int) -> tuple[str, FolderSum]:
         """Decodes a batch into a new folder; returns the folder's name and checksum."""
         folder = f"{epoch:06d}-{uuid.uuid4().hex}"
-        if isinstance(chunks, Mapped) and is_local(self.path):
-            return folder, self._write_in_workers(folder, chunks)
+        if self.folder is not None and (isinstance(chunks, Mapped) or not is_local(self.path)):
+            return folder, self._write_in_workers(self.folder, folder, chunks)
         frame = as_frame(chunks, CHUNKS_DDL)
         with compiled(frame.sparkSession):
             frame.write.mode("errorifexists").options(**_PARQUET).parquet(f"{self.path}/{folder}")
@@ -77,15 +84,17 @@ class PendingStore:
             raise self._not_shared(folder)
         return folder, total
 
-    def _write_in_workers(self, folder: str, chunks: Mapped) -> FolderSum:
+    def _write_in_workers(self, root: Folder, folder: str, chunks: DataFrame | Mapped) -> FolderSum:
         """Writes a folder by the tasks that make the chunks; the index comes with what they return."""
-        path = f"{self.path}/{folder}"
-        os.makedirs(path)
-        files = chunks.then(write_files(path, cuts=self.cuts)).frame(FILES_DDL).collect()
-        try:
-            names = rename(path, [file["name"] for file in files])
-        except FileNotFoundError as error:
-            raise self._not_shared(folder) from error
+        if is_local(self.path):
+            os.makedirs(f"{self.path}/{folder}")  # a task must not make it where it is not shared
+        place = root.subfolder(folder)
+        work = write_files(place, cuts=self.cuts)
+        frame = chunks.then(work).frame(FILES_DDL) if isinstance(chunks, Mapped) else chunks.mapInArrow(work, FILES_DDL)
+        files = frame.collect()
+        names = rename(place, [file["name"] for file in files])
+        if names is None:
+            raise self._not_shared(folder)
         self._indexes[folder] = [chunk_info(folder, chunk) for file in files for chunk in unpacked(file["index"])]
         return _total((name, file["size"], file["md5"]) for name, file in zip(names, files, strict=True))
 
@@ -96,6 +105,10 @@ class PendingStore:
 
     def sum(self, folder: str) -> FolderSum:
         """Computes the checksum of a folder, file by file."""
+        if self.folder is not None and not is_local(self.path):
+            place = self.folder.subfolder(folder)
+            infos = [info for info in place.files() if info.name.startswith("part-")]
+            return _total((info.name, info.size, _md5(place, info)) for info in infos)
         jvm: Any = self.spark._jvm
         root, files = file_system(self.spark, f"{self.path}/{folder}")
         there = (
@@ -127,6 +140,8 @@ class PendingStore:
                 now = self.sum(folder)
             except Py4JJavaError as error:
                 raise self._damaged(folder, first_line(error)) from error
+            except SinkError as error:
+                raise error if error.transient else self._damaged(folder, str(error)) from error
             if now != wanted:
                 raise self._damaged(
                     folder,
@@ -167,8 +182,11 @@ class PendingStore:
             infos.extend(by_table.get(name, ()))
         return infos
 
-    def _rows(self, folder: str) -> Iterator[Row]:
+    def _rows(self, folder: str) -> Iterator[Row | dict[str, Any]]:
         """Reads the plain columns of a folder's chunks, and the payloads of the kinds of chunks that planning needs."""
+        if self.folder is not None and not is_local(self.path):
+            yield from self._found([folder], lambda row: row["kind"] not in NOT_PLANNED_BY)
+            return
         chunks_read = self.read([folder])
         plain = chunks_read.select(*_PLAIN).collect()
         yield from (row for row in plain if row["kind"] in NOT_PLANNED_BY)
@@ -178,8 +196,31 @@ class PendingStore:
             )
 
     def read(self, folders: Iterable[str], spark: SparkSession | None = None) -> DataFrame:
-        """Returns a DataFrame of the folders' chunks, in the store's session or another one."""
+        """Returns a DataFrame of the folders' chunks, in the store's session or another one.
+
+        In an object store, of the chunks whose payloads are dead letters or incomplete fragments alone: tasks read the others.
+        """
+        if self.folder is not None and not is_local(self.path):
+            rows = [row for row in self._found(folders, _is_small) if _is_small(row)]
+            table = pa.Table.from_pylist([{name: row.get(name) for name in CHUNKS.names} for row in rows], CHUNKS)
+            return (spark or self.spark).createDataFrame(table)
         return (spark or self.spark).read.schema(CHUNKS_DDL).parquet(*[f"{self.path}/{folder}" for folder in folders])
+
+    def _found(self, folders: Iterable[str], payloads: Callable[[dict[str, Any]], bool]) -> Iterator[dict[str, Any]]:
+        """Reads the plain columns of chunks without Spark, and the payloads of those for which `payloads` is true."""
+        assert self.folder is not None
+        stored = StoredChunks(self.folder)
+        for file in self._files(folders):
+            for chunks in stored.find(file, _PLAIN_COLUMNS, lambda chunks: pc.is_valid(chunks.column("kind"))):
+                for row in chunks.to_pylist():
+                    if payloads(row):
+                        row["payload"] = stored.payload(file, row["group"], row["row"])
+                    yield row
+
+    def _files(self, folders: Iterable[str]) -> list[str]:
+        assert self.folder is not None
+        names = ((folder, name) for folder in folders for name in self.folder.names(folder))
+        return [f"{folder}/{name}" for folder, name in names if name.startswith("part-")]
 
     def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> SparkChanges:
         """Returns the changes that a write of a plan applies to a table."""
@@ -200,12 +241,15 @@ class PendingStore:
 
     def across(self, wanted: Across) -> Counter[str]:
         """Counts rows of chunks that span a bound, see `counting.py`."""
-        if is_local(self.path):
-            folders = {of[0] for of in wanted}
-            files = [file for folder in folders for file in sorted(Path(self.path, folder).glob("part-*"))]
-            if sum(file.stat().st_size for file in files) <= _HERE_BYTES:
-                return across_here(map(str, files), wanted)
-        return across_in_spark(self, wanted)
+        if self.folder is None:
+            return across_in_spark(self, wanted)
+        folders = sorted({of[0] for of in wanted})
+        sizes = {
+            f"{of}/{i.name}": i.size for of in folders for i in self.folder.files(of) if i.name.startswith("part-")
+        }
+        if is_local(self.path) and sum(sizes.values()) > _HERE_BYTES:
+            return across_in_spark(self, wanted)
+        return across_here(self.folder, sizes, wanted)
 
     def waiting(self, folder: str) -> DataFrame:
         """Returns the chunks with the incomplete fragments of a folder."""
@@ -217,6 +261,13 @@ class PendingStore:
         for folder in set(self._indexes) - keep:
             del self._indexes[folder]
             self._by_table.pop(folder, None)
+        if self.folder is not None and not is_local(self.path):
+            for name in self.folder.folders():
+                number = name.partition("-")[0]
+                if name not in keep and number.isdigit() and int(number) <= epoch:
+                    place = self.folder.subfolder(name)
+                    place.delete([info.name for info in place.files_below()])
+            return
         root, files = file_system(self.spark, self.path)
         if files.exists(root):
             for status in files.listStatus(root):
@@ -224,6 +275,18 @@ class PendingStore:
                 number = name.partition("-")[0]
                 if name not in keep and number.isdigit() and int(number) <= epoch:
                     files.delete(status.getPath(), True)
+
+
+def _is_small(chunk: Mapping[str, Any]) -> bool:
+    """Whether a chunk has dead letters or incomplete fragments."""
+    return chunk["kind"] in ("dead", "waiting")
+
+
+def _md5(folder: Folder, info: FileInfo) -> str:
+    md5 = hashlib.md5(usedforsecurity=False)
+    for start in range(0, info.size, _PIECE):
+        md5.update(folder.read_range(info.name, start, min(_PIECE, info.size - start)))
+    return md5.hexdigest()
 
 
 def _total(files: Iterable[tuple[str, int, str]]) -> FolderSum:

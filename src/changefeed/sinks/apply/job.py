@@ -5,7 +5,7 @@
 A chunk is read once, however many tables a step has, and sent once to each item of its table. An item gets its chunks in a
 fixed order as a stream: they are never in memory together.
 
-Chunks in files of this machine are not sent: each task reads the files of its own items. `write_here` is for a few rows,
+Chunks in files that tasks can read are not sent: each task reads the files of its own items. `write_here` is for a few rows,
 without a job.
 """
 
@@ -27,6 +27,7 @@ from changefeed.frames.mapped import Work
 from changefeed.sinks.apply.item import Item, TaskResult, Typed, unmatched, write_item
 from changefeed.stages.changes import ChunkReader
 from changefeed.stages.together import together
+from changefeed.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +50,7 @@ class StepWrite:
         source: database and table of the chunks.
         after, upto: the range of commit_ts of the chunks, (after, upto]; None means unbounded.
         weight: amount of work, relative to other writes.
-        files: paths of the files with the chunks, if they are on this machine.
+        files: names of the files with the chunks in `store`, if tasks can read them.
     """
 
     item: Item
@@ -58,6 +59,7 @@ class StepWrite:
     upto: int | None = None
     weight: int = 1
     files: frozenset[str] = frozenset()
+    store: Folder | None = None
 
     def takes(self, chunk: Mapping[str, Any]) -> bool:
         """Whether a chunk of the write's table is in its files and may have changes in the range."""
@@ -110,7 +112,11 @@ def write_here(writes: Sequence[StepWrite]) -> list[TaskResult]:
 
 def _write_each(writes: Sequence[StepWrite]) -> Iterator[TaskResult]:
     """Yields the result of each of the writes; large ones read the payloads of their chunks one after the other."""
-    stored = StoredChunks()
+    store = next((write.store for write in writes if write.store is not None), None)
+    if store is None:
+        yield from (write_item(write.item, ()) for write in writes)
+        return
+    stored = StoredChunks(store)
     chunks_by_source = defaultdict[tuple[str, str], list[dict[str, Any]]](list)
     for chunk in _chunks_of(stored, writes):
         chunks_by_source[chunk["database"], chunk["table"]].append(chunk)

@@ -2,16 +2,14 @@
 
     writes ──▶ items (`item_of`) ──▶ `write_files` ──▶ a `TaskResult` for each: files that no commit refers to yet
 
-Writes share a job if their chunks are files of this machine, or the same DataFrame.
+Writes share a job if their tasks can read the files of their chunks, or if they share a DataFrame.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from functools import cache
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -21,6 +19,7 @@ from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
 from changefeed.sinks.apply.job import StepWrite, write_all, write_here
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import Append, Changes, Chunked, Load, Upsert
+from changefeed.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,34 +90,41 @@ def write_files(spark: SparkSession | None, writes: Sequence[tuple[Changes, Item
     files_of = cache(_files)
     for _, group in groupby(sorted(in_chunks, key=_origin), _origin):
         together = list(group)
-        step_writes = [_step_write(*writes[number], chunked, files_of(chunked.folders)) for number, chunked in together]
+        files = {number: files_of(chunked.store, chunked.folders) for number, chunked in together}
+        step_writes = [_step_write(*writes[number], chunked, files[number][0]) for number, chunked in together]
         assert spark is not None, "chunks need a session"
-        written = _written(spark, step_writes, together[0][1])
+        size = sum({name: size for _, sizes in files.values() for name, size in sizes.items()}.values())
+        written = _written(spark, step_writes, together[0][1], size)
         results |= dict(zip((number for number, _ in together), written, strict=True))
     return [results[number] for number in range(len(writes))]
 
 
 def _origin(numbered: tuple[int, Chunked]) -> tuple[str, ...]:
-    """Equal for writes that share a job: they read files of this machine, or the same DataFrame."""
+    """Equal for writes that share a job: their tasks read files, or they share a DataFrame."""
     chunked = numbered[1]
-    return chunked.origin if chunked.folders is None else ()
+    return chunked.origin if chunked.store is None else ()
 
 
-def _files(folders: tuple[str, ...] | None) -> frozenset[str]:
-    return frozenset(str(file) for folder in folders or () for file in Path(folder).glob("part-*"))
+def _files(store: Folder | None, folders: tuple[str, ...]) -> tuple[frozenset[str], dict[str, int]]:
+    """Returns the files in folders of chunks, and their sizes."""
+    sizes = dict[str, int]()
+    if store is None:
+        return frozenset(), sizes
+    for folder in folders:
+        sizes |= {f"{folder}/{info.name}": info.size for info in store.files(folder) if info.name.startswith("part-")}
+    return frozenset(sizes), sizes
 
 
 def _step_write(changes: Changes, item: Item, chunked: Chunked, files: frozenset[str]) -> StepWrite:
     window, size = chunked.reading.window, sum(item.files.column("size").to_pylist())
     # a write weighs its rows, and what of the table it may have to read
-    return StepWrite(item, chunked.source, window.after, window.upto, changes.rows + size // 128, files)
+    return StepWrite(item, chunked.source, window.after, window.upto, changes.rows + size // 128, files, chunked.store)
 
 
-def _written(spark: SparkSession, writes: Sequence[StepWrite], chunked: Chunked) -> list[TaskResult]:
+def _written(spark: SparkSession, writes: Sequence[StepWrite], chunked: Chunked, size: int) -> list[TaskResult]:
     slots: Any = spark.sparkContext.defaultParallelism
-    if chunked.folders is None:
+    if chunked.store is None:
         return write_all(spark, writes, slots, chunks=chunked.chunks(spark))
-    size = sum(os.path.getsize(file) for file in frozenset[str]().union(*(write.files for write in writes)))
     if size <= HERE_BYTES and sum(write.weight for write in writes) <= _HERE_WEIGHT:
         return write_here(writes)
     return write_all(spark, writes, slots)
