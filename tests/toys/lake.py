@@ -445,6 +445,6 @@ def open_sink(section: LakeSection, session: SparkSession | None, folder: Folder
     return LakeSink(Path(section.path), tuple(names), session=session)
 
 
-def open_letters(path: str, session: SparkSession | None) -> SqliteLetters:
+def open_letters(path: str, session: SparkSession | None, folder: Folder | None) -> SqliteLetters:
     """The dead letters of a pipeline with such a sink, kept at `path`."""
     return SqliteLetters(Path(path))

@@ -20,6 +20,7 @@ from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.state import Positions
+from changefeed.pipeline.tables import folder_of
 from changefeed.sinks import letter_table
 from changefeed.sinks.letters import LetterTable
 
@@ -47,7 +48,8 @@ def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str,
 
 def table_of(definition: Definition, session: SparkSession | None = None) -> LetterTable:
     """The table of the pipeline's dead letters."""
-    return letter_table(definition.sink, f"{own_folder(definition)}/dead_letters", session)
+    path = f"{own_folder(definition)}/dead_letters"
+    return letter_table(definition.sink, path, session, folder_of(definition, path, session))
 
 
 def stops_at(policy: str, fresh: Iterable[ChunkInfo]) -> Literal["any", "nameless"] | None:

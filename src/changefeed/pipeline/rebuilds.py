@@ -10,6 +10,9 @@ import re
 import uuid
 from typing import TYPE_CHECKING
 
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.tables import folder_of
 from changefeed.spark_runtime.files import file_system
 
 if TYPE_CHECKING:
@@ -23,8 +26,16 @@ def rebuild_folder(own: str, epoch: int) -> str:
     return f"{own}/rebuild-{epoch:06d}-{uuid.uuid4().hex}"
 
 
-def delete_rebuilds(spark: SparkSession, own: str, epoch: int) -> None:
+def delete_rebuilds(definition: Definition, spark: SparkSession, epoch: int) -> None:
     """Deletes the folders of repairs up to this epoch."""
+    own = own_folder(definition)
+    folder = folder_of(definition, own, spark)
+    if folder is not None:
+        for name in folder.folders():
+            match = _NAME.fullmatch(name)
+            if match and int(match[1] or 0) <= epoch:
+                folder.delete_folder(name)
+        return
     root, files = file_system(spark, own)
     if not files.exists(root):
         return

@@ -190,7 +190,7 @@ class _Runner:
     def _run(self) -> None:
         check(self.spark, tables_folder(self.definition))
         self.flow.begin()
-        delete_rebuilds(self.spark, own_folder(self.definition), self.ledger.epoch)
+        delete_rebuilds(self.definition, self.spark, self.ledger.epoch)
         self.begun = self.begun or (self.ledger.step, self.ledger.state)
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)

@@ -8,6 +8,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import tables_folder
 from changefeed.sinks import sink
 from changefeed.sinks.base import TableSink
+from changefeed.spark_runtime.files import storage_properties
 from changefeed.storage import Folder, folder_at
 
 if TYPE_CHECKING:
@@ -30,5 +31,5 @@ def open_tables(definition: Definition, session: SparkSession | None = None) -> 
 
 def folder_of(definition: Definition, path: str, session: SparkSession | None = None) -> Folder | None:
     """Opens a folder of a pipeline; None if only Spark can reach it. Arguments and errors are those of `open_tables`."""
-    properties = definition.spark if session is None else dict(session.sparkContext.getConf().getAll())
+    properties = definition.spark if session is None else storage_properties(session)
     return folder_at(path, definition.storage, properties)

@@ -49,18 +49,21 @@ def sink(definition: Any, session: SparkSession | None = None, folder: Folder | 
     return opened
 
 
-def letter_table(definition: Any, path: str, session: SparkSession | None = None) -> LetterTable:
+def letter_table(
+    definition: Any, path: str, session: SparkSession | None = None, folder: Folder | None = None
+) -> LetterTable:
     """Opens the table of dead letters at `path`, in the format of the sink that a `sink` section describes.
 
     Args:
         definition: the section.
         path: location of the table.
         session: the Spark session; None to use only methods that need no Spark.
+        folder: the folder at `path`; None if only Spark can reach it.
 
     Raises:
         ConfigError: the sink type is unknown.
     """
-    opened: LetterTable = module_of("sink", definition.type, SINKS).open_letters(path, session)
+    opened: LetterTable = module_of("sink", definition.type, SINKS).open_letters(path, session, folder)
     return opened
 
 

@@ -187,6 +187,10 @@ class Folder(ABC):
     def delete(self, names: Iterable[str]) -> None:
         """Deletes files; names of files that do not exist are skipped."""
 
+    def delete_folder(self, name: str) -> None:
+        """Deletes a subfolder with all files in it; nothing happens if there is none."""
+        self.delete([f"{name}/{info.name}" for info in self.files_below(name)])
+
     def tidy(self) -> None:
         """Deletes the temporary files of writers that were killed a day ago or earlier."""
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -125,6 +126,11 @@ class LocalFolder(Folder):
         for name in names:
             with self._errors(name), suppress(FileNotFoundError, NotADirectoryError):
                 os.unlink(self._file(name))
+
+    def delete_folder(self, name: str) -> None:
+        """See `Folder`."""
+        with self._errors(name), suppress(FileNotFoundError, NotADirectoryError):
+            shutil.rmtree(self._file(name))
 
     def tidy(self) -> None:
         """See `Folder`."""

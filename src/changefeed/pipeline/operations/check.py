@@ -64,11 +64,6 @@ _POLICY = {
     "quarantine": "their tables will be quarantined until `changefeed dlq replay`",
     "continue": "the run will go on without them; `changefeed dlq list` shows them",
 }
-_FILE_SYSTEMS = {
-    "s3": "name it as s3a://, and its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
-    "s3a": "name its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-aws:3.4.2}`",
-    "abfss": "name its jar in `spark: {spark.jars.packages: org.apache.hadoop:hadoop-azure:3.4.2}`",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,11 +414,11 @@ def _sink(folder: str, definition: Definition) -> Check:
 
 def _url(url: str, scheme: str, definition: Definition) -> Check:
     """Checks a sink at a URL: Spark needs a jar for its file system, and this process a package to reach it."""
-    if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
-        what = f"Spark has no file system for {scheme}:// among its jars"
-        return Check("sink", FAIL, what, _FILE_SYSTEMS.get(scheme, "name its jar in `spark: {spark.jars.packages: …}`"))
     if is_object_store(url):
         return _object_store(url, definition)
+    if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
+        what = f"Spark has no file system for {scheme}:// among its jars"
+        return Check("sink", FAIL, what, "name its jar in `spark: {spark.jars.packages: …}`")
     try:
         _try_url(url)
     except MissingExtraError as error:

@@ -190,7 +190,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
     folder = rebuild_folder(own, epoch)
     beside = definition.model_copy(update={"sink": definition.sink.model_copy(update={"path": folder})})
     try:
-        delete_rebuilds(spark, own, epoch)
+        delete_rebuilds(definition, spark, epoch)
         built = run(beside, spark, once=True, until=state.barrier).state
         wanted, there = _rows_read(flow, state), _rows_read(open_flow(beside, spark), built)
         if built.barrier != state.barrier or there + built.counts.repeated < wanted:
@@ -207,7 +207,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
             source, target = f"{folder}/{built.tables[name].path}", state.tables[name]
             _apply(flow, Import(path=target.path, number=REPAIRED, table=target.table, source=source))
     finally:
-        delete_rebuilds(spark, own, epoch)
+        delete_rebuilds(definition, spark, epoch)
 
 
 def _rows_read(flow: Flow, state: State) -> int:

@@ -261,12 +261,11 @@ class PendingStore:
         for folder in set(self._indexes) - keep:
             del self._indexes[folder]
             self._by_table.pop(folder, None)
-        if self.folder is not None and not is_local(self.path):
+        if self.folder is not None:
             for name in self.folder.folders():
                 number = name.partition("-")[0]
                 if name not in keep and number.isdigit() and int(number) <= epoch:
-                    place = self.folder.subfolder(name)
-                    place.delete([info.name for info in place.files_below()])
+                    self.folder.delete_folder(name)
             return
         root, files = file_system(self.spark, self.path)
         if files.exists(root):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from changefeed.sinks.delta.letters import DeltaLetters
     from changefeed.sinks.delta.sink import DeltaTables
+    from changefeed.sinks.letters import LetterTable
     from changefeed.storage import Folder
 
 
@@ -39,8 +39,13 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     )
 
 
-def open_letters(path: str, session: SparkSession | None) -> DeltaLetters:
+def open_letters(path: str, session: SparkSession | None, folder: Folder | None = None) -> LetterTable:
     """Opens the table of dead letters at `path`, of a pipeline with such a sink."""
+    from changefeed.sinks.delta.stored_letters import StoredLetters
+    from changefeed.storage.objects import ObjectFolder
+
+    if isinstance(folder, ObjectFolder):
+        return StoredLetters(folder)
     from changefeed.sinks.delta.letters import DeltaLetters
 
     return DeltaLetters(path, session)

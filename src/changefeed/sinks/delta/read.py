@@ -29,7 +29,7 @@ def wrote(path: str, application: str) -> bool | None:
     """
     if (spark := reader()) is not None:
         return by_spark.wrote(spark, path, application)
-    return _read(path, lambda table: table.transaction_version(application) is not None)
+    return read_table(path, lambda table: table.transaction_version(application) is not None)
 
 
 def has_files(path: str) -> bool:
@@ -64,7 +64,7 @@ def properties(path: str) -> dict[str, str] | None:
     """
     if (spark := reader()) is not None:
         return by_spark.properties(spark, path)
-    return _read(path, lambda table: dict(table.metadata().configuration))
+    return read_table(path, lambda table: dict(table.metadata().configuration))
 
 
 def query(path: str, sql: str) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def query(path: str, sql: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
         return rows
 
-    return _read(path, answer) or []
+    return read_table(path, answer) or []
 
 
 def append(path: str, rows: list[dict[str, Any]]) -> None:
@@ -107,7 +107,14 @@ def append(path: str, rows: list[dict[str, Any]]) -> None:
         raise SinkError(f"{path}: {error}") from error
 
 
-def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
+def read_table(path: str, what: Callable[[Any], _T], options: dict[str, str] | None = None) -> _T | None:
+    """Calls `what` with a `deltalake.DeltaTable`; returns None if there is no table. Errors are those of `query`.
+
+    Args:
+        path: path or URL of the table.
+        what: reads the table.
+        options: options of delta-rs for the storage.
+    """
     os.environ.setdefault("RUST_LOG", "off")  # or the cloud SDKs in it write to stderr whatever they try
     try:
         from deltalake import DeltaTable
@@ -115,7 +122,7 @@ def _read(path: str, what: Callable[[Any], _T]) -> _T | None:
     except ImportError as error:
         raise MissingExtraError("Reading Delta tables without Spark", "spark") from error
     try:
-        return what(DeltaTable(path))
+        return what(DeltaTable(path, storage_options=options))
     except TableNotFoundError:
         return None
     except OSError as error:

@@ -241,8 +241,8 @@ class DeltaTables:
     def delete(self, path: str) -> None:
         """See `TableSink`: the log is deleted first, so that an interrupted deletion leaves no table."""
         if self.folder is not None:
-            for part in (self.folder.subfolder(f"{path}/_delta_log"), self.folder.subfolder(path)):
-                part.delete([file.name for file in part.files_below()])
+            self.folder.delete_folder(f"{path}/_delta_log")
+            self.folder.delete_folder(path)
             return
         system, place = file_system_without_spark(self.location(path))
         for local in (f"{place}/_delta_log", place):

@@ -12,18 +12,23 @@ from changefeed.storage.s3 import local_options
 _SCHEMES = {"s3": "s3", "azure": "az", "google": "gs"}
 
 
-def table(folder: Folder, version: int) -> Any:
-    """Opens a table at a version as `deltalake.DeltaTable`.
+def table(folder: Folder, version: int | None = None) -> Any:
+    """Opens a table at a version, by default the newest, as `deltalake.DeltaTable`.
 
     Raises:
         deltalake.exceptions.DeltaError, OSError: the table cannot be read.
     """
     from deltalake import DeltaTable
 
+    url, options = location(folder)
+    return DeltaTable(url, version, storage_options=options)
+
+
+def location(folder: Folder) -> tuple[str, dict[str, str] | None]:
+    """Returns the path or URL of a folder for delta-rs, and its options."""
     if not isinstance(folder, ObjectFolder):
-        return DeltaTable(folder.path, version)
-    url = f"{_SCHEMES[folder.access.service]}://{folder.access.bucket}/{folder.root}"
-    return DeltaTable(url, version, storage_options=_options(folder.access))
+        return folder.path, None
+    return f"{_SCHEMES[folder.access.service]}://{folder.access.bucket}/{folder.root}", _options(folder.access)
 
 
 def _options(access: Access) -> dict[str, str]:
