@@ -135,7 +135,7 @@ class ObjectFolder(Folder):
             try:
                 obstore.put(client, key, data, mode="create", use_multipart=False)
                 return True
-            except Exception as error:
+            except (obstore.exceptions.BaseError, OSError, ValueError) as error:
                 if isinstance(error, obstore.exceptions.AlreadyExistsError) and not _may_be_free(error):
                     return was_sent and self.read(name) == data
                 translated = failure(error, f"{self.path}/{name}", self.access, "write")
