@@ -49,6 +49,14 @@ class ObjectFolder(Folder):
 
     def read(self, name: str) -> bytes | None:
         """See `Folder`."""
+        try:
+            return self._read(name)
+        except SinkError as error:  # the client does not repeat a request whose answer ends early
+            if not error.transient:
+                raise
+            return self._read(name)
+
+    def _read(self, name: str) -> bytes | None:
         import obstore
 
         with self._errors(name, "read"):

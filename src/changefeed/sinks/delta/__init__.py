@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def open_sink(definition: Any, session: SparkSession | None, folder: Folder | None = None) -> DeltaTables:
     """Opens the sink that a `type: delta` section describes."""
-    from changefeed.errors import MissingExtraError
+    from changefeed.errors import ConfigError, MissingExtraError
     from changefeed.sinks.apply.bitmaps import is_installed
     from changefeed.sinks.apply.compaction import CompactionRules
     from changefeed.sinks.delta.sink import DeltaTables
@@ -26,6 +26,11 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
 
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     marks = definition.write_mode == "merge-on-read"
+    if isinstance(folder, ObjectFolder) and definition.writer != "native":
+        raise ConfigError(
+            f"sink.writer is `{definition.writer}`, but commits of Spark to {definition.path} would not exclude each other: "
+            "leave it out"
+        )
     if marks and not is_installed():
         raise MissingExtraError("sink.write-mode: merge-on-read", "spark")
     return DeltaTables(

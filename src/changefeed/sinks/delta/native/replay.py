@@ -92,7 +92,7 @@ class _RepeatedError(Exception):
 
 
 class TableLog:
-    """The log of a table."""
+    """Reads the log of one table again and again, and keeps what it has read."""
 
     def __init__(self, folder: Folder) -> None:
         """`folder`: the table's folder, which need not exist."""

@@ -280,7 +280,7 @@ class NativeWrites:
         return True
 
     def _source(self, owner: str, write: Write) -> Opened | None:
-        """Opens the table whose rows a write copies; None if there is none, or it is elsewhere."""
+        """Opens the table whose rows a write copies; None if there is none, or it is outside the root."""
         match write:
             case Copy(source=path):
                 return self._there(path, owner).opened
