@@ -115,3 +115,28 @@ def test_partitions_are_read_in_any_order(name: str, consistency: str) -> None:
                 run.take(batch, caught_up=False, ended=[at for at, waiting in left.items() if not waiting])
         run.idle()
         assert run.rows() == wanted, seed
+
+
+CHAINS = {
+    "circle": STATEMENTS["renamed in a circle"],
+    "chain": [("a", "RENAME TABLE `a` TO `x`"), ("b", "RENAME TABLE `b` TO `a`"), ("c", "RENAME TABLE `c` TO `b`")],
+    "on and on": [("a", "RENAME TABLE `a` TO `x`"), ("x", "RENAME TABLE `x` TO `y`"), ("y", "RENAME TABLE `y` TO `w`")],
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", CHAINS)
+def test_parts_of_a_statement_in_several_partitions_are_in_the_servers_order(name: str, consistency: str) -> None:
+    """The key of a schema change is its database, so that a statement about several may be in several partitions."""
+    connector = Connector()
+    for table in "abc":
+        connector.ddl((table, f"CREATE TABLE {table} (id INT PRIMARY KEY, {table}_ INT)"))
+        connector.transaction([(table, None, {"id": 1, f"{table}_": 1})])
+    begin = len(connector.records)
+    connector.ddl(*CHAINS[name])
+    wanted = read_at_once(numbered(connector.records), consistency).rows()
+    for partitions in itertools.product(range(3), repeat=3):
+        records = [dict(record) for record in connector.records]
+        for record, partition in zip(records[begin:], partitions, strict=True):
+            record["partition"] = partition
+        assert read_at_once(numbered(records), consistency).rows() == wanted, partitions

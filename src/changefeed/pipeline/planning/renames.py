@@ -13,16 +13,21 @@ Rule 1. The parts of a swap may come in one statement or in two, in one event or
 Rule 2. A table is a copy if a tool for online schema changes names it so (`shadows.py`), or if the definition excludes both it
 and the new name of the table whose place it takes. A table that such a tool has replaced is not a copy: it lacks what came after.
 Rule 3. A table with a copy's name whose rows are read is an ordinary table: its own rows are the right ones.
+Rule 4. Debezium sends the parts of one statement as events with one position, with their databases as keys. If the topic of
+schema changes has several partitions, only the parts in one partition are in order. Among those in different ones, a part comes
+first whose old name is known and whose new name is free, as the server requires.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.mysql.ddl import statements as sql
+from changefeed.pipeline.planning.definitions import Unread
 from changefeed.pipeline.planning.names import Name, Names
 from changefeed.pipeline.planning.shadows import (
     Shadows,
@@ -35,6 +40,8 @@ from changefeed.pipeline.planning.shadows import (
 )
 from changefeed.pipeline.planning.writes import Writes
 from changefeed.pipeline.state import TableState
+
+Part: TypeAlias = tuple[sql.Statement | Unread, SchemaChange]  # a statement, and the event that has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,29 @@ class Renames:
         """The old and the new name."""
         old = self.names.existing(statement.database, statement.table, event)
         return old, self.names.new(statement.to_database, statement.to_table, event, old)
+
+    def ordered(self, parts: list[Part]) -> list[Part]:
+        """The statements of one position in the order in which the server executes them: see Rule 4."""
+        logs: dict[tuple[str, int], list[Part]] = {}
+        for part in parts:
+            logs.setdefault((part[1].place.topic, part[1].place.partition), []).append(part)
+        if len(logs) < 2:
+            return parts
+        known, order = self.names.known(), list[Part]()
+        while waiting := [log for log in logs.values() if log]:
+            log = min(waiting, key=lambda log: self._is_impossible(log[0], known))
+            order.append(part := log.pop(0))
+            if isinstance(part[0], sql.RenameTable):
+                old, new = self.names_of(part[0], part[1])
+                known = known - {old} | {new}
+        return order
+
+    def _is_impossible(self, part: Part, known: set[Name]) -> tuple[bool, bool]:
+        """Whether the new name of a rename is taken, and whether its old one is not known."""
+        if not isinstance(part[0], sql.RenameTable):
+            return False, False
+        old, new = self.names_of(part[0], part[1])
+        return new in known, old not in known
 
     def apply(self, statement: sql.RenameTable, event: SchemaChange, ts: int) -> None:
         """Plans a rename."""

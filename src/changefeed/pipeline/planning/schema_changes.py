@@ -73,6 +73,7 @@ class SchemaChanges:
             self._without_rows(parsed, ts)
             parsed = [pair for pair in parsed if snapshot_mark(pair[1]) is None]
         try:
+            parsed = self.renames.ordered(parsed)
             renames = [self.renames.names_of(s, e) for s, e in parsed if isinstance(s, sql.RenameTable)]
         except SchemaError:  # refused below
             renames = []
