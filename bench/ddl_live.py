@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--per-round", type=int, default=40, help="histories that one engine follows")
     parser.add_argument("--processes", type=int, default=1, help="that judge")
     parser.add_argument(
-        "--all-ways", action="store_true", help="judge each history in all ways, not in two that change"
+        "--all-ways", action="store_true", help="judge each history in all ways, not in one that changes"
     )
     parser.add_argument("--no-reduce", action="store_true", help="do not reduce what is wrong")
     parser.add_argument("--judge", action="store_true", help="judge again what was recorded")

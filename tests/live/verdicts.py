@@ -62,8 +62,10 @@ class Verdict:
         return asdict(self)
 
 
-def verdict(history: History, compute: Compute, ways: Sequence[str] = WAYS, parent: str = "") -> Verdict:
-    """Judges a history in several ways."""
+def verdict(history: History, compute: Compute | None, ways: Sequence[str] = WAYS, parent: str = "") -> Verdict:
+    """Judges a history in several ways; one of which the engine has died is not judged."""
+    if history.died is not None:
+        return Verdict(history.name, "ENGINE", "", {}, f"died: {history.died}"[:3000], None, parent)
     outcomes = {way: judge(history, way, compute) for way in ways}
     way = max(outcomes, key=lambda w: _WORST.index(outcomes[w].verdict))
     worst = outcomes[way]

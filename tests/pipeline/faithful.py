@@ -1,5 +1,7 @@
 """Tables in memory whose columns are converted by Spark: the rows of a rewrite pass through the same DataFrame as Delta's.
 
+Without Spark, they are converted in Arrow, as Delta's native writes do it.
+
 A table that is rewritten in the same way again, as when a history is read in other batches, is not computed again.
 """
 
@@ -51,9 +53,8 @@ class FaithfulSink(MemorySink):
     compute: Compute | None = None
 
     def _after(self, write: Any, before: Version, batches: Sequence[pa.RecordBatch]) -> tuple[Any, list[Row]]:
-        if not isinstance(write, Rewrite) or not before.rows or _copies(write):
+        if self.compute is None or not isinstance(write, Rewrite) or not before.rows or _copies(write):
             return MemorySink._after(self, write, before, batches)
-        assert self.compute is not None
         schema = pa.schema([pa.field(name, kind) for name, kind in before.types.items()])
         rows = pa.Table.from_pylist([dict(row) for row in before.rows], schema)
         return self._types_of(write.table), self.compute(rows, write, self.metadata_columns)
