@@ -119,6 +119,30 @@ def test_text_defaults_of_mariadb_are_values_and_mysql_ignores_them() -> None:
     assert value_of("TEXT DEFAULT ('a')", Execution()).value == "a"
 
 
+JSON_DEFAULTS = [
+    ("""'{"b": {"c": "ü"}, "a": true}'""", """{"a": true, "b": {"c": "ü"}}"""),
+    ("""'{"b":[1,2],"a":null}'""", """{"a": null, "b": [1, 2]}"""),
+    ("'18446744073709551615'", "18446744073709551615"),
+    ("'18446744073709551616'", None),
+    ("'-0'", None),
+    ("'[1e2]'", None),
+    ("""'{"aa": 1, "b": 2}'""", None),
+    ("""'{"a": 1, "a": 2}'""", None),
+    ("""'{"ü": 1, "zz": 2}'""", """{"zz": 2, "ü": 1}"""),
+]
+
+
+@pytest.mark.parametrize("default, value", JSON_DEFAULTS)
+def test_json_is_in_the_form_that_mysql_and_tidb_share(default: str, value: str | None) -> None:
+    ours = value_of(f"JSON DEFAULT ({default})", Execution())
+    assert (ours.value, ours.unknown is None) == (value, value is not None)
+
+
+@pytest.mark.parametrize("default", [default for default, _ in JSON_DEFAULTS])
+def test_mariadb_keeps_the_text_of_json(default: str) -> None:
+    assert value_of(f"JSON DEFAULT {default}", Execution(is_mariadb=True)).value == default.strip("'")
+
+
 def event(instant: Instant | None, origin: dict[str, Any]) -> SchemaChange:
     columns = (added("INT").column,)
     return SchemaChange("other", "db", "t", "", Place("s", 0, 0), columns, instant=instant, origin=origin)

@@ -91,7 +91,7 @@ def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, u
     if _NOW.fullmatch(column.default):
         default = _now(column, execution)
     else:
-        default = _constant(column.default, column.type)
+        default = _constant(column.default, column.type, execution)
         if default is not None and _is_ignored(column) and not execution.is_mariadb:
             default = None
     if default is not None:
@@ -122,14 +122,15 @@ def _is_ignored(column: Column) -> bool:
     )
 
 
-def _constant(sql: str, t: ColumnType) -> Default | None:
+def _constant(sql: str, t: ColumnType, execution: Execution) -> Default | None:
     """Returns the value of an expression of constants; None if it is not one, or the type stores it in an unknown form."""
     value = constant(sql)
     if value is UNKNOWN:
         return None
     if value is None:
         return NULL
-    canonical = stored(value, t)
+    keeps_text = t.name == "json" and execution.is_mariadb and isinstance(value, str)
+    canonical = value if keeps_text else stored(value, t)
     if canonical is None:
         return None
     try:

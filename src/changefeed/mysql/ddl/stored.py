@@ -5,6 +5,7 @@ Rule 1. Only a value that every server stores without an error in strict mode ha
 Rule 2. Decimals and texts are rounded halves away from zero, floats to integers halves to even.
 Rule 3. Dates and times are read as loosely as MySQL reads them: `2024-1-2`, `20240102`, 20240102, `1:2:3`, `10` (seconds).
         Where MariaDB cuts a fraction that MySQL rounds up, there is no result.
+        JSON is written as MySQL and TiDB write it; MariaDB keeps the text, see `defaults.py`.
 Rule 4. A result may still be no value of the type, such as a zero date: the caller finds out with `model.values.reader`.
 """
 
@@ -53,7 +54,7 @@ def stored(value: Value, t: ColumnType) -> Any:
         return _fitting(text, t)
     if t.name in ("enum", "set"):
         return _members(value, text, t)
-    return text if t.name == "json" and _is_normal_json(text) else None
+    return _normal_json(text) if t.name == "json" else None
 
 
 def _exact(value: Value) -> Decimal | None:
@@ -187,28 +188,36 @@ def _members(value: Value, text: str, t: ColumnType) -> str | None:
     return None if None in chosen else ",".join(m for m in members if m in chosen)
 
 
-def _is_normal_json(text: str) -> bool:
-    """Whether the text is JSON in the form in which MySQL and TiDB write it, which MariaDB keeps."""
-    if not text.isascii() or "\\" in text or len(text) > 1000:
-        return False
+def _normal_json(text: str) -> str | None:
+    """The form in which MySQL and TiDB write JSON; None if they differ, or it is not known."""
+    if "\\" in text or len(text) > 1000:
+        return None
     try:
-        tree = json.loads(text, parse_float=_no_number, parse_constant=_no_number)
+        tree = json.loads(
+            text, parse_float=_no_number, parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_ordered
+        )
     except (ValueError, RecursionError):
-        return False
-    return _has_ordered_keys(tree) and json.dumps(tree, ensure_ascii=False) == text
+        return None
+    return json.dumps(tree, ensure_ascii=False)
 
 
 def _no_number(text: str) -> Any:
     raise ValueError(text)
 
 
-def _has_ordered_keys(tree: Any) -> bool:
-    """Whether members are in the order of MySQL (by length, then bytes) and in that of TiDB (by bytes)."""
-    if isinstance(tree, dict):
-        keys = list(tree)
-        ordered = keys == sorted(keys) == sorted(keys, key=lambda k: (len(k), k))
-        return ordered and all(_has_ordered_keys(v) for v in tree.values())
-    return all(_has_ordered_keys(v) for v in tree) if isinstance(tree, list) else True
+def _whole(text: str) -> int:
+    """A number of 64 bits; the servers have others as floats."""
+    if text == "-0" or not -(2**63) <= int(text) < 2**64:
+        raise ValueError(text)
+    return int(text)
+
+
+def _ordered(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members in the order of MySQL (by length, then bytes), which must be that of TiDB (by bytes)."""
+    names = sorted(name for name, _ in members)
+    if len(set(names)) < len(names) or names != sorted(names, key=lambda name: (len(name.encode()), name.encode())):
+        raise ValueError(names)
+    return {name: dict(members)[name] for name in names}
 
 
 # Dates and times.
