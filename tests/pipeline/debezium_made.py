@@ -38,10 +38,22 @@ class MadeLog:
     records: list[Record] = field(default_factory=list)
     _count: int = 0
 
-    def ddl(self, text: str, table: str = "t", after: str | None = None, *, database: str = "shop") -> MadeLog:
-        """A statement; `after` is the table after it, as the columns and keys of CREATE TABLE, None for no `tableChanges`."""
+    def ddl(
+        self, text: str, table: str = "t", after: str | None = None, *, database: str = "shop", **charsets: str
+    ) -> MadeLog:
+        """A statement.
+
+        Args:
+            text: the statement.
+            table: its table.
+            after: the table after it, as the columns and keys of CREATE TABLE; None for no `tableChanges`.
+            database: the table's database.
+            charsets: the character sets that the connector names, by column.
+        """
         source = self._source(database, table)
         changes = [] if after is None else [table_change(database, table, after)]
+        for column in changes[0]["table"]["columns"] if changes else ():
+            column["charsetName"] = charsets.get(column["name"])
         value = {
             "source": source, "ts_ms": 1764000000000, "databaseName": database, "schemaName": None, "ddl": text,
             "tableChanges": changes,

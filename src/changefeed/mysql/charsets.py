@@ -66,6 +66,14 @@ def known(name: str) -> str | None:
     return charset if charset in NAMES else None
 
 
+def reads(stored: str, read: str) -> bool:
+    """Whether text that is stored in one character set reads the same in another."""
+    if BINARY in (stored, read):
+        return stored == read
+    wide = ("ucs2", "utf16", "utf16le", "utf32")
+    return _CODECS[stored] == _CODECS[read] or (stored == "ascii" and read not in wide)
+
+
 def decode(data: bytes, charset: str) -> str:
     """Decodes bytes in any character set except `binary`.
 

@@ -28,7 +28,7 @@ from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
 from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn
 from changefeed.pipeline.planning.applicable import Applicable
 from changefeed.pipeline.planning.evolution import Rewriting, altered, irregular_defaults, rewritten
-from changefeed.pipeline.planning.merging import Columns, Merger, stated_keys
+from changefeed.pipeline.planning.merging import Columns, Merger, misread, stated_keys
 from changefeed.pipeline.state import TableState
 from changefeed.sinks.base import TypeMap
 
@@ -149,6 +149,8 @@ def changed(
     refusals, notes = [] if why is None else [why], list[str]()
     gaps, complete = _unexplained(statement, change), stated is not None
     if stated is not None:
+        if why is None:
+            refusals += misread(change.table.columns, stated, _defined(statement, (AddColumn, ModifyColumn)))
         merger = Merger(
             current.table, change, stated, certain=why is None, lenient=lenient, sent=current.sent,
             carries_virtual=carries_virtual, execution=execution,

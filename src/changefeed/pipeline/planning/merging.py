@@ -10,17 +10,20 @@ Rule 3. Debezium's engine cannot read every statement that the server executes. 
 Rule 4. A statement that cannot be read, or does not fit the table, is settled by the difference between the table and the
         producer's definition, if only one explanation is possible: columns that are gone were dropped, new ones that allow NULL
         and have no default are NULL, and types have changed. If columns are gone and others are new, one may have been renamed.
+Rule 5. Debezium's engine passes over a table's default character set where ALTER TABLE or a collation has set it. It decodes
+        new columns by another one, so that their text is not the server's: the statement is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from changefeed.model.definition import PRIMARY, Table, UniqueKey
 from changefeed.model.table import Column
-from changefeed.model.types import ColumnType
+from changefeed.model.types import BINARIES, TEXTS, ColumnType
+from changefeed.mysql import charsets
 from changefeed.mysql.ddl.apply import Altered, Projection, computed
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Default, Execution, existing_rows
 
@@ -176,6 +179,36 @@ class Merger:
         names = {q.column.name.lower() for q in order if id(q) in before}
         at = max((i + 1 for i, q in enumerate(self._columns) if q.column.name.lower() in names), default=0)
         self._columns.insert(at, p)
+
+
+def misread(own: Columns, stated: Columns, names: Collection[str] | None = None) -> list[str]:
+    """Sentences about columns whose text the producer reads in another character set than the server's: see Rule 5.
+
+    Args:
+        own: the columns by the statement.
+        stated: the columns by the producer.
+        names: the columns that the statement defines, in lower case; None for all.
+    """
+    by_producer = {c.name.lower(): c for c in stated}
+    sentences = []
+    for column in own:
+        other = by_producer.get(column.name.lower())
+        if other is None or (names is not None and column.name.lower() not in names):
+            continue
+        server, producer = _charset_of(column), _charset_of(other)
+        if server and producer and not charsets.reads(server, producer):
+            sentences.append(
+                f"column {column.name}: the server stores it in the character set {server}, but the producer reads it as "
+                f"{producer}, so that rows do not contain the server's text"
+            )
+    return sentences
+
+
+def _charset_of(column: Column) -> str | None:
+    """The character set of a column's text, `binary` for bytes; None if it is unknown, and for other types."""
+    if column.type.name in BINARIES:
+        return charsets.BINARY
+    return column.charset if column.type.name in TEXTS else None
 
 
 def _only_upstream(name: str) -> str:

@@ -28,7 +28,7 @@ from changefeed.mysql.ddl.mentions import mentioned
 from changefeed.pipeline.planning import unplaced
 from changefeed.pipeline.planning.captured import concerned
 from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
-from changefeed.pipeline.planning.merging import Columns
+from changefeed.pipeline.planning.merging import Columns, misread
 from changefeed.pipeline.planning.names import Name, Names, own_names, same
 from changefeed.pipeline.planning.renames import Answers, Renames
 from changefeed.pipeline.planning.rules import Rules
@@ -394,6 +394,8 @@ class SchemaChanges:
 
     def _define(self, own: Table, stated: Columns | None, event: SchemaChange, ts: int) -> None:
         """Plans a new table, by its statement and by the producer's definition."""
+        for refusal in misread(own.columns, stated or ()):
+            self._refuse(event, refusal, None)
         table, notes = created(own, stated, carries_virtual=not self.rules.restored_ddl)
         self.notes += [f"{table.full_name}: {note} ({event.place})" for note in notes]
         self.writes.create(table, declared=True, at=ts)
