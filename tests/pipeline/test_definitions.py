@@ -607,3 +607,10 @@ def test_a_collation_of_a_new_table_that_the_engine_has_missed_stops() -> None:
     pipe = applied(log, behavior="try_evolve")
     assert pipe.rows() == [{"id": 1, "c": "Ã¼"}]
     assert any(MISREAD.format("utf8mb4", "latin1") in note for note in pipe.notes)
+
+
+@pytest.mark.parametrize("kind", ["VARBINARY(5)", "BLOB"])
+def test_members_of_the_binary_character_set_do_not_become_bytes(kind: str) -> None:
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a', 'ü')) DEFAULT CHARSET=binary")
+    log.rows({"id": 1, "e": "a"}).ddl(f"ALTER TABLE t MODIFY e {kind}")
+    assert "column e: its values after the change of enum" in refusal(log)

@@ -43,8 +43,8 @@ def details_of(old: Column, new: Column, server: Server) -> Details:
 
 
 def _charset(column: Column, server: Server) -> str:
-    """The character set of a column's text; empty if unknown, and for bytes."""
-    if column.type.name in BINARIES:
+    """The character set of a column's text; empty if unknown, and for bytes, also those of members (ENUM, SET)."""
+    if column.type.name in BINARIES or column.charset == "binary":
         return ""
     return column.charset or ("utf8mb4" if server == "tidb" else "")
 
