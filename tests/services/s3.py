@@ -32,7 +32,7 @@ class S3Server:
     """
 
     def __init__(self, folder: Path, rights: Sequence[str] | None = None) -> None:
-        self._rights, self.keys = rights, ("test", "test-secret")
+        self._rights, self.keys = rights, ("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMIK7MDENG")  # no words of a message
         (self.port,) = free_ports(1)
         self._log = folder / "s3.log"
         command = [
@@ -94,8 +94,8 @@ class S3Server:
             "spark.hadoop.fs.s3a.endpoint": self.url,
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
             "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.access.key": "test",
-            "spark.hadoop.fs.s3a.secret.key": "test-secret",
+            "spark.hadoop.fs.s3a.access.key": self.keys[0],
+            "spark.hadoop.fs.s3a.secret.key": self.keys[1],
         }
 
     def storage(self, url: str | None = None) -> StorageSection:
@@ -111,8 +111,8 @@ class S3Server:
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_REGION": "us-east-1",
-            "AWS_ACCESS_KEY_ID": "test",
-            "AWS_SECRET_ACCESS_KEY": "test-secret",
+            "AWS_ACCESS_KEY_ID": self.keys[0],
+            "AWS_SECRET_ACCESS_KEY": self.keys[1],
             "AWS_ALLOW_HTTP": "true",
         }
 
