@@ -139,10 +139,22 @@ def test_changed_columns_are_those_that_spark_makes(
     assert made[0] == made[1]
 
 
-def test_texts_that_change_are_made_by_spark(spark: SparkSession, tmp_path: Path) -> None:
-    sink = by(spark, tmp_path, native=True, metadata=("_irregular",))
-    apply(sink, Rewrite, 3, table("*id int"), expressions=(kept("id"),), texts=IrregularUpdate(dropped=("note",)))
-    assert engine(sink) == "spark"
+def test_irregular_texts_follow_their_columns_as_in_sql(spark: SparkSession, tmp_path: Path) -> None:
+    after, expressions = table("*id int", "label varchar(20)"), (kept("id"), kept("note"))
+    nulls, updates = {"label": "?"}, list[IrregularUpdate]()
+    for dropped, renamed in (((), {"total": "sum"}), (("total",), {}), ((), {})):
+        for added in ({}, {"new": "0000-00-00", "newer": ""}):
+            updates.append(IrregularUpdate(dropped=dropped, renamed=renamed, added=added, nulls=nulls))
+    for number, texts in enumerate(updates):
+        made = []
+        for native in (True, False):
+            sink = by(spark, tmp_path / str(number), native=native, metadata=("_irregular",))
+            apply(sink, Upsert, 3, OLD, {"id": 3, "note": None, "at": None})
+            apply(sink, Rewrite, 4, after, expressions=expressions, texts=texts)
+            assert engine(sink) == ("native" if native else "spark")
+            made.append([{**row, "_irregular": dict(row["_irregular"])} for row in content(sink)[1]])
+        assert made[0] == made[1]
+        assert [row["_irregular"].get("label") for row in made[0]] == [None, None, "?"]
 
 
 def test_large_tables_are_made_by_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,195 @@
+"""Checks of the sink and the ledger: writable, whole, of this pipeline, and with the tables of the newest cut."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from changefeed.errors import (
+    ConfigError,
+    MissingExtraError,
+    NeedsSparkError,
+    SinkError,
+)
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.guard import Guard
+from changefeed.pipeline.ledger import ledger_name, read_ledger
+from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check
+from changefeed.pipeline.operations.expire import old_folders
+from changefeed.pipeline.operations.expired import gone
+from changefeed.pipeline.operations.status import listed
+from changefeed.pipeline.store.base import Latest, foreign
+from changefeed.pipeline.tables import open_tables
+from changefeed.storage import folder_at, is_object_store
+from changefeed.storage.base import unconditional
+from changefeed.storage.failures import NoCredentialsError
+
+_IN_SPARK = ("hdfs", "webhdfs", "swebhdfs", "viewfs")  # of Hadoop's client, which pyspark brings along
+_BY_SPARK = "`changefeed status` reads it through Spark"
+_JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+
+
+def check_sink(folder: str, definition: Definition) -> Check:
+    """Checks that the sink's folder can be written."""
+    scheme = urlsplit(folder).scheme
+    if scheme not in ("", "file"):
+        return _url(folder, scheme, definition)
+    try:
+        _try_folder(Path(urlsplit(folder).path))
+    except OSError as error:
+        message = f"{folder} cannot be written: {error.strerror or error}"
+        return Check("sink", FAIL, message, "correct sink.path, or give this user the right to write there")
+    return Check("sink", OK, f"{folder} can be written")
+
+
+def _url(url: str, scheme: str, definition: Definition) -> Check:
+    """Checks a sink at a URL: Spark needs a jar for its file system, and this process a package to reach it."""
+    if is_object_store(url):
+        return _object_store(url, definition)
+    if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
+        what = f"Spark has no file system for {scheme}:// among its jars"
+        return Check("sink", FAIL, what, "name its jar in `spark: {spark.jars.packages: …}`")
+    try:
+        _try_url(url)
+    except MissingExtraError as error:
+        return Check(
+            "sink", WARN, f"{url} not checked: {error}", "a run does not need it: it uses Spark's own file system"
+        )
+    except ConfigError as error:
+        return Check(
+            "sink", WARN, f"{url} not checked: {error}", "install it to have this checked; a run does not need it"
+        )
+    except Exception as error:  # raised by the package for the scheme
+        reason = " ".join(str(error).split()) or type(error).__name__
+        fix = "correct sink.path, or see that it can be reached with the credentials that this user has"
+        return Check("sink", FAIL, f"{url} cannot be written: {reason:.300}", fix)
+    return Check("sink", OK, f"{url} can be written")
+
+
+def _object_store(url: str, definition: Definition) -> Check:
+    """Creates a file in the sink's folder, tries to create it again, and deletes it."""
+    name = f".changefeed-check-{uuid.uuid4().hex}"
+    try:
+        folder = folder_at(url, definition.storage, definition.spark)
+        assert folder is not None
+        folder.create(name, b"first")
+        is_conditional = not folder.create(name, b"second")
+        folder.delete([name])
+        if not is_conditional:
+            raise unconditional(url)
+    except NoCredentialsError as error:
+        return Check("sink", WARN, f"{url} not checked: {error}", "a run may have them from Spark's own configuration")
+    except ConfigError as error:
+        return Check("sink", FAIL, str(error), "the message names what is needed")
+    except SinkError as error:
+        return Check(
+            "sink", FAIL, f"{url} cannot be written: {error}", "correct sink.path, or see that it can be reached"
+        )
+    return Check("sink", OK, f"{url} can be written")
+
+
+def _try_folder(folder: Path) -> None:
+    """Creates a file and deletes it again, in the folder or in its nearest parent that exists."""
+    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(f"{there} is not a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"{there} does not allow new files ({error.strerror})") from error
+
+
+def _try_url(url: str) -> None:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingExtraError(f"sink.path {urlsplit(url).scheme}://", "spark") from error
+    name = f".changefeed-check-{os.getpid()}"
+    try:
+        system, folder = fsspec.core.url_to_fs(url)
+        system.pipe_file(f"{folder}/{name}", b"")
+        system.rm_file(f"{folder}/{name}")
+    except (ValueError, ImportError) as error:
+        raise ConfigError(str(error)) from error
+
+
+def check_ledger(definition: Definition) -> Iterator[Check]:
+    """Checks the ledger, the tables of its newest cut, and the folders of renamed and dropped tables."""
+    path = ledger_name(definition)
+    name = definition.pipeline.name
+    try:
+        ledger = read_ledger(definition)
+    except NeedsSparkError as error:
+        yield Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
+        return
+    except ConfigError as error:
+        yield Check("ledger", FAIL, str(error), "the message names what is needed")
+        return
+    except SinkError as error:
+        yield _unreachable(path, error)
+        return
+    try:
+        latest = ledger.latest()
+    except NoCredentialsError as error:
+        yield Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
+        return
+    except ConfigError as error:
+        if str(error) != str(foreign(path)):
+            yield Check("ledger", FAIL, str(error), "the message names what is needed")
+            return
+        fix = f"give each pipeline a sink.path of its own, or set pipeline.name to the one that began {path}"
+        yield Check("ledger", FAIL, f"{path} belongs to another pipeline than {name}", fix)
+        return
+    except SinkError as error:
+        yield _unreachable(path, error)
+        return
+    if latest is None:
+        yield Check("ledger", OK, "none yet: the first run creates it")
+        return
+    barrier = latest.state.barrier
+    reached = "" if barrier is None else f", up to {barrier}"
+    steps = f"step {latest.step:,} done{reached}" if latest.step else "no step done"
+    yield Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
+    compared = _cut(definition, latest)
+    if compared is not None:
+        yield compared
+    with suppress(MissingExtraError, NeedsSparkError):  # the check of the sink has it
+        yield from _old_folders(definition, latest)
+
+
+def _old_folders(definition: Definition, latest: Latest) -> Iterator[Check]:
+    if folders := old_folders(definition, latest, gone(definition)):
+        what = f"no tables any more, kept for older cuts: {listed(folders)}"
+        yield Check("folders", OK, what, "`changefeed expire` deletes those that no cut has used for 7 days")
+
+
+def _cut(definition: Definition, latest: Latest) -> Check | None:
+    """Compares the tables of the newest cut with the ledger, as a run does when it begins; None if that needs Spark."""
+    tables = open_tables(definition).owned_by(latest.owner)
+    if tables.needs_session or latest.unfinished is not None:  # an unfinished step has written some of them
+        return None
+    state, looked = latest.state, 0
+    written = {t.path: t.written for t in state.tables.values() if t.written}
+    guard = Guard(tables, written, state.left, latest.epoch + 1, latest.step + 1, (), definition.sink.adopts)
+    for name, table in state.tables.items():
+        if table.written is not None and not definition.pipeline.excludes(name):
+            try:
+                guard.look(table.path, table.written)
+            except SinkError as error:
+                return Check("cut", FAIL, str(error), "the message has the ways out")
+            looked += 1
+    return Check("cut", OK, f"{looked:,} {'table' if looked == 1 else 'tables'} as in the ledger") if looked else None
+
+
+def _unreachable(path: str, error: SinkError) -> Check:
+    if error.transient and urlsplit(path).scheme in _IN_SPARK:  # with settings of Hadoop's that only Spark may have
+        return Check("ledger", WARN, f"not checked: {error}", _BY_SPARK)
+    away = "see that it can be reached, with the credentials that this user has"
+    damaged = "restore it from a copy, or start again with an empty sink.path"
+    return Check("ledger", FAIL, str(error), away if error.transient else damaged)
