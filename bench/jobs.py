@@ -17,7 +17,9 @@ The broker is a real one, on loopback. `changefeed run` has its whole contract o
 writing); `bench/deltalake_consumer.py` has none. Paimon (only if it is asked for, see `bench/paimon_sync.py`) writes its own
 format, with every column as text; its rows are not compared. CPU seconds are those of the whole process tree, with the start of
 Spark, without the broker. Each round starts from the same tables. Afterwards every row of every table is compared with the log.
-`--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when it was sent to when its table's commit was there.
+The way `s3` is changefeed into a bucket of moto, an S3 server on loopback whose CPU is not counted, for jobs that begin without
+tables (a, d, thousand). `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when it was sent to when its
+table's commit was there.
 """
 
 from __future__ import annotations
@@ -33,10 +35,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from confluent_kafka import Producer
@@ -46,6 +50,7 @@ from bench.memory import resident, tree
 from bench.orders import SCHEMA, Message, Orders
 from bench.scale import cpu_of
 from tests.services.kafka import KafkaBroker
+from tests.services.s3 import S3Server
 
 CONSUMER = Path(__file__).with_name("deltalake_consumer.py")
 PAIMON = Path(__file__).with_name("paimon_sync.py")
@@ -126,6 +131,8 @@ class Bench:
     broker: KafkaBroker
     folder: Path
     step: int
+    s3: S3Server | None = None
+    bucket: str = ""
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -148,12 +155,23 @@ class Bench:
         self._producer.flush()
 
     def lake(self, way: str) -> Path:
-        """The folder of a way's tables."""
+        """The folder of a way's tables on disk."""
         return self.folder / way
 
     def table(self, way: str, number: int) -> Path:
-        """The folder of a table."""
+        """The folder of a table on disk."""
         return self.lake(way) / (f"shop/t{number}" if way == "changefeed" else f"t{number}")
+
+    def clear(self, way: str) -> None:
+        """Begins with no tables."""
+        shutil.rmtree(self.lake(way), ignore_errors=True)
+        self.bucket = f"s3://lake/{uuid4().hex}"
+
+    def opened(self, way: str, number: int) -> DeltaTable:
+        """Opens a table."""
+        if self.s3 is not None and way == "s3":
+            return DeltaTable(f"{self.bucket}/shop/t{number}", storage_options=self.s3.environ)
+        return DeltaTable(str(self.table(way, number)))
 
     def command(self, way: str, *, follow: bool = False) -> list[str]:
         """The command that applies what there is, or follows what comes."""
@@ -168,11 +186,14 @@ class Bench:
             "protocol": {"name": "debezium-mysql", "decimal.handling.mode": "string"}, "max-records-per-batch": self.step,
         }  # fmt: skip
         adopt = {"adopt": ["shop.*"]} if self.job.adopted else {}
-        definition = {
+        definition: dict[str, Any] = {
             "source": source, "sink": {"type": "delta", "path": str(self.lake(way)), "write-mode": self.job.mode} | adopt,
             "pipeline": {"name": "bench", "consistency": "key"},
             "spark": {"spark.master": "local[2]", "spark.driver.memory": "2g"},
         }  # fmt: skip
+        if self.s3 is not None and way == "s3":
+            definition["sink"]["path"] = self.bucket
+            definition["storage"] = self.s3.storage().model_dump(by_alias=True, exclude_none=True)
         file = self.folder / "pipeline.yaml"
         file.write_text(json.dumps(definition))
         return [sys.executable, "-m", "changefeed.cli", "run", str(file), *([] if follow else ["--once"])]
@@ -191,12 +212,12 @@ class Bench:
         for number in range(self.job.tables):
             wanted = self.orders.rows(number)
             if wanted.num_rows:
-                table = DeltaTable(str(self.table(way, number)))
+                table = self.opened(way, number)
                 actual = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t"))
                 actual = actual.select(SCHEMA.names).cast(SCHEMA).sort_by("id")
                 if not actual.combine_chunks().equals(wanted.combine_chunks()):
                     raise RuntimeError(
-                        f"{self.table(way, number)}: {actual.num_rows} rows, not the {wanted.num_rows} of the log"
+                        f"{way}, table {number}: {actual.num_rows} rows, not the {wanted.num_rows} of the log"
                     )
             count += wanted.num_rows
         return count
@@ -217,7 +238,7 @@ def at_one_go(bench: Bench, ways: list[str], rounds: int) -> dict[str, list[Cost
     costs: dict[str, list[Cost]] = {way: [] for way in ways}
     for number in range(rounds):
         for way in ways if number % 2 == 0 else ways[::-1]:
-            shutil.rmtree(bench.lake(way), ignore_errors=True)
+            bench.clear(way)
             if job.before:
                 shutil.copytree(bench.folder / f"{way}-before", bench.lake(way))
             costs[way].append(bench.apply(way))
@@ -290,7 +311,9 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="changefeed-jobs-"))
     try:
-        with KafkaBroker(heap="1g") as broker, arguments.out.open("a") as out:
+        with ExitStack() as stack:
+            broker, out = stack.enter_context(KafkaBroker(heap="1g")), stack.enter_context(arguments.out.open("a"))
+            s3 = stack.enter_context(S3Server(folder)) if "s3" in arguments.ways else None
             for name in arguments.jobs:
                 result: dict[str, Any] = {
                     "job": name,
@@ -305,10 +328,12 @@ def main() -> None:
                     adopted=round(JOBS[name].adopted * arguments.part),
                 )
                 ways = ["changefeed"] if job.adopted else arguments.ways
+                if job.before:
+                    ways = [way for way in ways if way != "s3"]
 
                 def bench(prefix: str, job: Job = job) -> Bench:
                     orders = Orders(prefix, job.tables, job.partitions, arguments.seed, job.adopted)
-                    return Bench(job, orders, broker, folder / prefix, arguments.step)
+                    return Bench(job, orders, broker, folder / prefix, arguments.step, s3)
 
                 if name == "e":
                     for way in arguments.ways:
