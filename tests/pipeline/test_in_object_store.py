@@ -58,6 +58,7 @@ def pipeline_into(lake: str, log: Path, s3: S3Server, write_mode: str = "copy-on
     return made.model_copy(update={"sink": sink, "storage": s3.storage()})
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("write_mode", by_turns(["copy-on-write", "merge-on-read"], 2))
 def test_a_pipeline_that_ends_at_one_point_after_another_has_exact_cuts(
     write_mode: str,
