@@ -25,7 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from changefeed.pipeline.store.hadoop import HadoopFolder
 from changefeed.spark_runtime.session import session
-from changefeed.storage import Folder, folder_at
+from changefeed.storage import Folder
+from changefeed.storage.folders import folder_at
 from tests.services.s3 import S3Server
 
 _DATA = b"x" * 1023 + b"\n"

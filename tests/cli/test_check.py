@@ -15,7 +15,7 @@ from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
 from changefeed.record_log import read, write
 from changefeed.sources.files import LogFiles
-from changefeed.storage import folder_at
+from changefeed.storage.folders import folder_at
 from changefeed.storage.local import LocalFolder
 from tests.pipeline.store.places import Files
 

@@ -13,7 +13,7 @@ from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.operations.repair import repair
 from changefeed.pipeline.run import run
-from changefeed.storage import folder_at
+from changefeed.storage.folders import folder_at
 from tests.examples import by_turns
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History

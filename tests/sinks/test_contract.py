@@ -18,7 +18,7 @@ from changefeed.sinks.base import TableSink, TypeMap
 from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.sinks.sql import SparkTypes
-from changefeed.storage import folder_at
+from changefeed.storage.folders import folder_at
 from changefeed.storage.objects import ObjectFolder
 from tests.examples import by_turns
 from tests.services.s3 import S3Server

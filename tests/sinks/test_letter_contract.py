@@ -14,7 +14,7 @@ from changefeed.sinks.delta.letters import DeltaLetters
 from changefeed.sinks.delta.stored_letters import StoredLetters
 from changefeed.sinks.letters import LetterTable
 from changefeed.sinks.memory.letters import MemoryLetters
-from changefeed.storage import folder_at
+from changefeed.storage.folders import folder_at
 from changefeed.storage.objects import ObjectFolder
 from tests.services.s3 import S3Server
 from tests.sinks.letter_conformance import Conformance, Frame

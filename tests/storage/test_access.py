@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from changefeed.errors import AccessError, ConfigError, MissingExtraError
-from changefeed.storage import StorageSection, folder_at
 from changefeed.storage.access import Access
 from changefeed.storage.base import Folder
-from changefeed.storage.folders import access_to
+from changefeed.storage.folders import access_to, folder_at
 from changefeed.storage.local import LocalFolder
 from changefeed.storage.objects import ObjectFolder
+from changefeed.storage.section import StorageSection
 from tests.services.fault_proxy import FaultProxy
 from tests.services.s3 import S3Server
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from changefeed.storage import folder_at
 from changefeed.storage.base import Folder
+from changefeed.storage.folders import folder_at
 from changefeed.storage.local import LocalFolder
 from changefeed.storage.memory import MemoryFolder
 from tests.storage.conformance import Conformance

@@ -10,8 +10,10 @@ from urllib.parse import unquote
 import pytest
 
 from changefeed.errors import AccessError, ConfigError, SinkError
-from changefeed.storage import StorageSection, folder_at, objects
+from changefeed.storage import objects
 from changefeed.storage.base import Folder
+from changefeed.storage.folders import folder_at
+from changefeed.storage.section import StorageSection
 from tests.services.fault_proxy import Answer, FaultProxy, Request, refuse
 
 _AZURE = "abfss://box@account.dfs.core.windows.net/lake"

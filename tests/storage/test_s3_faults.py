@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.errors import AccessError, ConfigError, SinkError
-from changefeed.storage import folder_at, objects
+from changefeed.storage import objects
 from changefeed.storage.base import Folder
+from changefeed.storage.folders import folder_at
 from tests.services.fault_proxy import (
     Fault,
     FaultProxy,

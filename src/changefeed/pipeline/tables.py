@@ -9,7 +9,8 @@ from changefeed.pipeline.paths import tables_folder
 from changefeed.sinks import sink
 from changefeed.sinks.base import TableSink
 from changefeed.spark_runtime.files import storage_properties
-from changefeed.storage import Folder, folder_at
+from changefeed.storage import Folder
+from changefeed.storage.folders import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

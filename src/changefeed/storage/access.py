@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from changefeed.errors import ConfigError
-from changefeed.storage.section import StorageSection
+
+if TYPE_CHECKING:
+    from changefeed.storage.section import StorageSection
 
 Service = Literal["s3", "azure", "google"]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError
 from changefeed.storage.access import Access, client_options, present
-from changefeed.storage.section import StorageSection
+
+if TYPE_CHECKING:
+    from changefeed.storage.section import StorageSection
 
 _CUSTOM = ("Custom", "UserboundSASWithOAuth")
 _OAUTH = "fs.azure.account.oauth2."

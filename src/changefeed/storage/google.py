@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError
 from changefeed.storage.access import Access, client_options, present
-from changefeed.storage.section import StorageSection
+
+if TYPE_CHECKING:
+    from changefeed.storage.section import StorageSection
 
 _PREFIXES = ("fs.gs.", "google.cloud.")  # of the connector's own properties, and of the older names
 _READ = ("SERVICE_ACCOUNT_JSON_KEYFILE", "APPLICATION_DEFAULT", "COMPUTE_ENGINE", "UNAUTHENTICATED")

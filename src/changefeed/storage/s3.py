@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 from changefeed.errors import ConfigError, MissingExtraError
 from changefeed.redaction import remember
 from changefeed.storage.access import Access, Keys, client_options, present
-from changefeed.storage.section import StorageSection
 
 if TYPE_CHECKING:
     from obstore.store import S3Config
+
+    from changefeed.storage.section import StorageSection
 
 _PREFIX, _BUCKET = "fs.s3a.", "fs.s3a.bucket."
 _CLOUD = re.compile(r"s3[.-](?:dualstack\.|fips\.)?(?:(?P<region>[a-z0-9-]+)\.)?amazonaws\.com(?:\.cn)?")

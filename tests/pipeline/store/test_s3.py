@@ -16,7 +16,8 @@ from changefeed.pipeline.store import files
 from changefeed.pipeline.store.base import Keep, StoreReader
 from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.reading import FileReader
-from changefeed.storage import Folder, folder_at, objects
+from changefeed.storage import Folder, objects
+from changefeed.storage.folders import folder_at
 from tests.pipeline.store.conformance import Clock, Conformance, Kind, check, claimed, go
 from tests.pipeline.store.places import sealed_text
 from tests.pipeline.store.values import plan, state

@@ -28,7 +28,7 @@ from changefeed.pipeline.state import State
 from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.sinks.base import TableSink
 from changefeed.spark_runtime.files import file_system_without_spark
-from changefeed.storage import folder_at
+from changefeed.storage.folders import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,10 @@ from changefeed.local_files import local_path
 from changefeed.pipeline.store.arrow import arrow_folder
 from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
 from changefeed.spark_runtime.files import file_system, read_bytes, reader, storage_properties
-from changefeed.storage import Folder, StorageSection, folder_at, is_object_store
+from changefeed.storage import Folder
+from changefeed.storage.folders import folder_at, is_object_store
 from changefeed.storage.local import LocalFolder
+from changefeed.storage.section import StorageSection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

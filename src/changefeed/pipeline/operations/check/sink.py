@@ -25,9 +25,9 @@ from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.operations.status import listed
 from changefeed.pipeline.store.base import Latest, foreign
 from changefeed.pipeline.tables import open_tables
-from changefeed.storage import folder_at, is_object_store
 from changefeed.storage.base import unconditional
 from changefeed.storage.failures import NoCredentialsError
+from changefeed.storage.folders import folder_at, is_object_store
 
 _IN_SPARK = ("hdfs", "webhdfs", "swebhdfs", "viewfs")  # of Hadoop's client, which pyspark brings along
 _BY_SPARK = "`changefeed status` reads it through Spark"
