@@ -18,6 +18,7 @@ from tests.examples import by_turns
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition, published
+from tests.pipeline.turns import Killed
 from tests.services.s3 import S3Server
 
 if TYPE_CHECKING:
@@ -32,10 +33,6 @@ POINTS = [
     "rewrite.after",
     "done.before",
 ]
-
-
-class Killed(BaseException):
-    """Not an Exception, so that no handler on the way catches it."""
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ source:
 sink:
   type: delta
   path: out/lake
-  # writer: native                 # all tables in one Spark job, if path is a local folder; or spark: SQL per table
+  # writer: native                 # all tables in one Spark job, on disks and in object stores; or spark: SQL per table
   # write-mode: copy-on-write      # updates and deletes: write files again, or merge-on-read: mark rows as deleted
   # compaction: auto               # with merge-on-read: write files with many deleted rows again, or off
   # irregular: "null"              # zero dates and the like: "null", fail, or keep (as text in _irregular)

@@ -16,9 +16,8 @@ class DeltaSink(SinkSection):
     writer: Literal["native", "spark"] = Field(
         default="native",
         description="How rows are written. `native`: the data files of all tables in one Spark job, each table committed without "
-        "Spark, where `path` is a local folder and the table is plain; `changefeed explain` lists those that "
-        "are not. `spark`: every "
-        "table by a SQL statement of its own.",
+        "Spark, where `path` is a local folder or in an object store, and the table is plain; `changefeed explain` lists those "
+        "that are not. `spark`: every table by a SQL statement of its own.",
     )
     write_mode: Literal["copy-on-write", "merge-on-read"] = Field(
         default="copy-on-write",
