@@ -212,3 +212,10 @@ def test_bounds_of_other_writers_may_have_an_offset() -> None:
     instant, millisecond = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), datetime.timedelta(milliseconds=1)
     assert bounds[0].to_pylist() == [None, instant]
     assert bounds[1].to_pylist() == [None, instant + millisecond], "other writers cut what is below a millisecond"
+
+
+def test_an_upper_bound_stays_in_the_year_9999() -> None:
+    stats = json.dumps({f"{end}Values": {"k": "9999-12-31T23:59:59.999Z"} for end in ("min", "max")})
+    bounds = bounds_of([stats], "k", pa.timestamp("us", "UTC"))
+    assert bounds is not None
+    assert bounds[1].to_pylist() == [datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=datetime.UTC)]

@@ -23,11 +23,10 @@ from changefeed.sinks.apply.layout import Floats
 
 INDEXED = 32  # columns, the default of `delta.dataSkippingNumIndexedCols`
 _LENGTH = 32  # characters
-_MILLISECOND = pa.scalar(
-    1000, pa.duration("us")
-)  # by which a timestamp may lie above the bound that another writer gave
+_MILLISECOND = 1000  # microseconds by which a timestamp may lie above the bound that another writer gave
 _MOST = "\U0010ffff"
 _DAYS = (-719_162, 2_932_896)  # 0001-01-01 to 9999-12-31
+_LATEST = (_DAYS[1] + 1) * 86_400_000_000 - 1  # microseconds: the end of the year 9999
 _MILLISECONDS = (_DAYS[0] * 86_400_000, (_DAYS[1] + 1) * 86_400_000 - 1)
 _JSON = msgspec.json.Encoder(decimal_format="number")  # with all their digits
 _DIGITS = 15  # of a decimal that floating-point numbers keep
@@ -101,7 +100,10 @@ def _read_bounds(values: Sequence[Any], kind: pa.DataType, sign: int) -> pa.Arra
             [None if value is None else _read_decimal(Decimal(value), kind, sign) for value in values], kind
         )
     bounds = pa.array(values, pa.int64() if pa.types.is_integer(kind) else pa.string()).cast(kind)
-    return pc.add(bounds, _MILLISECOND) if pa.types.is_timestamp(kind) and sign > 0 else bounds
+    if not pa.types.is_timestamp(kind) or sign < 0:
+        return bounds
+    wider = pc.add(bounds.cast(pa.int64()), _MILLISECOND)
+    return pc.min_element_wise(wider, _LATEST, skip_nulls=False).cast(kind)
 
 
 def _read_decimal(bound: Decimal, kind: pa.DataType, sign: int) -> Decimal | None:
