@@ -113,12 +113,3 @@ def local_path(path: str) -> str | None:
         if path.startswith(prefix):
             return path.removeprefix(prefix)
     return None if "://" in path else path
-
-
-def local_bytes(path: str) -> bytes | None:
-    """Reads a file; returns None if it does not exist."""
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None

@@ -83,6 +83,11 @@ def rename(folder: Folder, names: Sequence[str]) -> list[str] | None:
     return parts if moved else None
 
 
+def part_sizes(store: Folder, folder: str) -> dict[str, int]:
+    """Returns the files of a folder of chunks, by their names in the store, with their sizes in bytes."""
+    return {f"{folder}/{info.name}": info.size for info in store.files(folder) if info.name.startswith("part-")}
+
+
 class StoredChunks:
     """Chunks in files of this module or of Spark: found by their plain columns, payloads are read when they are asked for.
 

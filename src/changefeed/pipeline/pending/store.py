@@ -24,7 +24,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.errors import SinkError
-from changefeed.frames.chunk_files import FILES_DDL, NOT_PLANNED_BY, StoredChunks, rename, unpacked, write_files
+from changefeed.frames.chunk_files import (
+    FILES_DDL,
+    NOT_PLANNED_BY,
+    StoredChunks,
+    part_sizes,
+    rename,
+    unpacked,
+    write_files,
+)
 from changefeed.frames.chunks import CHUNKS, CHUNKS_DDL
 from changefeed.frames.mapped import Mapped, as_frame
 from changefeed.model.definition import Table
@@ -37,7 +45,7 @@ from changefeed.sinks.ways_out import FILES_DAMAGED
 from changefeed.spark_runtime.files import file_system, is_local
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import compiled
-from changefeed.storage import FileInfo, Folder
+from changefeed.storage import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
@@ -69,6 +77,11 @@ class PendingStore:
     _indexes: dict[str, list[ChunkInfo]] = field(default_factory=dict)
     _by_table: dict[str, defaultdict[str, list[ChunkInfo]]] = field(default_factory=dict)
     _staged: set[str] = field(default_factory=set)  # by this run, summed just now
+
+    @property
+    def _in_store(self) -> Folder | None:
+        """The folder, if it is in an object store, where Spark has no file system."""
+        return None if is_local(self.path) else self.folder
 
     def stage(self, chunks: DataFrame | Mapped, epoch: int) -> tuple[str, FolderSum]:
         """Decodes a batch into a new folder; returns the folder's name and checksum."""
@@ -105,10 +118,11 @@ class PendingStore:
 
     def sum(self, folder: str) -> FolderSum:
         """Computes the checksum of a folder, file by file."""
-        if self.folder is not None and not is_local(self.path):
-            place = self.folder.subfolder(folder)
-            infos = [info for info in place.files() if info.name.startswith("part-")]
-            return _total((info.name, info.size, _md5(place, info)) for info in infos)
+        if self._in_store is not None:
+            sizes = part_sizes(self._in_store, folder)
+            return _total(
+                (name.rpartition("/")[2], size, _md5(self._in_store, name, size)) for name, size in sizes.items()
+            )
         jvm: Any = self.spark._jvm
         root, files = file_system(self.spark, f"{self.path}/{folder}")
         there = (
@@ -184,7 +198,7 @@ class PendingStore:
 
     def _rows(self, folder: str) -> Iterator[Row | dict[str, Any]]:
         """Reads the plain columns of a folder's chunks, and the payloads of the kinds of chunks that planning needs."""
-        if self.folder is not None and not is_local(self.path):
+        if self._in_store is not None:
             yield from self._found([folder], lambda row: row["kind"] not in NOT_PLANNED_BY)
             return
         chunks_read = self.read([folder])
@@ -200,7 +214,7 @@ class PendingStore:
 
         In an object store, of the chunks whose payloads are dead letters or incomplete fragments alone: tasks read the others.
         """
-        if self.folder is not None and not is_local(self.path):
+        if self._in_store is not None:
             rows = [row for row in self._found(folders, _is_small) if _is_small(row)]
             table = pa.Table.from_pylist([{name: row.get(name) for name in CHUNKS.names} for row in rows], CHUNKS)
             return (spark or self.spark).createDataFrame(table)
@@ -210,17 +224,12 @@ class PendingStore:
         """Reads the plain columns of chunks without Spark, and the payloads of those for which `payloads` is true."""
         assert self.folder is not None
         stored = StoredChunks(self.folder)
-        for file in self._files(folders):
+        for file in (name for folder in folders for name in part_sizes(self.folder, folder)):
             for chunks in stored.find(file, _PLAIN_COLUMNS, lambda chunks: pc.is_valid(chunks.column("kind"))):
                 for row in chunks.to_pylist():
                     if payloads(row):
                         row["payload"] = stored.payload(file, row["group"], row["row"])
                     yield row
-
-    def _files(self, folders: Iterable[str]) -> list[str]:
-        assert self.folder is not None
-        names = ((folder, name) for folder in folders for name in self.folder.names(folder))
-        return [f"{folder}/{name}" for folder, name in names if name.startswith("part-")]
 
     def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> SparkChanges:
         """Returns the changes that a write of a plan applies to a table."""
@@ -244,9 +253,7 @@ class PendingStore:
         if self.folder is None:
             return across_in_spark(self, wanted)
         folders = sorted({of[0] for of in wanted})
-        sizes = {
-            f"{of}/{i.name}": i.size for of in folders for i in self.folder.files(of) if i.name.startswith("part-")
-        }
+        sizes = {name: size for of in folders for name, size in part_sizes(self.folder, of).items()}
         if is_local(self.path) and sum(sizes.values()) > _HERE_BYTES:
             return across_in_spark(self, wanted)
         return across_here(self.folder, sizes, wanted)
@@ -281,10 +288,10 @@ def _is_small(chunk: Mapping[str, Any]) -> bool:
     return chunk["kind"] in ("dead", "waiting")
 
 
-def _md5(folder: Folder, info: FileInfo) -> str:
+def _md5(store: Folder, name: str, size: int) -> str:
     md5 = hashlib.md5(usedforsecurity=False)
-    for start in range(0, info.size, _PIECE):
-        md5.update(folder.read_range(info.name, start, min(_PIECE, info.size - start)))
+    for start in range(0, size, _PIECE):
+        md5.update(store.read_range(name, start, min(_PIECE, size - start)))
     return md5.hexdigest()
 
 

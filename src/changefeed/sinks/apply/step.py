@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from changefeed.frames.chunk_files import part_sizes
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
 from changefeed.sinks.apply.job import StepWrite, write_all, write_here
@@ -111,7 +112,7 @@ def _files(store: Folder | None, folders: tuple[str, ...]) -> tuple[frozenset[st
     if store is None:
         return frozenset(), sizes
     for folder in folders:
-        sizes |= {f"{folder}/{info.name}": info.size for info in store.files(folder) if info.name.startswith("part-")}
+        sizes |= part_sizes(store, folder)
     return frozenset(sizes), sizes
 
 

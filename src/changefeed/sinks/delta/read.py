@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -77,14 +78,16 @@ def query(path: str, sql: str) -> list[dict[str, Any]]:
     if (spark := reader()) is not None:
         return by_spark.query(spark, path, sql)
 
-    def answer(table: Any) -> list[dict[str, Any]]:
-        import pyarrow as pa
-        from deltalake import QueryBuilder
+    return read_table(path, partial(queried, sql=sql)) or []
 
-        rows: list[dict[str, Any]] = pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
-        return rows
 
-    return read_table(path, answer) or []
+def queried(table: Any, *, sql: str) -> list[dict[str, Any]]:
+    """Runs a SQL query over a `deltalake.DeltaTable`, which the query calls `t`."""
+    import pyarrow as pa
+    from deltalake import QueryBuilder
+
+    rows: list[dict[str, Any]] = pa.table(QueryBuilder().register("t", table).execute(sql).read_all()).to_pylist()
+    return rows
 
 
 def append(path: str, rows: list[dict[str, Any]]) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from changefeed.errors import SinkError
 from changefeed.sinks.delta.native import delta_rs
-from changefeed.sinks.delta.read import read_table
+from changefeed.sinks.delta.read import queried, read_table
 from changefeed.sinks.ways_out import LETTERS_DAMAGED
 from changefeed.storage.objects import ObjectFolder
 
@@ -93,15 +94,7 @@ class StoredLetters:
             return table.merge(source, _SAME_PLACE, source_alias="s", target_alias="t")
 
     def _query(self, sql: str) -> list[dict[str, Any]]:
-        def answer(table: Any) -> list[dict[str, Any]]:
-            from deltalake import QueryBuilder
-
-            rows: list[dict[str, Any]] = pa.table(
-                QueryBuilder().register("t", table).execute(sql).read_all()
-            ).to_pylist()
-            return rows
-
-        return self._read(answer) or []
+        return self._read(partial(queried, sql=sql)) or []
 
     def _read(self, what: Any) -> Any:
         url, options = delta_rs.location(self.folder)
