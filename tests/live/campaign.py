@@ -220,7 +220,7 @@ class Campaign:
     def _follow_up(self, its_verdict: Verdict, part: _Part | None) -> None:
         """Judges a history again without what stopped it, and reduces what is wrong."""
         depth = part.depth if part else 0
-        if its_verdict.verdict in ("RIGHT", "DRIFT"):
+        if its_verdict.verdict in ("RIGHT", "DRIFT", "KEPT"):
             return
         history = History.load(self._path(its_verdict.history))
         if its_verdict.verdict in FAILED and self.reduce and len(self._reductions) < _REDUCTIONS:
@@ -257,7 +257,9 @@ class Campaign:
     def summary(self) -> str:
         """The verdicts in one line."""
         counts = Counter(v.verdict for v in self.verdicts)
-        return ", ".join(f"{name} {counts[name]}" for name in ("RIGHT", "DRIFT", "STOP", "WRONG", "CRASH", "ENGINE"))
+        return ", ".join(
+            f"{name} {counts[name]}" for name in ("RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH", "ENGINE")
+        )
 
     def table(self) -> list[str]:
         """The verdicts by kind, as lines of text."""

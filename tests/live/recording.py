@@ -8,7 +8,7 @@ history after the other, in phases; between two phases it is stopped or killed a
     never         the same without a snapshot, from the beginning of the binlog
     initial       starts after the first phase, and takes a snapshot of its tables and rows
     no_data       the same without rows; the first phase has none
-    when_needed   as `initial`; between two phases its offsets and the binlogs are gone, so that it takes another snapshot
+    when_needed   as `initial`; between two phases the binlogs are purged, so that it takes another snapshot
     recovery      as `streamed`; between two phases it loses its schema history
 """
 
@@ -35,11 +35,13 @@ MODES = {"streamed": 8, "never": 2, "initial": 5, "no_data": 1, "when_needed": 1
 _OWNER = re.compile(r"\b(h\d+)[abc]\b")
 _MARK_SECONDS = 1  # between two marks
 _FOLLOW_SECONDS = 900
+_PURGE_SECONDS = 30
 _REASON = re.compile(
     r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException): (.*)", re.MULTILINE
 )
 _UNREADABLE = re.compile(r"Ignoring unparseable DDL statement '(CREATE TABLE .*?)'\nio\.debezium", re.DOTALL)
 _PLACE = re.compile(r"Last offset stored = \{.*?file=([^,]+), pos=(\d+)")
+_UNCONVERTED = re.compile(r"Failed to properly convert data value for '(h\d+)[abc]\.")
 _AFTER_FIRST_PHASE = ("initial", "no_data", "when_needed")
 _SETTINGS = {
     "skipped.operations": "none",
@@ -104,7 +106,7 @@ class Round:
         self.dialect = Dialect(database.connector == "mariadb", lower_case)
         self.lower_case = lower_case
         self._engine: Debezium | None = None
-        self._marks = 0
+        self._marks, self._log_before = 0, 0
         self.dead: dict[str, str] = {}  # histories that the engine has died of -> its reason
         self._events = _Events(folder / "events.jsonl")
 
@@ -152,6 +154,10 @@ class Round:
                     writer.mark(phase + PHASES)
             self.progress("the engine catches up")
             self._follow(session)
+            if self.modes.mode == "when_needed":  # else a snapshot may have everything, and its end is in one history
+                for writer in writers:
+                    writer.mark(phase + 2 * PHASES)
+                self._follow(session)
             if phase < PHASES - 1:
                 self._restart(session, self.modes.restarts[phase])
 
@@ -166,8 +172,7 @@ class Round:
         self._stop()
         self._events.end_line()
         if mode == "when_needed" and how != "none":
-            session.execute("RESET MASTER")
-            session.execute("DROP DATABASE zz")  # MySQL: the set of transactions is not empty
+            _purge(session)
         if mode == "recovery":
             (self.folder / "history").unlink()
         self._start()
@@ -195,17 +200,24 @@ class Round:
 
     def _go_on_without(self, session: Session) -> None:
         """The engine has died of a row or a statement: starts it again without the history that these belong to."""
-        log = (self.folder / "engine.log").read_text(errors="replace")
-        dead = _died_at(session, log) or self._not_read(session, log)
+        log = self._log()
+        owners = (_unconverted(log), _died_at(session, log), self._not_read(session, log), _last_named(log))
+        dead = next((owner for owner in owners if owner is not None and owner not in self.dead), None)
         reasons = _REASON.findall(log)
         reason = reasons[-1] if reasons else ""
-        if dead is None or dead in self.dead:
+        if dead is None:
             raise RuntimeError(f"the engine has died, and it is not known of what: {self.folder}/engine.log: {reason}")
         self.dead[dead] = reason
         self.progress(f"the engine has died of {dead}: {reason}")
         self._stop()
         self._events.end_line()
         self._start()
+
+    def _log(self) -> str:
+        """The log of the engine since it was started last."""
+        with (self.folder / "engine.log").open("rb") as file:
+            file.seek(self._log_before)
+            return file.read().decode(errors="replace")
 
     def _not_read(self, session: Session, log: str) -> str | None:
         """A history with a table whose definition the engine could not parse in a snapshot."""
@@ -229,6 +241,8 @@ class Round:
             "provide.transaction.metadata": str(self.modes.transactions).lower(),
             "offset.flush.interval.ms": "2000" if self.modes.lazy else "0",
         }
+        log = self.folder / "engine.log"
+        self._log_before = log.stat().st_size if log.exists() else 0
         self._engine = Debezium(self.database, self.folder, settings)
         self._engine.__enter__()
 
@@ -266,6 +280,31 @@ class _Events:
                 file.truncate(self._read - len(self._rest))
             self._read -= len(self._rest)
             self._rest = b""
+
+
+def _purge(session: Session) -> None:
+    """Removes all binlogs but a new one; the server keeps one that a killed engine seems to read."""
+    session.execute("FLUSH BINARY LOGS")
+    deadline = time.monotonic() + _PURGE_SECONDS
+    while len(logs := session.query("SHOW BINARY LOGS")) > 1:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the server still has the binlogs {logs}")
+        for reader in session.query("SHOW PROCESSLIST"):
+            if reader[4] == "Binlog Dump":
+                session.execute(f"KILL {reader[0]}")
+        session.execute(f"PURGE BINARY LOGS TO '{logs[-1][0]}'")
+
+
+def _unconverted(log: str) -> str | None:
+    """The history with the value that the engine could not convert, and has died of."""
+    names = _UNCONVERTED.findall(log)
+    return names[-1] if names and "Conversion error" in log else None
+
+
+def _last_named(log: str) -> str | None:
+    """The history that the log has named last: a snapshot names each table that it begins."""
+    names = _OWNER.findall(log)
+    return names[-1] if names else None
 
 
 def _died_at(session: Session, log: str) -> str | None:

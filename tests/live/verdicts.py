@@ -2,6 +2,7 @@
 
 RIGHT    all ways come to the server's tables
 DRIFT    the rows are right, a type is not
+KEPT     as WRONG, but a table keeps its rows with a note, because the producer has not sent what became of it
 STOP     the pipeline refuses something, with a reason
 WRONG    a table differs from the server's
 CRASH    an exception that is not for users
@@ -21,7 +22,7 @@ from tests.live.history import History
 from tests.live.judging import WAYS, judge
 from tests.pipeline.faithful import Compute
 
-_WORST = ("RIGHT", "DRIFT", "STOP", "WRONG", "CRASH")
+_WORST = ("RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH")
 _STATEMENT = re.compile(r"""(?:^|\(STOP: )('.*?'|".*?") at \S+:\d+:\d+: """, re.DOTALL)
 
 
@@ -73,7 +74,7 @@ def verdict(history: History, compute: Compute | None, ways: Sequence[str] = WAY
     spoiled = "" if its_verdict == "RIGHT" else engine.spoiled(history, worst.different, text)
     if spoiled:
         its_verdict, text = "ENGINE", f"{spoiled} ({its_verdict}: {text})"
-    cause = None if its_verdict in ("RIGHT", "DRIFT") else _cause(history, text)
+    cause = None if its_verdict in ("RIGHT", "DRIFT", "KEPT") else _cause(history, text)
     return Verdict(
         history.name, its_verdict, way, {w: o.verdict for w, o in outcomes.items()}, text[:3000], cause, parent
     )

@@ -74,7 +74,9 @@ def check(pipe: Definition, history: Recorded) -> None:
     by_key = pipe.pipeline.consistency == "key"
     check_equal(pipe, SHOP, history.tables, TWICE.get(history.name.rpartition("-")[2], ()) if by_key else ())
     counts = status(pipe).to_dict()["counts"]
-    assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"])
+    # without transactions, nothing shows that the marker's last row is the last of its event
+    pending = int(history.name.endswith("-silent") and not by_key)
+    assert (counts["dead"], counts["rows"]) == (0, counts["applied"] + counts["repeated"] + pending)
 
 
 @pytest.mark.parametrize("history", some(ALL, ALWAYS), ids=str)
@@ -95,14 +97,7 @@ def test_by_key_in_small_batches(history: Recorded, spark: SparkSession, tmp_pat
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("history", some(MANY, ("mariadb-again",)), ids=str)
-def test_stopped_and_started_at_any_record(
-    history: Recorded, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    if str(history) == "mariadb-silent":
-        why = (
-            "a topic that is new to the pipeline, with rows at the very place of the cut, stops the run: a known fault"
-        )
-        request.applymarker(pytest.mark.xfail(raises=UnsupportedError, reason=why))
+def test_stopped_and_started_at_any_record(history: Recorded, spark: SparkSession, tmp_path: Path) -> None:
     events = history.events
     pipe = pipeline(tmp_path / "log.jsonl", tmp_path / "lake")
     for end in stops(history.name, len(events)):

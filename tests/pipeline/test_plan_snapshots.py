@@ -72,6 +72,19 @@ def test_a_snapshot_without_rows_creates_missing_tables_and_empties_nothing() ->
     assert again.notes == ["shop.t keeps its rows: the snapshot that defines it at srv:0:2 has none at all"]
 
 
+def test_a_table_that_a_later_snapshot_does_not_have_stays_with_a_note() -> None:
+    there = replace(planned(State(), rows(), *snapshot()).reached(State()), barrier=PLACE)
+    others = [ddl("CREATE TABLE `other`.`u` (id INT PRIMARY KEY)", "true", PLACE + 50, 3)]
+    again = planned(there, *others, upto=PLACE + 50)
+    assert again.tables["shop.t"] == there.tables["shop.t"]
+    assert again.notes == [
+        "shop.t keeps its rows: the snapshot at srv:0:3 does not have it. If the server does not have it either, name it in "
+        "pipeline.exclude, and remove it from the lake"
+    ]
+    streamed = [ddl("CREATE TABLE `other`.`u` (id INT PRIMARY KEY)", None, PLACE + 50, 3)]
+    assert planned(there, *streamed, upto=PLACE + 50).notes == []
+
+
 def test_a_snapshot_with_rows_replaces_a_table_that_is_there() -> None:
     there = replace(planned(State(), rows(), *snapshot()).reached(State()), barrier=PLACE)
     (merge,) = planned(there, *snapshot(at=PLACE + 50), rows(PLACE + 50), upto=PLACE + 50).actions

@@ -10,6 +10,9 @@ import pytest
 
 from changefeed.errors import UnsupportedError
 from changefeed.frames.transactions import SIGNAL, TRANSACTIONS
+from changefeed.model.event import SchemaChange
+from changefeed.model.position import Place
+from changefeed.pipeline.frontier.another_binlog import check_snapshots
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.frontier.transactions import barrier, is_reached, reads_at, reads_below
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
@@ -64,7 +67,9 @@ BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ends={"t": {0: 2}})
         ([row(2, 1, 10), end(2, 1), ddl(3, 20), ddl(5, 30)], False, 10, 2),
         ([loose(7), row(2, 1, 10), end(2, 1)], False, 10, 2),
         ([loose(7)], False, 5, 1),
-        ([loose(7)], True, 7, 1),
+        ([loose(7)], True, 5, 1),
+        ([loose(7), loose(8)], True, 7, 1),
+        ([loose(7), row(2, 1, 10), end(2, 2)], True, 5, 1),
         ([loose(30), row(2, 1, 10), end(2, 2)], True, 5, 1),
         ([end(2, 0)], False, 5, 2),
     ],
@@ -81,9 +86,11 @@ BEGUN = State(barrier=5, mark="0-1-1", reached={"0": 1}, ends={"t": {0: 2}})
         "a schema change fills the gap",
         "a schema change before one that has not ended",
         "schema changes at the end",
-        "a snapshot before",
-        "a snapshot may go on",
-        "a snapshot is over",
+        "rows without a name before",
+        "rows without a name may go on",
+        "the last ones, too, when nothing more was there to read",
+        "all but the last ones",
+        "what comes before one that is not whole waits with it",
         "a transaction that is not whole holds all that is later",
         "no event",
     ],
@@ -390,3 +397,22 @@ def test_a_transaction_is_passed_without_its_dead_letters(
 def test_a_transaction_that_is_passed_without_an_event_is_named(caplog: pytest.LogCaptureFixture) -> None:
     barrier(replace(BEGUN, counts=Counts(dead=1)), [chunk([row(2, 1, 10), end(2, 2)]), dead(1)], None, idle=True)
     assert caplog.messages == ["transaction 0-1-2 is applied without 1 of its records, which are dead letters"]
+
+
+def defined(place: int, offset: int, mark: str | None = "true") -> ChunkInfo:
+    """A schema change, of a snapshot if it has a mark."""
+    origin = {} if mark is None else {"snapshot": mark}
+    event = SchemaChange("query", "shop", "t", "", Place("srv", 0, offset), commit_ts=place, origin=origin)
+    return ChunkInfo("1", "schema", "shop", "t", None, 1, place, place, "srv", 0, offset, offset, event=event)
+
+
+def test_a_pending_snapshot_before_an_earlier_one_is_of_another_binlog() -> None:
+    sent = [defined(30, 0), defined(30, 1), defined(20, 2, mark=None), defined(40, 3), defined(30, 4), defined(50, 5)]
+    check_snapshots(reversed(sent))
+    with pytest.raises(UnsupportedError) as error:
+        check_snapshots([*sent, defined(45, 6)])
+    assert str(error.value) == (
+        "a snapshot at binlog 0 position 45 is before one that was sent earlier, at binlog 0 position 50: the upstream has begun "
+        "another binlog (a failover, RESET MASTER), whose rows have no order relative to earlier changes. Start a new pipeline "
+        "from a snapshot"
+    )

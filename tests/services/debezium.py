@@ -56,6 +56,9 @@ _COMPILER = """\
 """
 _SOURCE = Path(__file__).with_name("Recorder.java")
 
+# a line for each table that a snapshot begins
+_TABLES_OF_SNAPSHOTS = "-Dorg.slf4j.simpleLogger.log.io.debezium.relational.RelationalSnapshotChangeEventSource=info"
+
 
 class Debezium:
     """An engine; see the head of this file.
@@ -85,8 +88,8 @@ class Debezium:
         connector = self.database.connector
         command = [
             str(java.find().executable), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{_compiled(connector)}:{jars(connector)}/*",
-            "Recorder", str(settings), str(self.folder / "events.jsonl"),
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", _TABLES_OF_SNAPSHOTS,
+            "-cp", f"{_compiled(connector)}:{jars(connector)}/*", "Recorder", str(settings), str(self.folder / "events.jsonl"),
         ]  # fmt: skip
         with (self.folder / "engine.log").open("ab") as out:
             self._process = subprocess.Popen(

@@ -137,10 +137,10 @@ class Incomplete:
     """A transaction that lacks events although everything that the source has was read; all changes from it on wait.
 
     Attributes:
-        name: the upstream's name of the transaction.
+        name: the upstream's name of the transaction; empty for rows that name none.
         read: number of its events that were read.
         events: number of its events; None if its end is what was not read.
-        tables: its tables, as text for people; None if the producer does not send them.
+        tables: its tables, as text for people, None if the producer does not send them; of rows without a name, their position.
     """
 
     name: str
@@ -149,6 +149,8 @@ class Incomplete:
     tables: str | None = None
 
     def __str__(self) -> str:
+        if not self.name:
+            return f"the newest rows ({self.read:,} at {self.tables}) name no transaction, so more of them may follow"
         if self.events is None:
             return (
                 f"transaction {self.name}: its end was not read, but that of a later one, to the end of all partitions"
@@ -159,10 +161,19 @@ class Incomplete:
     @property
     def waits(self) -> str:
         """A sentence about what waits for it, and the way out."""
+        if not self.name:
+            return f"{self}: they wait until later ones are read. The way out: {self.remedy}"
         return (
             f"{self}: it waits for the others, and all later changes with it. If a transform, a filter or compaction has removed "
             "them, set pipeline.incomplete-transactions to `apply`"
         )
+
+    @property
+    def remedy(self) -> str:
+        """The way out, for people."""
+        if not self.name:
+            return "set provide.transaction.metadata in the connector, or pipeline.consistency to `key`"
+        return "wait for the others, or set pipeline.incomplete-transactions to `apply`"
 
 
 @dataclass(frozen=True, slots=True)

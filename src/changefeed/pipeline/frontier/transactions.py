@@ -29,6 +29,8 @@ Rule 7. An event or an end that could not be decoded is a dead letter, and will 
 Rule 8. A transaction that lacks events when the source had nothing more to read may lack them for ever: a transform, a filter or
         compaction has removed them. `State.incomplete` names it. It waits, or is passed with what was read of it:
         `incomplete-transactions`.
+Rule 9. Rows without a transaction (the connector sends none, or an incremental snapshot has read them) have no end: at the
+        newest position that was read, more of them may follow. So they wait until something later was read.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import UnsupportedError
 from changefeed.frames.transactions import SIGNAL, TRANSACTIONS
 from changefeed.model.event import SchemaChange
 from changefeed.mysql import gtid
 from changefeed.pipeline.absorb import highest
+from changefeed.pipeline.frontier.another_binlog import check_snapshots, place_text, stop
 from changefeed.pipeline.frontier.base import Partition, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
@@ -108,6 +110,7 @@ class Transactions:
         ended: Mapping[Partition, int],
     ) -> CutFrontier:
         """See `FrontierStrategy`."""
+        check_snapshots(chunks)
         known = state.partitions().union(partitions)
         if idle:  # every partition has ended, and everything was read before
             newest = state.newest()
@@ -212,7 +215,7 @@ def barrier(
             dead -= item.lacks
             _log.warning(
                 "transaction %s is applied without %d of its records, which are dead letters",
-                item.name.text if item.name else f"at {_place(item.first or 0)}",
+                item.name.text if item.name else f"at {place_text(item.first or 0)}",
                 item.lacks,
             )
         if item.rows is not None and item.last is not None:
@@ -223,10 +226,8 @@ def barrier(
         at, time = _later(at, item.last), _later(time, item.time)
     else:
         if idle:
-            loose = _loose(known)
-            at = _later(
-                at, pc.max(loose if not isinstance(target, int) else loose.filter(pc.less_equal(loose, target))).as_py()
-            )
+            loose, waiting = _loose(known, target, applies_all=applies_incomplete)
+            at, incomplete = _later(at, loose), waiting
     ends = highest(state.ends, passed_ends)
     return replace(
         state, barrier=at, mark=mark, reached=reached, ends=ends, snapshots=snapshots, time=time, incomplete=incomplete
@@ -400,12 +401,20 @@ def _is_read(lines: pa.Table) -> pa.ChunkedArray:
     )
 
 
-def _loose(known: pa.Table) -> pa.ChunkedArray:
-    """The positions of rows that belong to no transaction and to no snapshot taken at one position."""
-    mark = known.column("snapshot")
+def _loose(known: pa.Table, target: Any, *, applies_all: bool) -> tuple[int | None, Incomplete | None]:
+    """The last position of rows that belong to no transaction and to no snapshot, and those that wait, see Rule 9."""
+    mark, ts = known.column("snapshot"), known.column("commit_ts")
     alone = pc.and_(pc.is_null(known.column("id")), pc.is_null(known.column("events")))
     streamed = pc.or_(pc.is_null(mark), pc.fill_null(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL])), False))
-    return known.filter(pc.and_(alone, streamed)).column("commit_ts")
+    loose = ts.filter(pc.and_(alone, streamed))
+    if isinstance(target, int):
+        loose = loose.filter(pc.less_equal(loose, target))
+    newest = pc.max(ts).as_py()
+    if applies_all or newest is None:
+        return pc.max(loose).as_py(), None
+    count = pc.sum(pc.equal(loose, newest)).as_py() or 0
+    waiting = Incomplete("", count, None, place_text(newest)) if count else None
+    return pc.max(loose.filter(pc.less(loose, newest))).as_py(), waiting
 
 
 def _change(line: dict[str, Any]) -> _Item:
@@ -426,22 +435,20 @@ def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
     if item.first > state.barrier:
         return False
     if item.rows and item.first < state.barrier and item.first not in state.snapshots:
-        raise UnsupportedError(
-            f"a snapshot at {_place(item.first)} is before what has been applied, {_place(state.barrier)}: the upstream has "
-            "begun another binlog (a failover, RESET MASTER), whose rows have no order relative to earlier changes. Start a new "
-            "pipeline from a snapshot"
-        )
+        stop(f"a snapshot at {place_text(item.first)} is before what has been applied, {place_text(state.barrier)}")
+    changes = "changes have no order relative to earlier ones"
     if item.name is not None and state.reached and (number is None or item.name.number > number):
-        raise UnsupportedError(
-            f"transaction {item.name.text} is before what has been applied by its position in the "
-            "binlog, but after it by its name: the upstream has begun another binlog (a failover, RESET MASTER), whose "
-            "changes have no order relative to earlier ones. Start a new pipeline from a snapshot"
+        stop(
+            f"transaction {item.name.text} is before what has been applied by its position in the binlog, but after it by its "
+            "name",
+            whose=changes,
         )
     if item.rows is None and item.time is not None and state.time and item.time > state.time:
-        raise UnsupportedError(
-            f"transaction {item.name.text if item.name else f'at {_place(item.first)}'} is before what has been applied by its "
-            "position in the binlog, but was committed after it: the upstream has begun another binlog (RESET MASTER), whose "
-            "changes have no order relative to earlier ones. Start a new pipeline from a snapshot"
+        which = item.name.text if item.name else f"at {place_text(item.first)}"
+        stop(
+            f"transaction {which} is before what has been applied by its position in the binlog, but was committed after it",
+            "RESET MASTER",
+            changes,
         )
     return True
 
@@ -472,10 +479,6 @@ def _is_beyond(item: _Item, target: gtid.Name | int | None) -> bool:
         return item.last is not None and item.last > target
     name = item.name
     return name is not None and target is not None and name.source == target.source and name.number > target.number
-
-
-def _place(sequence: int) -> str:
-    return f"binlog {sequence >> 40} position {sequence & (1 << 40) - 1}"
 
 
 def _later(at: int | None, place: int | None) -> int | None:

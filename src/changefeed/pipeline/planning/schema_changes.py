@@ -5,7 +5,8 @@ Rule 2. A renamed table is copied to its new path; the old one stays for earlier
 Rule 3. A statement about a table that is not known has no effect, and is noted. `names.py` finds the table that it means,
 `renames.py` plans renames and the swaps of online schema changes.
 Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow. A snapshot without rows (modes `no_data` and
-`recovery`) marks its last schema change: then existing tables keep their rows, because no others will come.
+`recovery`) marks its last schema change: then existing tables keep their rows, because no others will come. A table that a
+snapshot lacks stays as it is, with a note: it was dropped while the connector did not follow, or is another connector's.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class SchemaChanges:
                     self._statement(statement, event, ts)
             except SchemaError as error:
                 self._refuse(event, str(error), error)
+        self._note_absent(parsed, ts)
 
     def _parsed(self, event: SchemaChange) -> list[sql.Statement | Unread]:
         if event.commit_ts is None:
@@ -232,6 +234,23 @@ class SchemaChanges:
                     f"{name} keeps its rows: the snapshot that defines it at {event.place} has none at all"
                 )
                 self._extend(name, self._stated(event, names_of(name)) or statement.definition.columns)
+
+    def _note_absent(self, parsed: list[tuple[sql.Statement | Unread, SchemaChange]], ts: int) -> None:
+        """Notes the tables that a snapshot does not have: see Rule 4. By key, only a part of it may have been read."""
+        created = [
+            (self._spelled(statement.database, statement.table, event), event)
+            for statement, event in parsed
+            if isinstance(statement, sql.CreateTable) and snapshot_mark(event) is not None
+        ]
+        if not created or self.writes.table_frontier is not None:
+            return
+        names = {full_name(*name) for name, _ in created}
+        for name in sorted(self.writes.tables.keys() - names):
+            if name not in self.writes.left_out and self._turn(name, ts):
+                self.notes.append(
+                    f"{name} keeps its rows: the snapshot at {created[-1][1].place} does not have it. If the server does not "
+                    "have it either, name it in pipeline.exclude, and remove it from the lake"
+                )
 
     def _turn(self, name: str, ts: int) -> bool:
         """Whether a schema change of a table is applied now: not if the table is held, excluded, or had it before."""

@@ -140,10 +140,7 @@ def _planned(
         records = Check("records", WARN, message, fix)
     incomplete = rehearsal.state.incomplete
     if records.status == OK and whole and incomplete is not None:
-        message = f"{records.message}; {incomplete}"
-        records = Check(
-            "records", WARN, message, "wait for the others, or set pipeline.incomplete-transactions to `apply`"
-        )
+        records = Check("records", WARN, f"{records.message}; {incomplete}", incomplete.remedy)
     yield records
     yield from _unmatched(definition, rehearsal)
     yield from _tables(definition, rehearsal)
