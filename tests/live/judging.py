@@ -108,7 +108,7 @@ def _compared(history: History, way: str, storage: Storage, notes: list[str]) ->
 
 
 def _is_kept(difference: Difference, history: History, way: str, notes: list[str]) -> bool:
-    """Whether a note has the reason why the table has rows that the server's has not; by key, there is none on what a snapshot lacks."""
+    """Whether a note has the reason why the rows are not the server's; by key, there is none on what a snapshot lacks."""
     reason = {"rows": "of which no row was read", "tables": "does not have it"}.get(difference.what)
     if difference.what == "tables" and way == "by key":
         return difference.table not in history.tables and history.engine.startswith("when_needed")
