@@ -105,6 +105,12 @@ def _no_jvm(request: pytest.FixtureRequest) -> Iterator[None]:
         pytest.fail(f"starts a JVM, but is in none of the groups {sorted(_JVM_GROUPS)}: {_jvms[-1]}")
 
 
+@pytest.fixture(autouse=True)
+def _forget_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forgets the secrets of earlier tests, which may be ordinary words in this one's messages."""
+    monkeypatch.setattr("changefeed.redaction._remembered", {})
+
+
 # Each partition is a task, and its plan is made into Java again: the tables of the tests have a few rows.
 _SMALL = {
     "spark.driver.memory": "1g",

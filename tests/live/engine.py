@@ -20,6 +20,7 @@ from tests.live.history import History
 from tests.live.recording import payload_of
 
 _ZERO_DATE = re.compile(r"'(0000-\d\d|\d{4}-00|\d{4}-\d\d-00)")
+_CREATE = re.compile(r"CREATE (OR REPLACE )?TABLE ", re.IGNORECASE)
 _ID = re.compile(r'"((?:[^"]|"")*)"\."(.*)"$')
 _SENT_AS_THEY_ARE = frozenset(
     {
@@ -50,7 +51,7 @@ def misunderstood(history: History) -> dict[str, str]:
         for name, described in statement.columns.items():
             states[name].append((number, [column for column, _ in described]))
     texts = [_spaced(statement.text) for statement in statements]
-    wrong: dict[str, str] = {}
+    wrong, pictures = dict[str, str](), dict[str, list[str]]()
     done, is_exact, last = -1, False, ""
     for payload in _fresh(history):
         if "ddl" in payload:
@@ -61,18 +62,22 @@ def misunderstood(history: History) -> dict[str, str]:
                 number_of_ddl = _find(texts, _spaced(last), done)
                 if number_of_ddl is not None:
                     done, is_exact = number_of_ddl, True
-                    if "/*!" in last and not payload.get("tableChanges"):
+                    if not payload.get("tableChanges") and ("/*!" in last or _CREATE.match(last)):
                         wrong |= {
                             name: f"passed over {last[:200]!r}"
-                            for name in statements[done].columns
-                            if name not in wrong
+                            for name, columns in statements[done].columns.items()
+                            if columns and name not in wrong
                         }
         for name, picture in _pictures(payload):
+            pictures[name] = picture
             its_states = states.get(name, [])
             if is_exact:
                 its_states = [state for state in its_states if state[0] <= done][-1:]
             if its_states and picture not in [columns for _, columns in its_states]:
                 wrong.setdefault(name, f"{picture} at {last[:200]!r}")
+    for name, its_states in states.items():
+        if pictures.get(name) != (columns := its_states[-1][1]) and columns:
+            wrong.setdefault(name, f"its last picture is {pictures.get(name)}")
     return wrong
 
 
@@ -130,7 +135,7 @@ def is_known(difference: Difference, history: History) -> bool:
         return False
     actual, right = difference.actual, difference.right
     kind = {name: kind for name, kind, _ in history.tables[difference.table].columns}.get(difference.column, "")
-    if _ZERO_DATE.match(right):
+    if _ZERO_DATE.match(right) or (right == "None" and _is_taken_for_not_null(difference, history)):
         return True
     if kind.startswith("year"):
         return right == "Decimal('0')" and actual in ("Decimal('1900')", "None")
@@ -139,6 +144,17 @@ def is_known(difference: Difference, history: History) -> bool:
     if kind.startswith("float"):  # a snapshot reads six digits
         return abs(_float(actual) - _float(right)) <= 1e-5 * abs(_float(right))
     return _was_sent(difference, history)
+
+
+def _is_taken_for_not_null(difference: Difference, history: History) -> bool:
+    """Whether the engine's last definition of a column with NULL does not allow it: then it sends another value."""
+    taken = False
+    for payload in _fresh(history):
+        for change in payload.get("tableChanges") or ():
+            if _name_of(change["id"]) == difference.table and change.get("table"):
+                columns = {column["name"]: column for column in change["table"]["columns"]}
+                taken = difference.column in columns and columns[difference.column].get("optional") is False
+    return taken
 
 
 def _was_sent(difference: Difference, history: History) -> bool:

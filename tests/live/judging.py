@@ -94,7 +94,8 @@ def _compared(history: History, way: str, storage: Storage, notes: list[str]) ->
             name = f"{one.table.table.database}.{one.table.table.name}"
             actual |= {name: (one.table.table, [])} if name in history.tables else {}
     different = differences(actual, history.tables, history.server)
-    if state.counts.pending:
+    # without ends of transactions, the last row, a marker's, waits for a later one
+    if state.counts.pending > int("no transactions" in history.engine and way != "by key"):
         return Outcome(
             "WRONG", f"{state.counts.pending} changes are still pending; {'; '.join(map(str, different))}", tuple(notes)
         )

@@ -122,7 +122,8 @@ def dead_letters_left_out(records: list[Record], chance: random.Random | None) -
 def tables(storage: Storage, but: Collection[str] = ()) -> dict[str, list[str]]:
     """The rows of all tables; without those of tables that are read twice and have no key."""
     state = storage.published()[-1]
-    assert state.counts.pending == 0
+    # without ends of transactions, the last row waits for a later one
+    assert state.counts.pending == int(state.incomplete is not None and not state.incomplete.name)
     return {
         name: [] if table.table.name in but else sorted(map(repr, storage.tables.rows(table.path)))
         for name, table in state.tables.items()

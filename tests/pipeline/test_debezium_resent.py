@@ -199,3 +199,62 @@ def test_a_statement_that_is_sent_again_in_part_changes_nothing(consistency: str
         again.again(first, last)
         if consistency == "transaction":
             assert read_at_once(numbered(again.records), consistency).rows()["shop.t"] == ["{'id': 15, 'f': 1}"], last
+
+
+CHANGES = {
+    "a column that was dropped": ([("t", "ALTER TABLE t DROP f")], [{"id": 1}, {"id": 2}, {"id": 3}], "t"),
+    "rows that were truncated": ([("t", "TRUNCATE t")], [{"id": 3}], "t"),
+    "a table that was renamed": ([("t", "RENAME TABLE t TO u")], [{"id": 1}, {"id": 2}, {"id": 3}], "u"),
+    "a table that was dropped": ([("t", "DROP TABLE t")], None, "t"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("change, left, table", CHANGES.values(), ids=CHANGES)
+def test_rows_from_before_a_schema_change_do_not_bring_back(
+    change: list[tuple[str, str]], left: list[dict[str, Any]] | None, table: str, consistency: str
+) -> None:
+    connector = started()
+    connector.transaction([("t", None, {"id": 1, "f": 1}), ("t", None, {"id": 2, "f": 2})])
+    connector.transaction([("t", {"id": 1, "f": 1}, {"id": 1, "f": 5})])
+    connector.ddl(*change)
+    if left is not None:
+        connector.transaction([(table, None, {"id": 3} if "DROP" in change[0][1] else {"id": 3, "f": 3})])
+    first = len(connector.records)
+    connector.again(2, first)
+    connector.transaction([entry(9)])
+    records = numbered(connector.records)
+    run = following(records, consistency)
+    run.take(records[:first], caught_up=True)
+    run.idle()
+    for record in records[first:]:
+        run.take([record], caught_up=True)
+    run.idle()
+    rows = run.rows().get(f"shop.{table}")
+    wanted = None if left is None else read_at_once(records[:first], consistency).rows()[f"shop.{table}"]
+    assert rows == wanted
+    assert (rows is None) == (left is None)
+    assert left is None or len(wanted or []) == len(left)
+    assert run.rows().keys() <= {"shop.log", f"shop.{table}"}
+
+
+def test_rows_of_another_binlog_are_applied_below_the_last_schema_change() -> None:
+    """After a failover, places begin again: rows of tables with a key are newer, and none is left out."""
+    connector = started()
+    connector.transaction([("t", None, {"id": 1, "f": 1})])
+    connector.place += 5000
+    connector.ddl(("t", "ALTER TABLE t ADD g INT"))
+    connector.transaction([("t", None, {"id": 2, "f": 2, "g": 2})])
+    first = len(connector.records)
+    connector.server, connector.uuid, connector.place, connector.number = 2, connector.uuid.replace("1", "9"), 100, 0
+    for number in range(3, 9):
+        connector.transaction([("t", None, {"id": number, "f": number, "g": number})])
+    records = numbered(connector.records)
+    for size in (1, 4, 99):
+        run = following(records, "key")
+        run.take(records[:first], caught_up=True)
+        run.idle()
+        for start in range(first, len(records), size):
+            run.take(records[start : start + size], caught_up=True)
+        run.idle()
+        assert len(run.rows()["shop.t"]) == 8, size

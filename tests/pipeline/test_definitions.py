@@ -614,3 +614,21 @@ def test_members_of_the_binary_character_set_do_not_become_bytes(kind: str) -> N
     log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a', 'ü')) DEFAULT CHARSET=binary")
     log.rows({"id": 1, "e": "a"}).ddl(f"ALTER TABLE t MODIFY e {kind}")
     assert "column e: its values after the change of enum" in refusal(log)
+
+
+@BOTH
+def test_bytes_that_the_engine_reads_as_text_after_a_conversion_stop(consistency: str) -> None:
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(5)) DEFAULT CHARSET=binary")
+    log.rows({"id": 1, "c": "YQ=="})
+    log.ddl("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb3", after="id INT PRIMARY KEY, c VARCHAR(5)", c="utf8mb3")
+    assert MISREAD.format("binary", "utf8mb3") in refusal(log, consistency=consistency)
+
+
+def test_a_column_that_the_engine_takes_for_not_null_is_noted() -> None:
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY)", after="id INT PRIMARY KEY").rows({"id": 1})
+    log.ddl(
+        "ALTER TABLE t ADD (a INT NOT NULL, b BIT(4))", after="id INT PRIMARY KEY, a INT NOT NULL, b BIT(4) NOT NULL"
+    )
+    assert applied(log).notes == [
+        "shop.t: the producer's definition differs: b is NOT NULL: rows may have another value for NULL"
+    ]

@@ -30,7 +30,7 @@ from changefeed.pipeline.frontier.heads import with_heads
 from changefeed.pipeline.pending import places
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import check_counts, rows_within, shapes_inside
-from changefeed.pipeline.pending.places import with_repeats
+from changefeed.pipeline.pending.places import are_left_out, with_repeats
 from changefeed.pipeline.pending.resent import sendings, still_needed, surplus
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
@@ -155,7 +155,8 @@ class Flow:
             return
         # chunks -> the writes that bring every table there
         topics = {topic for topic, _ in partitions}
-        planned = make(frontier, chunks, self.rules, self.executor.sink, partial(shapes_inside, self.pending), topics)
+        new = [chunk for chunk in chunks if not are_left_out(chunk, state.repeats)]
+        planned = make(frontier, new, self.rules, self.executor.sink, partial(shapes_inside, self.pending), topics)
         reached = self._counted(frontier, planned, chunks)
         if not planned.actions and reached == self.ledger.state:
             return
@@ -202,9 +203,9 @@ class Flow:
         return rows_within(self.pending, [replace(chunk, kind="rows")], rows=lambda _: [window])["rows"]
 
     def _left_out(self, state: State, chunks: list[ChunkInfo]) -> dict[str, Stretches]:
-        """The rows that a plan leaves out because they were sent again. Without cuts, rows with a key are applied again."""
+        """The rows that a plan leaves out because they were sent again."""
         if not self.strategy.drops_resent:
-            return {"surplus": state.repeats}
+            return {"repeats": state.repeats}
         return {"repeats": state.repeats, "surplus": surplus(state.resent, chunks)}
 
     def _counted(self, frontier: Frontier, planned: Planned, chunks: list[ChunkInfo]) -> State:

@@ -15,6 +15,7 @@ from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl.apply import Altered, alter
+from changefeed.mysql.ddl.defaults import Execution
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 
 INT = ColumnType("int")
@@ -339,3 +340,48 @@ def test_zerofill_pads_to_the_width_of_the_type(kind: str, width: int) -> None:
 def test_a_definition_travels_as_json() -> None:
     start = table("a BIGINT UNSIGNED, e ENUM('it''s','b') NOT NULL DEFAULT 'b', v INT AS (a), UNIQUE (e)")
     assert msgspec.json.decode(msgspec.json.encode(start), type=Table) == start
+
+
+IN_PLACE = [
+    ("v INT DEFAULT 7", "MODIFY v INT NOT NULL", 7),
+    ("v INT(5) DEFAULT 7", "MODIFY v INT(11) NOT NULL", 7),
+    ("v INT DEFAULT 7", "CHANGE v v INT NOT NULL DEFAULT 9, ADD w INT", 7),
+    ("v VARCHAR(5) DEFAULT 'x'", "MODIFY v VARCHAR(9) NOT NULL", "x"),
+    ("v ENUM('a','b') DEFAULT 'b'", "MODIFY v ENUM('a','b','c') NOT NULL", "b"),
+    ("v TIME(1) DEFAULT '-10:00:00'", "MODIFY v TIME(1) NOT NULL", "-10:00:00.0"),
+    ("v INT DEFAULT 7", "MODIFY v INT NOT NULL, ALGORITHM=COPY", None),
+    ("v INT DEFAULT 7", "MODIFY v INT NOT NULL, ALGORITHM INPLACE", 7),
+    ("v INT DEFAULT 7", "MODIFY v INT NOT NULL, ORDER BY id", None),
+    ("v INT DEFAULT 7", "MODIFY v INT NOT NULL, DROP PRIMARY KEY", None),
+    ("v INT DEFAULT 7", "MODIFY v BIGINT NOT NULL", None),
+    ("v VARCHAR(9) DEFAULT 'x'", "MODIFY v VARCHAR(5) NOT NULL", None),
+    ("v ENUM('a','b') DEFAULT 'b'", "MODIFY v ENUM('b','a') NOT NULL", None),
+    ("v INT DEFAULT 7, u INT", "MODIFY v INT NOT NULL, MODIFY u TEXT", None),
+    ("v INT NOT NULL DEFAULT 7", "MODIFY v INT NOT NULL", None),
+    ("v INT", "MODIFY v INT NOT NULL DEFAULT 7", None),
+    ("v TEXT DEFAULT 'x'", "MODIFY v TEXT NOT NULL", None),
+    ("v DATETIME DEFAULT CURRENT_TIMESTAMP", "MODIFY v DATETIME NOT NULL", None),
+]
+
+
+@pytest.mark.parametrize("column, change, value", IN_PLACE)
+@pytest.mark.parametrize("is_mariadb", [True, False])
+def test_null_becomes_the_old_default_where_mariadb_changes_the_table_in_place(
+    column: str, change: str, value: Any, is_mariadb: bool
+) -> None:
+    [statement] = parse(f"ALTER TABLE t {change}", "db")
+    assert isinstance(statement, AlterTable)
+    rows = alter(table(f"id INT PRIMARY KEY, {column}"), statement, Execution(is_mariadb=is_mariadb)).rows
+    null = next(p.null for p in rows if p.column.name == "v")
+    assert (null.value, null.unknown) == (value if is_mariadb else None, None)
+
+
+def test_null_is_unknown_where_a_generated_column_decides_if_mariadb_changes_the_table_in_place() -> None:
+    [statement] = parse("ALTER TABLE t MODIFY v INT NOT NULL", "db")
+    assert isinstance(statement, AlterTable)
+    start = table("id INT PRIMARY KEY, v INT DEFAULT 7, g INT AS (id) STORED")
+    (null,) = [p.null for p in alter(start, statement, Execution(is_mariadb=True)).rows if p.column.name == "v"]
+    assert null.unknown == (
+        "column v: NULL becomes its old default or the implicit one, which depends on the generated columns of the table, "
+        "and no row event contains the values"
+    )

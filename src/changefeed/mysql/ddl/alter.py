@@ -63,6 +63,7 @@ class _Parts:
     others: list[Statement] = field(default_factory=list)
     passed: list[str] = field(default_factory=list)
     if_exists: bool = False
+    copies: bool = False
 
     def add(self, d: ColumnDefinition, **place: Any) -> None:
         self.changes.append(
@@ -110,7 +111,7 @@ def alter_table(tokens: Tokens, database: str | None, *, ignores: bool = False) 
     if ignores and any(isinstance(change, AddKey) for change in parts.changes):
         parts.unapplied("alter_ignore")
     changes = tuple(parts.changes)
-    altered: list[Statement] = [AlterTable(*parts.table, changes, if_exists)] if changes else []
+    altered: list[Statement] = [AlterTable(*parts.table, changes, if_exists, parts.copies)] if changes else []
     statements = altered + parts.others
     return statements or [Passed(next(iter(parts.passed), "alter_table"), tokens.text)]
 
@@ -119,6 +120,7 @@ def _options(tokens: Tokens, parts: _Parts) -> None:
     """Takes options, which need no comma between them."""
     parts.passed.append("alter_table")
     if tokens.accept("ORDER", "BY"):  # is the last part
+        parts.copies = True
         tokens.skip_all(_PARTS)
     while not tokens.ended() and tokens.peek().upper != ",":
         if tokens.peek().upper in _PARTS:
@@ -130,6 +132,9 @@ def _options(tokens: Tokens, parts: _Parts) -> None:
             tokens.accept("=")
             if tokens.take().value.upper() == "BLACKHOLE":
                 parts.unapplied("engine_blackhole")
+        elif tokens.accept("ALGORITHM"):
+            tokens.accept("=")
+            parts.copies |= tokens.take().upper == "COPY"
         elif tokens.peek().upper == "(":
             tokens.skip_group()
         else:

@@ -24,7 +24,7 @@ from changefeed.errors import SchemaError
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import INTEGERS, ColumnType
-from changefeed.mysql.ddl import expressions, indexes
+from changefeed.mysql.ddl import expressions, in_place, indexes
 from changefeed.mysql.ddl.create import in_charset, virtual_column
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Default, Execution, existing_rows
 from changefeed.mysql.ddl.statements import (
@@ -47,11 +47,13 @@ class Projection:
         column: of the new table.
         source: the old column; its type may differ from `column.type`. None for a new column.
         default: the value of a new column, if there is no source.
+        null: what NULL becomes in a column that allows it no more, if that is not the type's implicit default.
     """
 
     column: Column
     source: Column | None
     default: Default = NULL
+    null: Default = NULL
 
     @property
     def unknown(self) -> str | None:
@@ -99,8 +101,11 @@ def alter(table: Table, change: AlterTable, execution: Execution = UNKNOWN_EXECU
         table.database, table.name, tuple(s.column for s in carried), uniques, virtual, others, columns.charset
     )
     again = _computed_again(order)
-    rows = (_projection(c, s, again, execution) for c, s in zip(new.columns, carried, strict=True))
-    return Altered(new, tuple(rows))
+    rows = tuple(_projection(c, s, again, execution) for c, s in zip(new.columns, carried, strict=True))
+    kept = [(p.source, p.column) for p in rows if p.source is not None]
+    if execution.is_mariadb and (nulls := in_place.nulls(table, new, kept, change)):
+        rows = tuple(replace(p, null=nulls.get(p.column.name, NULL)) for p in rows)
+    return Altered(new, rows)
 
 
 @dataclass(slots=True, eq=False)

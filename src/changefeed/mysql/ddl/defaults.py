@@ -87,7 +87,9 @@ def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, u
                 unknown=_UNDECLARED.format(column.name, "is NOT NULL" if nullable is False else "may be NOT NULL")
             )
     if column.default is None:
-        return NULL if column.nullable is not False else implicit(column.type)
+        if column.nullable is not False:
+            return NULL
+        return Default("") if column.type.name == "json" and execution.is_mariadb else implicit(column.type)
     if _NOW.fullmatch(column.default):
         default = _now(column, execution)
     else:

@@ -213,12 +213,14 @@ class AlterTable:
 
     Attributes:
         changes: its parts, as written; `apply.alter` has the rules of their order.
+        copies: the server makes a copy of the table: ALGORITHM=COPY, ORDER BY.
     """
 
     database: str
     table: str
     changes: tuple[ColumnChange, ...]
     if_exists: bool = False
+    copies: bool = False
 
     @property
     def is_internal(self) -> bool:

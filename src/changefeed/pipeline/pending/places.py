@@ -12,6 +12,8 @@ place. Rows that not every partition has passed are remembered by their hashes: 
 Rule 4. After a failover or RESET MASTER, places of another binlog are lower, too. But a row that was sent before is not newer, by
 commit time and GTID, than all that was read. Where a row with a lower place is newer, Rule 3 does not rely on places up to the
 highest one of the earlier binlog any more.
+Rule 5. Without cuts, rows of tables with a key are applied again when they are sent again, and the last one of a key is right.
+But below a schema change of their table that has taken effect they would bring back what it has removed: they are left out, too.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.frames.sent import LINES, combined
+from changefeed.frames.sent import LINES, combined, table_hash
+from changefeed.model.names import full_name
 from changefeed.mysql import gtid
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import NOTHING, Positions, State, Stretches, merged
@@ -60,12 +63,15 @@ def with_repeats(
         return state
     repeated = _have_come_before(earlier, lines)
     if not cuts:
-        keyless, low, newer = lines.mask("keyless"), _are_low(lines, before), _are_newer(lines, before)
+        fresh, keyless = list(fresh), lines.mask("keyless")
+        bound, newer = _passed_before(lines, before), _are_newer(lines, before)
+        low = lines.numbers("commit_ts") < bound
         remembered = np.isin(lines.ids, np.array([hash for _, hash in before.recent], np.int64))
         repeated |= remembered
-        another = keyless & ~repeated & newer & (low | _go_back(lines))
-        repeated = keyless & (repeated | (low & ~newer))
-        state = _remembering(state, before, lines, keyless & ~repeated, passed, another=bool(another.any()))
+        another = ~repeated & newer & (low | _go_back(lines))
+        removed = (lines.numbers("commit_ts") <= bound) & _are_before_last_change(lines, before, fresh)
+        repeated = (keyless & (repeated | (low & ~newer))) | (removed & ~newer)
+        state = _remembering(state, before, lines, keyless, repeated, passed, another=bool(another.any()))
     return replace(state, repeats=merged(state.repeats, lines.stretches(repeated)))
 
 
@@ -166,12 +172,11 @@ def _have_come_before(earlier: _Lines, lines: _Lines) -> _Mask:
     return repeated[len(earlier.ids) :]
 
 
-def _are_low(lines: _Lines, before: State) -> _Mask:
-    """For each line, whether its partition, or every partition, had passed its place before the batch; see Rule 3."""
+def _passed_before(lines: _Lines, before: State) -> _Numbers:
+    """For each line, the place that its partition, or every partition, had come to before the batch; see Rule 3."""
     bound = np.maximum(lines.by_partition(before.latest), NOTHING if before.passed is None else before.passed)
-    bound = np.where(bound > (NOTHING if before.doubted is None else before.doubted), bound, NOTHING)
-    low: _Mask = lines.numbers("commit_ts") < bound
-    return low
+    trusted: _Numbers = np.where(bound > (NOTHING if before.doubted is None else before.doubted), bound, NOTHING)
+    return trusted
 
 
 def _go_back(lines: _Lines) -> _Mask:
@@ -197,9 +202,31 @@ def _are_newer(lines: _Lines, before: State) -> _Mask:
     return newer
 
 
-def _remembering(state: State, before: State, lines: _Lines, new: _Mask, passed: int | None, *, another: bool) -> State:
+def _are_before_last_change(lines: _Lines, before: State, fresh: Iterable[ChunkInfo]) -> _Mask:
+    """For each line, whether it is below the last schema change of its table, which has taken effect; see Rule 5."""
+    last = {name.lower(): change.commit_ts for name, change in before.changed.items()}
+    bounds: dict[int, int] = {}
+    for chunk in fresh if last else ():
+        if chunk.kind == "rows" and chunk.database is not None:
+            names = (chunk.name.lower(), full_name(chunk.database.lower(), ""))
+            bounds[table_hash(chunk.name)] = max(last.get(name, NOTHING) for name in names)
+    tables, places = np.unique(lines.numbers("table"), return_inverse=True)
+    of_tables = np.array([bounds.get(int(table), NOTHING) for table in tables], np.int64)
+    below: _Mask = lines.numbers("commit_ts") <= of_tables[places]
+    return below
+
+
+def are_left_out(chunk: ChunkInfo, repeats: Stretches) -> bool:
+    """Whether all rows of a chunk were sent again."""
+    stretches = repeats.get(chunk.topic, {}).get(chunk.partition, ())
+    return chunk.kind == "rows" and any(first <= chunk.first and chunk.last <= last for first, _, last, _ in stretches)
+
+
+def _remembering(
+    state: State, before: State, lines: _Lines, keyless: _Mask, repeated: _Mask, passed: int | None, *, another: bool
+) -> State:
     """The state with what later rows are compared with; `another`: another binlog has begun."""
-    doubted = before.doubted
+    doubted, new = before.doubted, keyless & ~repeated
     if another:
         doubted = max(state.newest() or NOTHING, NOTHING if doubted is None else doubted)
     below = max(before.passed or NOTHING, passed or NOTHING)
@@ -211,7 +238,7 @@ def _remembering(state: State, before: State, lines: _Lines, new: _Mask, passed:
         name = gtid.parse(text or "")
         if name is not None:
             reached[name.source] = max(name.number, reached.get(name.source, NOTHING))
-    times = lines.numbers("time")[new]
+    times = lines.numbers("time")[~repeated]
     time = max([int(times.max(initial=NOTHING)), before.time or NOTHING])
     return replace(
         state, passed=below, doubted=doubted, reached=reached, time=time if time > NOTHING else None,

@@ -25,7 +25,7 @@ from changefeed.frames.retype import Server
 from changefeed.model.definition import Table
 from changefeed.mysql.ddl.apply import Altered, Projection, computed
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
-from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn
+from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn, SetCharset
 from changefeed.pipeline.planning.applicable import Applicable
 from changefeed.pipeline.planning.evolution import Rewriting, altered, irregular_defaults, rewritten
 from changefeed.pipeline.planning.merging import Columns, Merger, misread, stated_keys
@@ -150,7 +150,7 @@ def changed(
     gaps, complete = _unexplained(statement, change), stated is not None
     if stated is not None:
         if why is None:
-            refusals += misread(change.table.columns, stated, _defined(statement, (AddColumn, ModifyColumn)))
+            refusals += misread(change.table.columns, stated, _recoded(statement))
         merger = Merger(
             current.table, change, stated, certain=why is None, lenient=lenient, sent=current.sent,
             carries_virtual=carries_virtual, execution=execution,
@@ -214,6 +214,14 @@ def _defined(statement: AlterTable | Unread, parts: tuple[type[AddColumn | Modif
     """The names of the columns that such parts of the statement define, in lower case."""
     changes = () if isinstance(statement, Unread) else statement.changes
     return {p.column.name.lower() for p in changes if isinstance(p, parts)}
+
+
+def _recoded(statement: AlterTable | Unread) -> set[str] | None:
+    """The names of the columns whose character set the statement may set, in lower case; None for all."""
+    changes = () if isinstance(statement, Unread) else statement.changes
+    if any(isinstance(part, SetCharset) and part.converts for part in changes):
+        return None
+    return _defined(statement, (AddColumn, ModifyColumn))
 
 
 def _unexplained(statement: AlterTable | Unread, change: Altered) -> set[str]:

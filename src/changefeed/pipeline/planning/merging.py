@@ -147,6 +147,8 @@ class Merger:
         is_known = self.certain and not undeclared and own.type.name != "null"
         if is_known and merged not in (own.type, self.sent.get(own.name)) and not _same_values(merged, own.type):
             self._differences.append(f"{own.name} is {merged}, not {own.type}")
+        if is_known and own.nullable and stated.nullable is False and own.type.name != "timestamp":
+            self._differences.append(f"{own.name} is NOT NULL: rows may have another value for NULL")
         # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
         from_own = stated.nullable is None or (own.type.name != "timestamp" and not undeclared)
         nullable = own.nullable if from_own else stated.nullable

@@ -1,7 +1,8 @@
 """The values of existing rows in a column that DDL changes: the facts that the conversion depends on, and what NULL becomes.
 
 Rule 1. A column that becomes NOT NULL has no NULL any more: without strict mode, and with ALTER IGNORE, the server writes the
-        implicit default of the type. In strict mode there is no NULL, so this is right in both.
+        implicit default of the type, or what `mysql.ddl.in_place` describes. In strict mode there is no NULL, so this is right
+        in both.
 Rule 2. A column that was NOT NULL before keeps its NULLs: they are values that the sink's type cannot hold.
 """
 
@@ -58,6 +59,8 @@ def default_for_null(p: Projection, server: Server) -> Default:
         return Default(
             unknown=f"column {new.name}: NULL becomes the time of the statement, and no row event contains the values"
         )
+    if p.null != NULL:
+        return p.null
     if new.type.name == "enum" or (new.type.name == "json" and server == "mariadb"):
         return _EMPTY
     default = implicit(new.type)
