@@ -32,7 +32,7 @@ from tests.pipeline.running import definition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Sync = Callable[[str, Iterable[str]], None]
+Sync = Callable[[str, str, Iterable[str]], None]
 
 
 class EachFile:
@@ -41,7 +41,7 @@ class EachFile:
     def __init__(self) -> None:
         self.last = 0
 
-    def __call__(self, root: str, paths: Iterable[str]) -> None:
+    def __call__(self, root: str, own: str, paths: Iterable[str]) -> None:
         """See the class."""
         begun = time.time_ns()
         for folder, _, names in os.walk(root):
@@ -53,7 +53,7 @@ class EachFile:
         self.last = begun
 
 
-def _nothing(root: str, paths: Iterable[str]) -> None:
+def _nothing(root: str, own: str, paths: Iterable[str]) -> None:
     """Leaves it to the kernel."""
 
 

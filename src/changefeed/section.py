@@ -6,6 +6,8 @@ Kafka and Flink CDC stay as they are. An unknown name is an error that shows the
 
 from __future__ import annotations
 
+import re
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -19,3 +21,22 @@ class Section(BaseModel):
 
     # By alias only: the Python name `max_records_per_batch` is an unknown option.
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=kebab, hide_input_in_errors=True)
+
+
+def readable_path(value: str) -> str:
+    """Returns the path or URL of a folder.
+
+    Raises:
+        ValueError: it contains a password, or something that readers take for another character.
+    """
+    if re.match(r"(s3\w*://[^/]*|\w+://[^/@]*:[^/]*)@", value):
+        raise ValueError(
+            "takes no keys or passwords, because logs and commands print paths: give them as the file "
+            "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
+        )
+    if match := re.search(r"%[0-9A-Fa-f]{2}", value):
+        raise ValueError(
+            f"readers that treat every path as a URL take {match[0]!r} in {value} for another character: name the folder "
+            "without it"
+        )
+    return value

@@ -175,7 +175,9 @@ class Round:
             _purge(session)
         if mode == "recovery":
             (self.folder / "history").unlink()
-        self._start()
+        self._start(recovers=mode == "recovery")
+        if mode == "recovery":  # it reads the definitions of now, which fit no row from before a schema change
+            self._follow(session)
 
     def _follow(self, session: Session) -> None:
         """Waits until the engine follows the binlog and has sent everything: a row that is written again and again arrives."""
@@ -207,6 +209,8 @@ class Round:
         reason = reasons[-1] if reasons else ""
         if dead is None:
             raise RuntimeError(f"the engine has died, and it is not known of what: {self.folder}/engine.log: {reason}")
+        if self.modes.mode == "recovery":  # what it recovers then has the definitions of later statements
+            raise RuntimeError(f"the engine has died of {dead} in mode recovery: {self.folder}/engine.log: {reason}")
         self.dead[dead] = reason
         self.progress(f"the engine has died of {dead}: {reason}")
         self._stop()
@@ -229,11 +233,10 @@ class Round:
                 return database[:-1]
         return None
 
-    def _start(self) -> None:
-        first = not self._events.all
+    def _start(self, *, recovers: bool = False) -> None:
         mode = {"streamed": "no_data", "when_needed": "when_needed"}.get(self.modes.mode, self.modes.mode)
         if self.modes.mode == "recovery":
-            mode = "no_data" if first else "recovery"
+            mode = "recovery" if recovers else "no_data"
         left_out = "".join(f"(?!{name}[abc])" for name in self.dead)
         settings = _SETTINGS | {
             "database.include.list": f"{left_out}h[0-9]+[abc],zz",

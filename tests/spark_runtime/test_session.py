@@ -301,6 +301,8 @@ def test_a_folder_that_would_be_two_places_is_refused(spark: SparkSession) -> No
     workers.check(own, "viewfs://lake/data")
     with pytest.raises(ConfigError) as caught:
         workers.check(own, "/data/lake")
+    with pytest.raises(ConfigError, match=r"^pipeline\.folder /data/own is a folder of this machine"):
+        workers.check(own, "/data/own", "pipeline.folder")
     assert str(caught.value) == (
         "sink.path /data/lake is a folder of this machine for changefeed, and one of viewfs://lake/ for Spark (fs.defaultFS): "
         "write it as file:///data/lake or viewfs://lake/data/lake"

@@ -38,6 +38,7 @@ sink:
 
 pipeline:
   name: shop
+  # folder: out/shop               # ledger, pending changes and dead letters; left out: <sink path>/_changefeed
   # transaction: all tables move together, up to the smallest resolved event; every cut is a state the upstream had.
   # key: each batch at once, in order for each key.
   consistency: transaction

@@ -1,4 +1,4 @@
-"""Folders of a pipeline below the sink's path."""
+"""Folders of a pipeline: that of its tables, and its own, with ledger, pending changes and dead letters."""
 
 from __future__ import annotations
 
@@ -11,10 +11,20 @@ def tables_folder(definition: Definition) -> str:
 
 
 def own_folder(definition: Definition) -> str:
-    """Returns `<sink path>/_changefeed`, which contains `ledger`, `pending` and `dead_letters`."""
-    return f"{tables_folder(definition)}/_changefeed"
+    """Returns the folder that contains `ledger`, `pending` and `dead_letters`: `pipeline.folder`, or one beside the tables."""
+    chosen = definition.pipeline.folder
+    return _beside(definition) if chosen is None else chosen.rstrip("/")
+
+
+def rebuilds_folder(definition: Definition) -> str:
+    """Returns the folder in which `changefeed repair` rebuilds tables: on the storage of the tables, where they are moved to."""
+    return _beside(definition)
 
 
 def ledger_folder(definition: Definition) -> str:
-    """Returns `<sink path>/_changefeed/ledger`."""
+    """Returns the folder `ledger` in the pipeline's own folder."""
     return f"{own_folder(definition)}/ledger"
+
+
+def _beside(definition: Definition) -> str:
+    return f"{tables_folder(definition)}/_changefeed"

@@ -11,7 +11,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.paths import rebuilds_folder
 from changefeed.pipeline.tables import folder_of
 from changefeed.spark_runtime.files import file_system
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"rebuild-(?:(\d{6,})-)?[0-9a-f]{32}")
 
 
-def rebuild_folder(own: str, epoch: int) -> str:
-    """A new folder for a repair with this epoch, below the pipeline's own folder."""
-    return f"{own}/rebuild-{epoch:06d}-{uuid.uuid4().hex}"
+def rebuild_folder(definition: Definition, epoch: int) -> str:
+    """A new folder for a repair with this epoch."""
+    return f"{rebuilds_folder(definition)}/rebuild-{epoch:06d}-{uuid.uuid4().hex}"
 
 
 def delete_rebuilds(definition: Definition, spark: SparkSession, epoch: int) -> None:
     """Deletes the folders of repairs up to this epoch."""
-    own = own_folder(definition)
+    own = rebuilds_folder(definition)
     folder = folder_of(definition, own, spark)
     if folder is not None:
         for name in folder.folders():

@@ -142,14 +142,14 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
         letters,
         executor,
         expiry,
-        partial(_sync, tables_folder(definition)),
+        partial(_sync, tables_folder(definition), own),
     )
 
 
-def _sync(root: str, paths: Iterable[str]) -> None:
-    """Writes the files of the pipeline and of tables to disk, if they are on this machine."""
-    if (folder := local_path(root)) is not None:
-        sync_file_systems([folder, f"{folder}/_changefeed", *(f"{folder}/{path}" for path in paths)])
+def _sync(root: str, own: str, paths: Iterable[str]) -> None:
+    """Writes the files of tables and of the pipeline to disk, as far as they are on this machine."""
+    tables = [root, *(f"{root}/{path}" for path in paths)]
+    sync_file_systems([path for folder in (*tables, own) if (path := local_path(folder)) is not None])
 
 
 class _Runner:
@@ -189,6 +189,8 @@ class _Runner:
 
     def _run(self) -> None:
         check(self.spark, tables_folder(self.definition))
+        if self.definition.pipeline.folder is not None:
+            check(self.spark, own_folder(self.definition), "pipeline.folder")
         self.flow.begin()
         delete_rebuilds(self.definition, self.spark, self.ledger.epoch)
         self.begun = self.begun or (self.ledger.step, self.ledger.state)

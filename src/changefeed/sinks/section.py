@@ -5,13 +5,12 @@ Each sink declares its own options in `<sink>/section.py`, as `SECTION`.
 
 from __future__ import annotations
 
-import re
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from changefeed.section import Section
+from changefeed.section import Section, readable_path
 
 
 class SinkSection(Section):
@@ -46,17 +45,7 @@ class SinkSection(Section):
     @field_validator("path")
     @classmethod
     def _readable(cls, value: str) -> str:
-        if re.match(r"(s3\w*://[^/]*|\w+://[^/@]*:[^/]*)@", value):
-            raise ValueError(
-                "takes no keys or passwords, because logs and commands print paths: give them as the file "
-                "system's own properties under `spark`, as `spark.hadoop.fs.s3a.secret.key: ${AWS_SECRET_ACCESS_KEY}`"
-            )
-        if match := re.search(r"%[0-9A-Fa-f]{2}", value):
-            raise ValueError(
-                f"readers that treat every path as a URL take {match[0]!r} in {value} for another character: name the folder "
-                "without it"
-            )
-        return value
+        return readable_path(value)
 
     @field_validator("irregular", mode="before")
     @classmethod

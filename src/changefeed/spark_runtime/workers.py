@@ -74,7 +74,7 @@ def sources(folder: Path) -> str:
 def shipped() -> Callable[..., str]:
     """Returns the function that checks a worker. It belongs to no importable module, so it is pickled by value."""
 
-    def lacking(expected: dict[str, Any], folder: str = "", shared: str = "") -> str:
+    def lacking(expected: dict[str, Any], folder: str = "", shared: str = "", option: str = "") -> str:
         """Returns a sentence about what this process lacks, or ""; with a folder, the hash of the modules in it."""
         import hashlib
         import importlib.metadata
@@ -129,7 +129,7 @@ def shipped() -> Callable[..., str]:
             return f"the worker on {socket.gethostname()} {problem}. {expected['fix']} ({sys.executable})"
         if shared and not os.path.exists(shared):
             return (
-                f"the worker on {socket.gethostname()} does not see the folder of sink.path as the driver does: name one on a "
+                f"the worker on {socket.gethostname()} does not see the folder of {option} as the driver does: name one on a "
                 "file system that all machines share"
             )
         return ""
@@ -146,12 +146,13 @@ def refuse() -> None:
         os._exit(1)
 
 
-def check(spark: SparkSession, folder: str) -> None:
+def check(spark: SparkSession, folder: str, option: str = "sink.path") -> None:
     """Checks the workers, if there are any in other processes.
 
     Args:
         spark: the session.
-        folder: the folder of the tables, which all machines must share.
+        folder: a folder that all machines must share: that of the tables, or the pipeline's own.
+        option: the option of the definition that has it.
 
     Raises:
         ConfigError: a worker lacks something, or the folder is ambiguous.
@@ -159,7 +160,7 @@ def check(spark: SparkSession, folder: str) -> None:
     scheme, default = urlsplit(folder).scheme, _default(spark)
     if not scheme and urlsplit(default).scheme != "file":
         raise ConfigError(
-            f"sink.path {folder} is a folder of this machine for changefeed, and one of {default} for Spark (fs.defaultFS): "
+            f"{option} {folder} is a folder of this machine for changefeed, and one of {default} for Spark (fs.defaultFS): "
             f"write it as file://{folder} or {default.rstrip('/')}{folder}"
         )
     context = spark.sparkContext
@@ -168,7 +169,7 @@ def check(spark: SparkSession, folder: str) -> None:
     tasks = min(_MOST_TASKS, max(2, context.defaultParallelism))
     look, wanted = shipped(), expected()
     with _mark(urlsplit(folder).path if scheme in ("", "file") else "") as mark:
-        work = _work(look, wanted, mark)
+        work = _work(look, wanted, mark, option)
         problems = [one for one in context.parallelize(range(tasks), tasks).mapPartitions(work).collect() if one]
     if problems:
         raise ConfigError(problems[0])
@@ -181,9 +182,9 @@ def _default(spark: SparkSession) -> str:
     return str(jvm.org.apache.hadoop.fs.FileSystem.getDefaultUri(conf).toString())
 
 
-def _work(look: Callable[..., str], wanted: Expected, mark: str) -> Callable[[Any], Iterator[str]]:
+def _work(look: Callable[..., str], wanted: Expected, mark: str, option: str) -> Callable[[Any], Iterator[str]]:
     def work(_: Any) -> Iterator[str]:
-        yield look(wanted, "", mark)
+        yield look(wanted, "", mark, option)
 
     work.__module__ = "__main__"
     return work

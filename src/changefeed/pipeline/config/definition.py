@@ -23,7 +23,7 @@ from changefeed.errors import ConfigError
 from changefeed.modules import is_own, own_section
 from changefeed.pipeline.config.patterns import check_patterns, split_list, table_patterns
 from changefeed.pipeline.store.base import Keep
-from changefeed.section import Section
+from changefeed.section import Section, readable_path
 from changefeed.sinks import sink_sections
 from changefeed.sources import source_sections
 from changefeed.storage.section import StorageSection
@@ -80,6 +80,11 @@ class Behaviour(Section):
         default="changefeed",
         pattern=r"^[A-Za-z0-9_.-]+$",
         description="Name of the pipeline; the ledger belongs to it.",
+    )
+    folder: str | None = Field(
+        default=None,
+        description="Folder of the pipeline's own files: ledger, pending changes, dead letters. Without it, `_changefeed` in "
+        "`sink.path`. Set it before the first run; every pipeline needs a folder of its own.",
     )
     consistency: Literal["transaction", "key"] = Field(
         default="transaction",
@@ -170,6 +175,11 @@ class Behaviour(Section):
             return True
         return bool(self.exclude) and table_patterns(tuple(self.exclude)).select(table)
 
+    @field_validator("folder")
+    @classmethod
+    def _readable(cls, value: str | None) -> str | None:
+        return value if value is None else readable_path(value)
+
     @field_validator("include", "exclude", mode="before", json_schema_input_type=list[str] | str)
     @classmethod
     def _listed(cls, value: Any) -> Any:
@@ -246,6 +256,15 @@ class Definition(Section):
     spark: dict[str, str] = Field(default_factory=dict, description="Properties of Spark, passed on unchanged.")
     storage: StorageSection = Field(default_factory=StorageSection)
 
+    @model_validator(mode="after")
+    def _apart(self) -> Definition:
+        own, tables = self.pipeline.folder, self.sink.path
+        if own is not None and own.rstrip("/") != f"{tables.rstrip('/')}/_changefeed" and _overlap(own, tables):
+            raise ValueError(
+                "pipeline.folder and sink.path must not be inside each other: give the pipeline a folder beside it"
+            )
+        return self
+
     @field_validator("spark", mode="before", json_schema_input_type=dict[str, str | int | float | bool])
     @classmethod
     def _texts(cls, value: Any) -> Any:
@@ -254,3 +273,9 @@ class Definition(Section):
             return value
         plain = (bool, int, float)
         return {k: str(v).lower() if isinstance(v, plain) else v for k, v in value.items()}
+
+
+def _overlap(a: str, b: str) -> bool:
+    """Whether one of two folders is in the other, or is the other."""
+    first, second = (f"{path.rstrip('/')}/" for path in (a, b))
+    return first.startswith(second) or second.startswith(first)

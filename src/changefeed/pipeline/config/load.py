@@ -20,7 +20,8 @@ from changefeed.sources import protocol_of
 
 # Options of source, sink and protocols that are paths; a URL is not a path.
 _PATHS = (
-    "path", "schema-registry", "claim-check-storage-uri", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location"
+    "path", "folder", "schema-registry", "claim-check-storage-uri",
+    "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
 )  # fmt: skip
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -139,7 +140,7 @@ def _anchored(written: dict[str, Any], base: Path | None) -> dict[str, Any]:
     if base is None:
         return written
     sections = dict(written)
-    for name in ("source", "sink", "ledger"):
+    for name in ("source", "sink", "ledger", "pipeline"):
         if isinstance(section := written.get(name), dict):
             sections[name] = _absolute(section, base)
             if isinstance(choice := section.get("protocol"), dict):

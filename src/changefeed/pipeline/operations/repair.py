@@ -22,7 +22,6 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.guard import REPAIRED
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import rows_within
 from changefeed.pipeline.rebuilds import delete_rebuilds, rebuild_folder
@@ -186,9 +185,11 @@ def _check_first_rows(definition: Definition, table: TableState | None, name: st
 def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
     """Runs the pipeline into a folder beside, up to the barrier, and takes the tables from there."""
     definition, state = flow.definition, flow.ledger.state
-    own, epoch = own_folder(definition), flow.ledger.epoch
-    folder = rebuild_folder(own, epoch)
-    beside = definition.model_copy(update={"sink": definition.sink.model_copy(update={"path": folder})})
+    epoch = flow.ledger.epoch
+    folder = rebuild_folder(definition, epoch)
+    sink = definition.sink.model_copy(update={"path": folder})
+    pipeline = definition.pipeline.model_copy(update={"folder": None})
+    beside = definition.model_copy(update={"sink": sink, "pipeline": pipeline})
     try:
         delete_rebuilds(definition, spark, epoch)
         built = run(beside, spark, once=True, until=state.barrier).state

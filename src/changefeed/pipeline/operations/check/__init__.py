@@ -15,9 +15,9 @@ from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check, CheckReport
-from changefeed.pipeline.operations.check.sink import check_ledger, check_sink
+from changefeed.pipeline.operations.check.sink import check_folder, check_ledger
 from changefeed.pipeline.operations.check.source import check_source
-from changefeed.pipeline.paths import tables_folder
+from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.redaction import redact
 from changefeed.sources import protocol_of
 
@@ -60,9 +60,11 @@ def _checks(definition: Definition, records: int) -> Iterator[Check]:
         yield Check("properties", WARN, doubt, "correct the name, unless a class of your own reads it")
     yield from _spark()
     yield from check_source(definition, records)
-    sink = check_sink(tables_folder(definition), definition)
-    yield sink
-    if sink.status != FAIL:
+    folders = [check_folder("sink", "sink.path", tables_folder(definition), definition)]
+    if definition.pipeline.folder is not None:
+        folders.append(check_folder("folder", "pipeline.folder", own_folder(definition), definition))
+    yield from folders
+    if all(folder.status != FAIL for folder in folders):
         yield from check_ledger(definition)
 
 

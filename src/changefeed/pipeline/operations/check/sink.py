@@ -34,63 +34,63 @@ _BY_SPARK = "`changefeed status` reads it through Spark"
 _JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
-def check_sink(folder: str, definition: Definition) -> Check:
-    """Checks that the sink's folder can be written."""
+def check_folder(name: str, option: str, folder: str, definition: Definition) -> Check:
+    """Checks that a folder can be written; `name` is that of the check, `option` the one that has the folder."""
     scheme = urlsplit(folder).scheme
     if scheme not in ("", "file"):
-        return _url(folder, scheme, definition)
+        return _url(name, option, folder, scheme, definition)
     try:
         _try_folder(Path(urlsplit(folder).path))
     except OSError as error:
         message = f"{folder} cannot be written: {error.strerror or error}"
-        return Check("sink", FAIL, message, "correct sink.path, or give this user the right to write there")
-    return Check("sink", OK, f"{folder} can be written")
+        return Check(name, FAIL, message, f"correct {option}, or give this user the right to write there")
+    return Check(name, OK, f"{folder} can be written")
 
 
-def _url(url: str, scheme: str, definition: Definition) -> Check:
-    """Checks a sink at a URL: Spark needs a jar for its file system, and this process a package to reach it."""
+def _url(name: str, option: str, url: str, scheme: str, definition: Definition) -> Check:
+    """Checks a folder at a URL: Spark needs a jar for its file system, and this process a package to reach it."""
     if is_object_store(url):
-        return _object_store(url, definition)
-    if scheme not in _IN_SPARK and not any(name in definition.spark for name in _JARS):
+        return _object_store(name, option, url, definition)
+    if scheme not in _IN_SPARK and not any(jars in definition.spark for jars in _JARS):
         what = f"Spark has no file system for {scheme}:// among its jars"
-        return Check("sink", FAIL, what, "name its jar in `spark: {spark.jars.packages: …}`")
+        return Check(name, FAIL, what, "name its jar in `spark: {spark.jars.packages: …}`")
     try:
         _try_url(url)
     except MissingExtraError as error:
         return Check(
-            "sink", WARN, f"{url} not checked: {error}", "a run does not need it: it uses Spark's own file system"
+            name, WARN, f"{url} not checked: {error}", "a run does not need it: it uses Spark's own file system"
         )
     except ConfigError as error:
         return Check(
-            "sink", WARN, f"{url} not checked: {error}", "install it to have this checked; a run does not need it"
+            name, WARN, f"{url} not checked: {error}", "install it to have this checked; a run does not need it"
         )
     except Exception as error:  # raised by the package for the scheme
         reason = " ".join(str(error).split()) or type(error).__name__
-        fix = "correct sink.path, or see that it can be reached with the credentials that this user has"
-        return Check("sink", FAIL, f"{url} cannot be written: {reason:.300}", fix)
-    return Check("sink", OK, f"{url} can be written")
+        fix = f"correct {option}, or see that it can be reached with the credentials that this user has"
+        return Check(name, FAIL, f"{url} cannot be written: {reason:.300}", fix)
+    return Check(name, OK, f"{url} can be written")
 
 
-def _object_store(url: str, definition: Definition) -> Check:
-    """Creates a file in the sink's folder, tries to create it again, and deletes it."""
-    name = f".changefeed-check-{uuid.uuid4().hex}"
+def _object_store(name: str, option: str, url: str, definition: Definition) -> Check:
+    """Creates a file in the folder, tries to create it again, and deletes it."""
+    probe = f".changefeed-check-{uuid.uuid4().hex}"
     try:
         folder = folder_at(url, definition.storage, definition.spark)
         assert folder is not None
-        folder.create(name, b"first")
-        is_conditional = not folder.create(name, b"second")
-        folder.delete([name])
+        folder.create(probe, b"first")
+        is_conditional = not folder.create(probe, b"second")
+        folder.delete([probe])
         if not is_conditional:
             raise unconditional(url)
     except NoCredentialsError as error:
-        return Check("sink", WARN, f"{url} not checked: {error}", "a run may have them from Spark's own configuration")
+        return Check(name, WARN, f"{url} not checked: {error}", "a run may have them from Spark's own configuration")
     except ConfigError as error:
-        return Check("sink", FAIL, str(error), "the message names what is needed")
+        return Check(name, FAIL, str(error), "the message names what is needed")
     except SinkError as error:
         return Check(
-            "sink", FAIL, f"{url} cannot be written: {error}", "correct sink.path, or see that it can be reached"
+            name, FAIL, f"{url} cannot be written: {error}", f"correct {option}, or see that it can be reached"
         )
-    return Check("sink", OK, f"{url} can be written")
+    return Check(name, OK, f"{url} can be written")
 
 
 def _try_folder(folder: Path) -> None:
