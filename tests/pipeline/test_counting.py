@@ -65,7 +65,7 @@ def _in(window: Window, ts: int) -> bool:
 
 def test_only_chunks_that_span_a_bound_are_counted(tmp_path: Path) -> None:
     dated, shape = staged(tmp_path, 1)
-    store, files = LocalFolder(str(tmp_path)), [f"{folder}/part-00000.parquet" for folder in dated]
+    store, files = LocalFolder(str(tmp_path)), {f"{folder}/part-00000.parquet": 0 for folder in dated}
     last = dated["000001-2"]
     window = Window(last[0], last[-2])  # both bounds lie in the last folder, which has two batches from two partitions
     wanted: Across = {(folder, "app", "t", shape): [("a", window), ("b", Window())] for folder in dated}
@@ -84,6 +84,6 @@ def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SinkError, match="pending changes cannot be read"):
         across_here(
             LocalFolder(str(tmp_path)),
-            ["000001-0/part-00000.parquet"],
+            {"000001-0/part-00000.parquet": len(data)},
             {("000001-0", "app", "t", shape): [("a", Window(3, 9))]},
         )

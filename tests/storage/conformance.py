@@ -124,13 +124,14 @@ class Conformance:
             with pytest.raises(SinkError, match="log/none: the file does not exist"):
                 read()
 
-    def test_an_open_file(self, folder: Folder) -> None:
-        data = Random(2).randbytes(200_000)
+    @pytest.mark.parametrize("size", [200_000, 2_000_000])
+    def test_an_open_file(self, folder: Folder, size: int) -> None:
+        data = Random(2).randbytes(size)
         folder.put("data", data)
         for file in (folder.open("data"), folder.open("data", len(data))):
             with file:
                 assert file.read(3) == data[:3]
-                assert file.seek(-10, 2) == 199_990
+                assert file.seek(-10, 2) == size - 10
                 assert (file.read(), file.read()) == (data[-10:], b"")
                 file.seek(100)
                 assert (file.tell(), file.read(150_000)) == (100, data[100:150_100])

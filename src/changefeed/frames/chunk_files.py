@@ -101,18 +101,21 @@ class StoredChunks:
         self._footers: dict[str, pq.FileMetaData] = {}
         self._groups: OrderedDict[tuple[str, int], pa.ChunkedArray] = OrderedDict()
 
-    def find(self, file: str, columns: Sequence[str], wanted: Callable[[pa.Table], Any]) -> Iterator[pa.Table]:
+    def find(
+        self, file: str, columns: Sequence[str], wanted: Callable[[pa.Table], Any], size: int | None = None
+    ) -> Iterator[pa.Table]:
         """Finds chunks of a file; yields those of one row group at a time.
 
         Args:
             file: name of a Parquet file with the columns of `frames.chunks`.
             columns: the plain columns to read; the result also has the arguments of `payload`: `file`, `group` and `row`.
             wanted: returns a mask of the chunks to find.
+            size: of the file, if it is known: saves a request.
 
         Raises:
             SinkError: the file cannot be read, or is damaged.
         """
-        with self._open(file) as parquet:
+        with self._open(file, size) as parquet:
             for number in range(parquet.num_row_groups):
                 plain = parquet.read_row_group(number, columns=list(columns), use_threads=False)
                 rows = pc.indices_nonzero(wanted(plain))
@@ -141,10 +144,10 @@ class StoredChunks:
         return read
 
     @contextmanager
-    def _open(self, file: str) -> Iterator[pq.ParquetFile]:
+    def _open(self, file: str, size: int | None = None) -> Iterator[pq.ParquetFile]:
         try:
             with pq.ParquetFile(
-                self._source(file), metadata=self._footers.get(file), page_checksum_verification=True,
+                self._source(file, size), metadata=self._footers.get(file), page_checksum_verification=True,
                 pre_buffer=not isinstance(self._folder, LocalFolder),
             ) as parquet:  # fmt: skip
                 self._footers[file] = parquet.metadata
@@ -152,11 +155,11 @@ class StoredChunks:
         except (OSError, pa.ArrowException) as error:
             raise SinkError(f"pending changes cannot be read: {error}") from error
 
-    def _source(self, file: str) -> Any:
+    def _source(self, file: str, size: int | None) -> Any:
         if isinstance(self._folder, LocalFolder):
             return f"{self._folder.path}/{file}"
         if file not in self._sources:
-            self._sources[file] = self._folder.open(file)
+            self._sources[file] = self._folder.open(file, size)
         return pa.PythonFile(self._sources[file], mode="r")
 
 

@@ -40,6 +40,7 @@ from typing import Any, BinaryIO
 from changefeed.errors import ConfigError, SinkError
 
 PARALLEL = 16  # requests of one call at the same time
+_WHOLE = 1 << 20  # bytes of a file that is opened and read whole
 _PROBE = ".create-probe"
 
 
@@ -114,7 +115,7 @@ class Folder(ABC):
         return in_parallel(self.read, names)
 
     def open(self, name: str, size: int | None = None) -> BinaryIO:
-        """Opens a file to read it at any place, for Parquet.
+        """Opens a file to read it at any place, for Parquet. A small one is read whole, in one request.
 
         Args:
             name: the file.
@@ -128,7 +129,12 @@ class Folder(ABC):
             if info is None:
                 raise missing_file(self.path, name)
             size = info.size
-        return io.BufferedReader(_Ranges(self, name, size), 1 << 16)
+        if size > _WHOLE:
+            return io.BufferedReader(_Ranges(self, name, size), 1 << 16)
+        data = self.read(name)
+        if data is None:
+            raise missing_file(self.path, name)
+        return io.BytesIO(data)
 
     # Lists.
 

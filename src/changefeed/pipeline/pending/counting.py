@@ -96,12 +96,12 @@ def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, boo
     return all_in, (after is not None and high <= after) or (upto is not None and low > upto)
 
 
-def across_here(store: Folder, files: Iterable[str], wanted: Across) -> Counter[str]:
+def across_here(store: Folder, files: Mapping[str, int], wanted: Across) -> Counter[str]:
     """Counts rows of chunks that span a bound, in this process.
 
     Args:
         store: the folder of the pending store.
-        files: names of the files in the folders of `wanted`.
+        files: names and sizes of the files in the folders of `wanted`.
         wanted: the windows to count in.
 
     Raises:
@@ -115,9 +115,9 @@ def across_here(store: Folder, files: Iterable[str], wanted: Across) -> Counter[
         return pc.and_(pc.equal(chunks.column("kind"), "rows"), pc.fill_null(reduce(pc.or_, spans), False))
 
     counts, stored = Counter[str](), StoredChunks(store)
-    for file in files:
+    for file, size in files.items():
         folder = file.rpartition("/")[0]
-        for chunks in stored.find(file, _PLAIN, crosses):
+        for chunks in stored.find(file, _PLAIN, crosses, size):
             for row in chunks.to_pylist():
                 payload = stored.payload(row["file"], row["group"], row["row"])
                 counts.update(_counted({"folder": folder, **row, "payload": payload}, wanted))

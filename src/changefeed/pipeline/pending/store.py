@@ -224,8 +224,8 @@ class PendingStore:
         """Reads the plain columns of chunks without Spark, and the payloads of those for which `payloads` is true."""
         assert self.folder is not None
         stored = StoredChunks(self.folder)
-        for file in (name for folder in folders for name in part_sizes(self.folder, folder)):
-            for chunks in stored.find(file, _PLAIN_COLUMNS, lambda chunks: pc.is_valid(chunks.column("kind"))):
+        for file, size in (part for folder in folders for part in part_sizes(self.folder, folder).items()):
+            for chunks in stored.find(file, _PLAIN_COLUMNS, lambda chunks: pc.is_valid(chunks.column("kind")), size):
                 for row in chunks.to_pylist():
                     if payloads(row):
                         row["payload"] = stored.payload(file, row["group"], row["row"])
