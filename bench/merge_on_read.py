@@ -52,7 +52,7 @@ def apply(path: Path, payloads: list[bytes], number: int, *, marks: bool) -> Non
     target, files = at.target(tuple(TYPES), ("id",)), at.files(["id"])
     written = write_item(Item(target, ChunkReader(table("t"), Window()), files, "merge", marks), payloads)
     commit(at, [written], WriteId(1, number, 1), "{}", merges_on_read=marks)
-    checkpoint(at)
+    checkpoint(at, at.version + 1)
 
 
 def compacted(path: Path) -> bool:

@@ -205,7 +205,7 @@ class Bench:
 
         def finish(name: str, written: Any) -> None:
             commit(at[name], [written], WriteId(1, self.step, 1), "{}")
-            checkpoint(at[name])
+            checkpoint(at[name], at[name].version + 1)
 
         with ThreadPoolExecutor(4) as pool:
             for result in [pool.submit(finish, *pair) for pair in zip(self.names, done, strict=True)]:
@@ -281,7 +281,7 @@ def alone(root: Path, names: list[str], rows: int, files: int, count: int, numbe
             written = write_item(item, payloads[name])
             marks.append(time.process_time())
             commit(opened, [written], WriteId(1, step, 1), "{}")
-            checkpoint(opened)
+            checkpoint(opened, opened.version + 1)
             marks.append(time.process_time())
             used = [total + after - before for total, before, after in zip(used, marks, marks[1:], strict=False)]
         took = time.monotonic() - began

@@ -53,6 +53,7 @@ _log = logging.getLogger(__name__)
 _NOTED_PARTITIONS = 64
 _LOOKING = 8  # number of tables checked in parallel when a run begins
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 @dataclass(slots=True)
@@ -119,7 +120,7 @@ class Executor:
         guard = self._guard()
         paths = _paths(plan.actions)
         guard.check_around(paths)
-        self.before = {path: guard.check(path, made) for path, made in paths.items()}
+        self.before = self._looked(paths, lambda path: guard.check(path, paths[path]))
         adopted = {path for path, before in self.before.items() if before.foreign}
         adopted |= {a.path for a in plan.actions if isinstance(a.write, Copy) and a.write.source in adopted}
         if self.ledger.begun_by:  # `begin` has checked the other tables
@@ -130,7 +131,7 @@ class Executor:
             self._restart_sources(plan)
         done = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
-        written = {path: guard.check_after(path, self.before[path], done[path]) for path in changed}
+        written = self._looked(changed, lambda path: guard.check_after(path, self.before[path], done[path]))
         known = self.ledger.state.known() | written
         tables = {
             name: replace(before, written=known.get(before.path), adopted=before.adopted or before.path in adopted)
@@ -152,7 +153,16 @@ class Executor:
                 write_alone(self.sink, WriteRequest(touch, None, write_id, self._note(self.ledger.state, write_id)))
                 failpoint("fence.after")
             fenced.update(new)
-            self.before = {path: guard.check(path, made) for path, made in paths.items()}
+            self.before = self._looked(paths, lambda path: guard.check(path, paths[path]))
+
+    def _looked(self, paths: Iterable[str], look: Callable[[str], _R]) -> dict[str, _R]:
+        """Path -> what `look` returns for it, in as many threads as the definition allows: in an object store, each waits."""
+        paths = list(paths)
+        threads = min(self.definition.pipeline.parallelism, len(paths))
+        if threads < 2:
+            return {path: look(path) for path in paths}
+        with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
+            return dict(zip(paths, pool.map(look, paths), strict=True))
 
     def _restart_sources(self, plan: Plan) -> None:
         """Takes the source of a copy that is still to be made back to the rows that the plan copies.

@@ -207,7 +207,7 @@ def test_spark_reads_a_native_checkpoint(spark: SparkSession, tmp_path: Path) ->
     writer.create(str(path), history.table, WriteId(1, 1, 1), "{}")
     for step in range(2, 12):
         apply(path, history.table, history.step(20), step)
-    assert checkpoint(opened(path))
+    assert checkpoint(opened(path), opened(path).version)
     for commit_file in sorted((path / "_delta_log").glob("*.json"))[:-1]:
         commit_file.unlink()
     for sums in (path / "_delta_log").glob("*.crc"):

@@ -199,7 +199,7 @@ def test_a_checkpoint_is_written_when_it_is_due_and_keeps_everything(path: str) 
     for number in range(1, 21):
         at = opened(path)
         commit(at, [rows(at, number)], WriteId(1, number, 1), "{}")
-        made += [opened(path).version] if checkpoint(at) else []
+        made += [opened(path).version] if checkpoint(at, at.version + 1) else []
     assert made == [10, 20]
     for version in range(20):
         (Path(path) / "_delta_log" / f"{version:020d}.json").unlink()
@@ -218,7 +218,7 @@ def test_a_checkpoint_that_cannot_be_written_harms_no_commit(path: str) -> None:
     first = Path(path) / "_delta_log" / f"{0:020d}.json"
     (first.parent / f"{10:020d}.checkpoint.parquet").mkdir()
     with pytest.raises(SinkError, match="a checkpoint cannot be written") as caught:
-        checkpoint(at)
+        checkpoint(at, at.version + 1)
     assert caught.value.transient
     (first.parent / f"{10:020d}.checkpoint.parquet").rmdir()
     assert ids(path) == [10]

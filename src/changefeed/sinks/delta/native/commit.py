@@ -204,16 +204,18 @@ def forget_lost_checkpoint(opened: Opened) -> bool:
     return True
 
 
-def checkpoint(opened: Opened) -> bool:
-    """Writes a checkpoint if one is due after the newest commit.
+def checkpoint(opened: Opened, version: int) -> bool:
+    """Writes a checkpoint of the newest version if one is due after the commit of a version; returns whether it was.
 
     Raises:
         SinkError: the checkpoint cannot be written (transient). The commit is valid without it.
     """
     from deltalake.exceptions import DeltaError
 
+    if version % int(opened.state.properties.get("delta.checkpointInterval", _CHECKPOINTS)):
+        return False
     path, now = opened.folder.path, opened.log.read()
-    if now is None or now.version % int(now.properties.get("delta.checkpointInterval", _CHECKPOINTS)):
+    if now is None:
         return False
     try:
         table = delta_rs.table(opened.folder, now.version)

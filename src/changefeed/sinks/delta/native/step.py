@@ -58,6 +58,7 @@ from changefeed.sinks.delta.native.opened import Opened, arrow_schema, delta_fie
 from changefeed.sinks.delta.native.replay import TableLog
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
 from changefeed.storage import Folder
+from changefeed.storage.base import in_parallel
 from changefeed.storage.local import LocalFolder
 
 if TYPE_CHECKING:
@@ -130,11 +131,11 @@ class NativeWrites:
         """
         prepared = [PreparedWrite(request) for request in requests]
         native = list[tuple[int, Opened | None, Changes, Item]]()
-        for place, request in enumerate(requests):
+        of_rows = [(place, request) for place, request in enumerate(requests) if request.changes is not None]
+        for (place, request), there in zip(of_rows, self._all_there([r for _, r in of_rows], owner), strict=True):
             write, changes = request.write, request.changes
             if not isinstance(write, Load | Upsert | Append) or changes is None:
                 continue
-            there = self._there(write.path, owner)
             if there.is_next(request) and self._reason(write, changes, there.opened, spark) is None:
                 native.append((place, there.opened, changes, self._item(write, changes, there.opened)))
         results = write_files(spark, [(changes, item) for _, _, changes, item in native])
@@ -329,6 +330,12 @@ class NativeWrites:
         except SinkError as error:
             return _There(None, str(error))
 
+    def _all_there(self, requests: Sequence[WriteRequest], owner: str) -> list[_There]:
+        """Opens the tables of requests; those in an object store at the same time."""
+        look = partial(self._there, owner=owner)
+        paths = [request.write.path for request in requests]
+        return list(map(look, paths)) if isinstance(self.root, LocalFolder) else in_parallel(look, paths)
+
     def _open(self, path: str, owner: str) -> Opened | None:
         is_first = path not in self._logs
         opened = open_table(self._folder(path), owner, self._log(path))
@@ -444,8 +451,9 @@ def is_native(root: str) -> bool:
 
 
 def _checkpoint(opened: Opened) -> None:
+    """Writes a checkpoint, if one is due, after a commit to the opened version."""
     try:
-        checkpoint(opened)
+        checkpoint(opened, opened.version + 1)
     except SinkError as error:  # the table is whole without
         _log.warning("%s", error)
 
