@@ -22,7 +22,8 @@ def test_random_histories_end_as_the_database(server: str, tmp_path: Path) -> No
     campaign = Campaign(server, tmp_path, HISTORIES, seed, per_round=10, all_ways=True, reduce=False)
     campaign.run()
     table = "\n".join(campaign.table())
-    print(f"python bench/ddl_live.py --server {server} --seed {seed} --histories {HISTORIES} --per-round 10\n{table}")
+    again = f"--server {server} --seed {seed} --histories {HISTORIES} --per-round 10 --all-ways --no-reduce"
+    print(f"python bench/ddl_live.py {again} --out FOLDER\n{table}")
     failed = [v for v in campaign.verdicts if v.verdict in ("WRONG", "CRASH")]
     assert not failed, failed[0].text
     judged = [v for v in campaign.verdicts if v.verdict in ("RIGHT", "DRIFT")]
