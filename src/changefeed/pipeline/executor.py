@@ -156,13 +156,9 @@ class Executor:
             self.before = self._looked(paths, lambda path: guard.check(path, paths[path]))
 
     def _looked(self, paths: Iterable[str], look: Callable[[str], _R]) -> dict[str, _R]:
-        """Path -> what `look` returns for it, in as many threads as the definition allows: in an object store, each waits."""
+        """Path -> what `look` returns for it; side by side, because in an object store each waits."""
         paths = list(paths)
-        threads = min(self.definition.pipeline.parallelism, len(paths))
-        if threads < 2:
-            return {path: look(path) for path in paths}
-        with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
-            return dict(zip(paths, pool.map(look, paths), strict=True))
+        return dict(zip(paths, self._side_by_side(look, paths), strict=True))
 
     def _restart_sources(self, plan: Plan) -> None:
         """Takes the source of a copy that is still to be made back to the rows that the plan copies.
@@ -229,18 +225,15 @@ class Executor:
             (prepared,) = self.sink.prepare([self._request(action, plan)])
             self._write(prepared)
 
-    def _side_by_side(self, work: Callable[[_T], object], items: Iterable[_T]) -> None:
-        """Calls `work` for all items, in as many threads as the definition allows."""
+    def _side_by_side(self, work: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
+        """Calls `work` for all items that are not empty, in as many threads as the definition allows; returns the results."""
         waiting = [item for item in items if item]
         threads = min(self.definition.pipeline.parallelism, len(waiting))
         if threads < 2:
-            for item in waiting:
-                work(item)
-            return
+            return [work(item) for item in waiting]
         with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
             done = [pool.submit(work, item) for item in waiting]
-        for one in done:
-            one.result()
+        return [one.result() for one in done]
 
     def _request(self, action: Action, plan: Plan) -> WriteRequest:
         before = self.before[action.path]

@@ -89,7 +89,7 @@ def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, u
     if column.default is None:
         if column.nullable is not False:
             return NULL
-        return Default("") if column.type.name == "json" and execution.is_mariadb else implicit(column.type)
+        return implicit(column.type, is_mariadb=execution.is_mariadb is True)
     if _NOW.fullmatch(column.default):
         default = _now(column, execution)
     else:
@@ -143,8 +143,8 @@ def _constant(sql: str, t: ColumnType, execution: Execution) -> Default | None:
         return None
 
 
-def implicit(t: ColumnType) -> Default:
-    """MySQL's implicit default of a NOT NULL column without DEFAULT."""
+def implicit(t: ColumnType, *, is_mariadb: bool = False) -> Default:
+    """The server's implicit default of a NOT NULL column without DEFAULT."""
     fraction = "." + "0" * t.length if t.name in ("datetime", "timestamp", "time") and t.length else ""
     if t.name in INTEGERS or t.name in ("bit", "year"):
         return Default(0)
@@ -165,5 +165,5 @@ def implicit(t: ColumnType) -> Default:
     if t.name == "enum":
         return Default((t.members or ("",))[0])
     if t.name == "json":
-        return Default("null")
+        return Default("" if is_mariadb else "null")
     return Default(unknown=f"MySQL has no implicit default for a NOT NULL column of type {t}")

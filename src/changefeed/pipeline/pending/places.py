@@ -69,8 +69,10 @@ def with_repeats(
         remembered = np.isin(lines.ids, np.array([hash for _, hash in before.recent], np.int64))
         repeated |= remembered
         another = ~repeated & newer & (low | _go_back(lines))
-        removed = (lines.numbers("commit_ts") <= bound) & _are_before_last_change(lines, before, fresh)
-        repeated = (keyless & (repeated | (low & ~newer))) | (removed & ~newer)
+        removed = (lines.numbers("commit_ts") <= bound) & ~newer
+        if removed.any():  # not so in a batch in which nothing is sent again
+            removed &= _are_before_last_change(lines, before, fresh)
+        repeated = (keyless & (repeated | (low & ~newer))) | removed
         state = _remembering(state, before, lines, keyless, repeated, passed, another=bool(another.any()))
     return replace(state, repeats=merged(state.repeats, lines.stretches(repeated)))
 

@@ -61,7 +61,7 @@ def default_for_null(p: Projection, server: Server) -> Default:
         )
     if p.null != NULL:
         return p.null
-    if new.type.name == "enum" or (new.type.name == "json" and server == "mariadb"):
+    if new.type.name == "enum":
         return _EMPTY
-    default = implicit(new.type)
+    default = implicit(new.type, is_mariadb=server == "mariadb")
     return NULL if default.unknown else default
