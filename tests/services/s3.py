@@ -35,15 +35,8 @@ class S3Server:
         self._rights, self.keys = rights, ("AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMIK7MDENG")  # no words of a message
         (self.port,) = free_ports(1)
         self._log = folder / "s3.log"
-        command = [
-            sys.executable,
-            "-c",
-            "from moto.server import main; main()",
-            "-H",
-            "127.0.0.1",
-            "-p",
-            str(self.port),
-        ]
+        server = str(Path(__file__).with_name("s3_server.py"))
+        command = [sys.executable, "-P", server, "-H", "127.0.0.1", "-p", str(self.port)]
         first = {"INITIAL_NO_AUTH_ACTION_COUNT": str(_FIRST)} if rights is not None else {}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | first)
