@@ -16,11 +16,11 @@ _LOCK = Lock()
 _put_object = S3Response.put_object
 
 
-def _put_alone(response: S3Response) -> Any:
+def _put_alone(response: S3Response) -> tuple[int, dict[str, Any], str | bytes]:
     with _LOCK:
         return _put_object(response)
 
 
 if __name__ == "__main__":
-    S3Response.put_object = _put_alone  # type: ignore[method-assign]
+    S3Response.put_object = _put_alone  # type: ignore[assignment, method-assign]
     main()
