@@ -33,10 +33,10 @@ from changefeed import record_log
 from changefeed.model.batch import record_batch
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.dead_letters import letters
+from changefeed.pipeline.letter_files import StoredLetter
 from changefeed.pipeline.operations.status import status
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
-from changefeed.sinks.delta.read import query
 
 TS = 450_000_000_000_000_000
 PARTITIONS = 4
@@ -210,16 +210,16 @@ def measure(spark: SparkSession, folder: Path, good: int, bad: int, seed: int, *
     seconds = time.monotonic() - started
     counts = status(definition).to_dict()["counts"]
     counts["pending"] = counts["rows"] - counts["applied"] - counts["repeated"]
-    letters = query(f"{own_folder(definition)}/dead_letters", "SELECT * FROM t")
+    dead = letters(definition)
     return {
         "seed": seed,
         "seconds": round(seconds, 1),
         "made": dict(log.made),
         "damage": dict(sorted(log.kinds.items())),
         "counts": {name: counts[name] for name in ("records", "rows", "applied", "repeated", "pending", "dead")},
-        "reasons": dict(sorted(Counter(letter["reason"] for letter in letters).items())),
+        "reasons": dict(sorted(Counter(letter.reason for letter in dead).items())),
         "tables": {table: len(rows) for table, rows in log.rows.items()},
-        "faults": [*_account(log, counts), *_letters(log, letters), *_tables(log, definition)],
+        "faults": [*_account(log, counts), *_letters(log, dead), *_tables(log, definition)],
     }
 
 
@@ -244,11 +244,11 @@ def _account(log: Log, counts: dict[str, int]) -> Iterator[str]:
         yield f"{counts['records']} records read, {accounted} accounted for, {control} DDL and marks"
 
 
-def _letters(log: Log, letters: list[dict[str, Any]]) -> Iterator[str]:
+def _letters(log: Log, dead: list[StoredLetter]) -> Iterator[str]:
     """The dead letters are the bad records, each once, with its bytes."""
-    kept = {(letter["partition"], letter["offset"]): (letter["key"], letter["value"]) for letter in letters}
-    if len(kept) != len(letters):
-        yield f"{len(letters) - len(kept)} dead letters twice"
+    kept = {(letter.partition, letter.offset): (letter.key, letter.value) for letter in dead}
+    if len(kept) != len(dead):
+        yield f"{len(dead) - len(kept)} dead letters twice"
     for place in sorted(log.bad.keys() - kept.keys())[:5]:
         yield f"shop:{place[0]}:{place[1]} is bad and no dead letter: {log.bad[place]}"
     for place in sorted(kept.keys() - log.bad.keys())[:5]:

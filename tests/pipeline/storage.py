@@ -157,6 +157,7 @@ _DELTA = (
     (re.compile(r"_delta_log/\d{20}\.crc"), "version checksum"),
     (re.compile(r"part-[\w.-]+\.parquet"), "data"),
 )
+_LETTERS = ((re.compile(r"\d{20}\.jsonl"), "file"),)
 _PENDING = ((re.compile(r"[\w-]+/part-[\w.-]+\.parquet"), "part"),)
 _LEDGER = (
     (re.compile(r"log/\d{20}\.json"), "entry"),
@@ -164,7 +165,7 @@ _LEDGER = (
 )
 _AREAS = (
     ("_changefeed/ledger/", "ledger", _LEDGER),
-    ("_changefeed/dead_letters/", "dead letters", _DELTA),
+    ("_changefeed/dead_letters/", "dead letters", _LETTERS),
     ("_changefeed/pending/", "pending", _PENDING),
     (f"{KEYED}/", "table with a key", _DELTA),
     (f"{KEYLESS}/", "table without a key", _DELTA),

@@ -17,14 +17,19 @@ from tests.pipeline.storage import FILE_DAMAGE, KEYED, KEYLESS, MOMENTS, Prepare
 
 OWN = "_changefeed"
 DELTA_FOLDERS = {
-    "dead letters": f"{OWN}/dead_letters",
     "table with a key": KEYED,
     "table without a key": KEYLESS,
 }
-FOLDERS = DELTA_FOLDERS | {"ledger": f"{OWN}/ledger", "pending": f"{OWN}/pending", "all of the pipeline's own": OWN}
+FOLDERS = DELTA_FOLDERS | {
+    "dead letters": f"{OWN}/dead_letters",
+    "ledger": f"{OWN}/ledger",
+    "pending": f"{OWN}/pending",
+    "all of the pipeline's own": OWN,
+}
 _DELTA_KINDS = ("commit", "checkpoint", "last checkpoint", "version checksum", "data", "checksum beside a file")
 ROLES = (
     *(f"{area}: {kind}" for area in DELTA_FOLDERS for kind in _DELTA_KINDS),
+    "dead letters: file",
     "ledger: entry",
     "ledger: definitions",
     "pending: part",
@@ -34,6 +39,7 @@ _MANY = (
     ": commit",
     ": data",
     ": part",
+    ": file",
     ": entry",
     ": definitions",
 )  # files of which the newest and the oldest matter differently

@@ -11,10 +11,9 @@ import pytest
 from changefeed import record_log
 from changefeed.errors import ProtocolError
 from changefeed.model.batch import RECORDS, record_batch
+from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.operations.status import status
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
-from changefeed.sinks.delta.read import query
 from tests.pipeline.history import small_history
 from tests.pipeline.oracle import History
 from tests.pipeline.running import check_cuts, definition
@@ -75,13 +74,14 @@ def test_continue_applies_the_good_and_keeps_the_bad(
     good = sum(batch.num_rows for batch in record_log.read(clean))
     assert (shown["counts"]["records"], shown["dead_letters"]) == (good + bad, bad)
     assert shown["counts"]["rows"] == shown["counts"]["applied"] + shown["pending"]
-    letters = query(f"{own_folder(pipeline)}/dead_letters", "SELECT * FROM t")
+    letters = files_of(pipeline).rows()
+    assert len(letters) == bad
     held = {(row["partition"], row["offset"]): row for batch in record_log.read(path) for row in batch.to_pylist()}
     for letter in letters:
-        record = held[letter["partition"], letter["offset"]]
-        assert (letter["key"], letter["value"]) == (record["key"], record["value"])
-        assert letter["error"].startswith("ticdc-open: ")
-        assert f"app:{letter['partition']}:{letter['offset']}" in letter["error"]
+        record = held[letter.partition, letter.offset]
+        assert (letter.key, letter.value) == (record["key"], record["value"])
+        assert letter.error.startswith("ticdc-open: ")
+        assert f"app:{letter.partition}:{letter.offset}" in letter.error
 
 
 @pytest.mark.heavy

@@ -27,7 +27,7 @@ from changefeed.local_files import sync
 from changefeed.model.batch import record_batch
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.load import read
-from changefeed.pipeline.dead_letters import table_of
+from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows
@@ -170,7 +170,7 @@ def _cut(spark: SparkSession, writer: str, mode: str, cuts: int, folder: Path, m
             after = _pipeline(log, disk / "lake", writer, mode)
             run(after, spark, once=True)
             _check(after, history, f"seed {seed}, {copy.name}")
-            assert len(table_of(after).rows()) == dead
+            assert len(files_of(after).rows()) == dead
         copy.unlink()
 
 

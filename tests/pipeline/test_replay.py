@@ -20,11 +20,10 @@ from changefeed.errors import ConfigError, ProtocolError
 from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.dead_letters import letters
 from changefeed.pipeline.operations.replay import look, replay
 from changefeed.pipeline.operations.status import status
-from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.run import run
-from changefeed.sinks.delta.read import query
 from tests.pipeline.claim_checks import LARGE, checked_in
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.oracle import History, same_rows
@@ -109,8 +108,7 @@ def _differences(pipeline: Definition, wanted: dict[str, list[dict[str, Any]]]) 
 
 
 def _letters(pipeline: Definition) -> list[tuple[str, bool]]:
-    letters = query(f"{own_folder(pipeline)}/dead_letters", 'SELECT * FROM t ORDER BY partition, "offset"')
-    return [(f"{one['database']}.{one['table']}", one["replayed"] is not None) for one in letters]
+    return [(f"{one.database}.{one.table}", one.replayed is not None) for one in letters(pipeline, replayed=True)]
 
 
 @pytest.mark.heavy

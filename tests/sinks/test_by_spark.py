@@ -24,7 +24,7 @@ from tests.pipeline.running import definition
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LETTERS = 'SELECT * FROM t WHERE "index" IS NULL ORDER BY topic, partition, "offset", "index"'
+ROWS = 'SELECT * FROM t WHERE "index" IS NULL ORDER BY topic, partition, "offset", "index"'
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def viewed(spark: SparkSession, tmp_path: Path) -> tuple[SparkSession, str]:
     return own, f"viewfs://{name}/tables"
 
 
-def _letter(offset: int) -> dict[str, Any]:
+def _row(offset: int) -> dict[str, Any]:
     at = datetime(2024, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     return {
         "topic": "a",
@@ -49,14 +49,14 @@ def _letter(offset: int) -> dict[str, Any]:
 
 def test_tables_are_read_as_without_spark(viewed: tuple[SparkSession, str], tmp_path: Path) -> None:
     spark, url = viewed
-    read.append(f"{tmp_path}/t", [_letter(offset) for offset in (7, 30, 2, 11, 1)])
-    without = read.query(f"{tmp_path}/t", LETTERS)
+    read.append(f"{tmp_path}/t", [_row(offset) for offset in (7, 30, 2, 11, 1)])
+    without = read.query(f"{tmp_path}/t", ROWS)
     assert [row["offset"] for row in without] == [1, 2, 7, 11]
     with pytest.raises(SinkError):
-        read.query(f"{url}/t", LETTERS)
+        read.query(f"{url}/t", ROWS)
     with read_by(spark):
-        assert read.query(f"{url}/t", LETTERS) == without
-        assert read.query(f"{url}/none", LETTERS) == []
+        assert read.query(f"{url}/t", ROWS) == without
+        assert read.query(f"{url}/none", ROWS) == []
         assert read.properties(f"{url}/t") == DeltaTable(f"{tmp_path}/t").metadata().configuration
         assert (read.wrote(f"{url}/t", "x"), read.wrote(f"{url}/none", "x")) == (False, None)
 
@@ -89,7 +89,7 @@ def test_a_folder_of_others_is_found_on_every_file_system(
     (tmp_path / "app" / "files" / "report.csv").write_text("a,b\n")
     (tmp_path / "app" / "one").write_text("a file")
     (tmp_path / "app" / "empty").mkdir()
-    read.append(f"{tmp_path}/app/table", [_letter(1)])
+    read.append(f"{tmp_path}/app/table", [_row(1)])
     root = {"viewfs": viewed[1], "file URL": tmp_path.as_uri(), "path": str(tmp_path)}[by]
     pipeline = definition(tmp_path / "x.jsonl", tmp_path)
     pipeline = pipeline.model_copy(update={"sink": pipeline.sink.model_copy(update={"path": root})})

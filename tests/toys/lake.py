@@ -67,7 +67,6 @@ from changefeed.sinks.expressions import converted
 from changefeed.sinks.section import SinkSection
 from changefeed.sinks.sql import SparkTypes
 from changefeed.storage.local import LocalFolder
-from tests.toys.letters import SqliteLetters
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -443,8 +442,3 @@ def open_sink(section: LakeSection, session: SparkSession | None, folder: Folder
     """The sink that a section describes; only large writes need the session."""
     names = [*section.metadata_columns, *([IRREGULAR] if section.irregular == "keep" else [])]
     return LakeSink(Path(section.path), tuple(names), session=session)
-
-
-def open_letters(path: str, session: SparkSession | None, folder: Folder | None) -> SqliteLetters:
-    """The dead letters of a pipeline with such a sink, kept at `path`."""
-    return SqliteLetters(Path(path))

@@ -11,6 +11,7 @@ from changefeed.api.moments import iso
 from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import letters, position
+from changefeed.pipeline.letter_files import StoredLetter
 
 _ID_DIGITS = 12
 
@@ -92,23 +93,23 @@ def dead_letters(definition: Definition, *, replayed: bool = False) -> list[Kept
 
     Raises:
         ConfigError: the ledger belongs to another pipeline.
-        SinkError: the table of dead letters cannot be read.
+        SinkError: the dead letters cannot be read.
     """
     return [_kept(row) for row in letters(definition, replayed=replayed)]
 
 
-def _kept(row: dict[str, Any]) -> KeptDeadLetter:
+def _kept(letter: StoredLetter) -> KeptDeadLetter:
     return KeptDeadLetter(
-        id=row["sha256"][:_ID_DIGITS],
-        position=position(row),
-        table=None if row["table"] is None else full_name(row["database"], row["table"]),
-        headers=tuple((header["key"], header["value"]) for header in row["headers"] or ()),
-        **{name: row[name] for name in _SAME},
+        id=letter.sha256[:_ID_DIGITS],
+        position=position(letter),
+        table=None if letter.table is None else full_name(str(letter.database), letter.table),
+        **{name: getattr(letter, name) for name in _SAME},
     )
 
 
 _SAME = (
-    "reason", "error", "byte", "at", "replayed", "pipeline", "protocol", "schema_id", "sha256", "key", "value"
+    "reason", "error", "byte", "at", "replayed", "pipeline", "protocol", "schema_id", "sha256", "key", "value",
+    "headers",
 )  # fmt: skip
 
 

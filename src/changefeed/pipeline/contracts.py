@@ -1,6 +1,6 @@
 """Contracts of the pipeline's own storage beside the ledger (`store/base.py`): pending store and dead letters.
 
-Implementations: `pending/store.py` and `dead_letters.py` on Spark, `pending/memory.py` and the tests' own in memory.
+Implementations: `pending/store.py` and `dead_letters.py`, `pending/memory.py` and the tests' own in memory.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ class Pending(Protocol):
 
     def waiting(self, folder: str) -> Any:
         """The incomplete fragments of a folder, in the form that a batch takes."""
+        ...
+
+    def dead(self, folder: str) -> Iterable[Mapping[str, Any]]:
+        """The chunks with the dead letters of a folder."""
         ...
 
     def changes(self, plan: Plan, selection: Selection, table: Table, options: RowOptions) -> Changes:

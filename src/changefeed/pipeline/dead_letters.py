@@ -1,4 +1,4 @@
-"""Dead letters: records, or messages in a record, that could not be decoded, in a table of the pipeline.
+"""Dead letters: records, or messages in a record, that could not be decoded, in files of the pipeline (`letter_files.py`).
 
 A dead letter is written once, by its position, before the step that follows it; a repeated step finds it there. Then the policy
 decides: `stop` ends the run, and the records stay unread; `continue` and `quarantine` go on. `replayed` is NULL until the dead
@@ -7,49 +7,75 @@ letter has been replayed (`replay.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from changefeed.errors import ProtocolError
+import msgspec
+
+from changefeed.errors import FencedError, ProtocolError
 from changefeed.model.position import Place
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.contracts import Pending
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import owner
+from changefeed.pipeline.letter_files import LetterFiles, StoredLetter
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
-from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.state import Positions
+from changefeed.pipeline.store.base import StateStore
+from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.pipeline.tables import folder_of
-from changefeed.sinks import letter_table
-from changefeed.sinks.letters import LetterTable
+from changefeed.sinks import old_letters
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_SAID = (
-    "reason string, error string, protocol string, `index` int, byte bigint, schema_id string, key string, value string, "
-    "headers array<array<string>>"
-)
+    from pyspark.sql import SparkSession
 
 
-def letters(definition: Definition, *, replayed: bool = False) -> list[dict[str, Any]]:
-    """The dead letters that have not been replayed, see `LetterTable.rows`; with `replayed`, all of them.
+class _Dead(msgspec.Struct, frozen=True):
+    """The payload of a chunk with a dead letter, see `frames.payloads`."""
+
+    reason: str
+    error: str
+    protocol: str
+    index: int | None
+    byte: int | None
+    schema_id: str | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+def letters(definition: Definition, *, replayed: bool = False) -> list[StoredLetter]:
+    """The dead letters that have not been replayed, see `LetterFiles.rows`; with `replayed`, all of them.
 
     Needs no Spark.
 
     Raises:
         ConfigError: the ledger belongs to another pipeline.
-        SinkError: the table cannot be read.
+        SinkError: the files cannot be read.
     """
     owner(definition)
-    return table_of(definition).rows(replayed=replayed)
+    return files_of(definition).rows(replayed=replayed)
 
 
-def table_of(definition: Definition, session: SparkSession | None = None) -> LetterTable:
-    """The table of the pipeline's dead letters."""
+def files_of(definition: Definition, session: SparkSession | None = None) -> LetterFiles:
+    """The files of the pipeline's dead letters; without a session, to read them."""
     path = f"{own_folder(definition)}/dead_letters"
-    return letter_table(definition.sink, path, session, folder_of(definition, path, session))
+    if session is None:
+        folder = folder_to_read(path, definition.storage, definition.spark)
+    else:
+        folder = folder_of_session(session, path, definition.storage)
+    return LetterFiles(folder, partial(_old, definition, path, session))
+
+
+def _old(definition: Definition, path: str, session: SparkSession | None) -> list[StoredLetter]:
+    """The dead letters that an earlier version of changefeed kept in a table of the sink."""
+    rows = old_letters(definition.sink, path, session, folder_of(definition, path, session))
+    return [msgspec.convert(row, StoredLetter) for row in rows]
 
 
 def stops_at(policy: str, fresh: Iterable[ChunkInfo]) -> Literal["any", "nameless"] | None:
@@ -67,7 +93,7 @@ def stop(count: int, first: str, which: Literal["any", "nameless"], *, kept: boo
         count: number of the batch's dead letters.
         first: the error of the first one that stops the run.
         which: what `stops_at` returned.
-        kept: whether they are in the table of dead letters.
+        kept: whether they have been stored.
     """
     nameless = " and names no table that could be quarantined" if which == "nameless" else ""
     return ProtocolError(
@@ -78,9 +104,9 @@ def stop(count: int, first: str, which: Literal["any", "nameless"], *, kept: boo
     )
 
 
-def position(letter: dict[str, Any]) -> str:
+def position(letter: StoredLetter) -> str:
     """The position of a dead letter, as text."""
-    return str(Place(letter["topic"], letter["partition"], letter["offset"], letter["index"]))
+    return str(Place(*letter.position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,73 +114,89 @@ class DeadLetters:
     """The dead letters of one pipeline.
 
     Attributes:
-        table: the table that stores them.
+        files: where they are stored.
         policy: what to do after a dead letter: `stop`, `quarantine` or `continue`.
-        pipeline: name of the pipeline.
+        ledger: the pipeline's ledger, which the run has claimed.
     """
 
-    spark: SparkSession
-    table: LetterTable
+    files: LetterFiles
     policy: str
-    pipeline: str
+    ledger: StateStore
 
-    def take(self, pending: PendingStore, folder: str, fresh: list[ChunkInfo]) -> None:
+    def take(self, pending: Pending, folder: str, fresh: list[ChunkInfo]) -> None:
         """Stores the dead letters of a batch.
+
+        Args:
+            pending: the pending store.
+            folder: the batch's folder in it.
+            fresh: the batch's chunks.
 
         Raises:
             ProtocolError: there are dead letters, and the policy is to stop.
+            FencedError: another run has taken over.
         """
         count = sum(c.rows for c in fresh if c.kind == "dead")
         if not count:
             return
         failpoint("letters.before")
-        letters = self._letters(pending.read([folder]))
-        self.table.write(letters)
+        which = stops_at(self.policy, fresh)
+        first: StoredLetter | None = None
+
+        def noted() -> Iterator[StoredLetter]:
+            nonlocal first
+            at = datetime.now(UTC)
+            for row in pending.dead(folder):
+                letter = _letter(row, self.ledger.pipeline, at)
+                if (which == "any" or letter.table is None) and (first is None or letter.order < first.order):
+                    first = letter
+                yield letter
+
+        self.files.write(noted(), self._check)
         failpoint("letters.after")
-        if only_nameless := stops_at(self.policy, fresh):
-            chosen = letters.where("table IS NULL") if only_nameless == "nameless" else letters
-            first = chosen.orderBy("topic", "partition", "offset", "index").first()
-            raise stop(count, first["error"] if first is not None else "", only_nameless)
+        if which is not None:
+            raise stop(count, first.error if first is not None else "", which)
 
     def mark(self, places: Iterable[str]) -> None:
-        """Marks the dead letters at these positions as replayed."""
+        """Marks the dead letters at these positions as replayed.
+
+        Raises:
+            FencedError: another run has taken over.
+        """
         parsed = [Place.parse(text) for text in places]
-        rows = [(place.topic, place.partition, place.offset, place.index) for place in parsed]
         failpoint("letters.before")
-        self.table.mark(self.spark.createDataFrame(rows, "topic string, `partition` int, `offset` bigint, `index` int"))
+        self.files.mark([(p.topic, p.partition, p.offset, p.index) for p in parsed], self._check)
         failpoint("letters.after")
 
     def settle(self, positions: Positions) -> None:
         """Marks the dead letters of records that have not been passed yet as replayed, for a run that reads them again.
 
         Policy `stop` leaves such dead letters. Those that still cannot be decoded are written again.
+
+        Raises:
+            FencedError: another run has taken over.
         """
-        if not self.table.exists():
-            return
-        passed = [(topic, p, offset) for topic, offsets in positions.items() for p, offset in offsets.items()]
-        self.table.mark_from(self.spark.createDataFrame(passed, "topic string, `partition` int, next bigint"))
+        ends = {(topic, p): offset for topic, offsets in positions.items() for p, offset in offsets.items()}
+        self.files.mark_from(ends, self._check)
 
-    def _letters(self, chunks: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as F
+    def _check(self) -> None:
+        if self.ledger.is_fenced():
+            raise FencedError(
+                f"{self.ledger.path}: a newer run of pipeline {self.ledger.pipeline} has taken over; this run is epoch "
+                f"{self.ledger.epoch} and stops"
+            )
 
-        dead = chunks.where("kind = 'dead'").withColumn(
-            "dead_letter", F.from_json(F.col("payload").cast("string"), _SAID)
-        )
-        headers = F.transform(
-            "dead_letter.headers", lambda h: F.struct(h[0].alias("key"), F.unbase64(h[1]).alias("value"))
-        )
-        columns: list[Any] = [
-            F.current_timestamp().alias("at"),
-            F.lit(self.pipeline).alias("pipeline"),
-            "dead_letter.reason", "dead_letter.error", "dead_letter.protocol", "topic", "partition",
-            F.col("first_offset").alias("offset"),
-            "dead_letter.index", "dead_letter.byte", "dead_letter.schema_id",
-            F.sha2(F.concat(*(F.coalesce(F.unbase64(f"dead_letter.{c}"), F.lit(b"")) for c in ("key", "value"))),
-            256).alias("sha256"),
-            "database", "table",
-            F.unbase64("dead_letter.key").alias("key"),
-            F.unbase64("dead_letter.value").alias("value"),
-            headers.alias("headers"),
-            F.lit(None).cast("timestamp").alias("replayed"),
-        ]  # fmt: skip
-        return dead.select(*columns)
+
+def _letter(chunk: Mapping[str, Any], pipeline: str, at: datetime) -> StoredLetter:
+    """The dead letter in a chunk of the pending store."""
+    dead = msgspec.json.decode(chunk["payload"], type=_Dead)
+    return StoredLetter(
+        topic=chunk["topic"],
+        partition=chunk["partition"],
+        offset=chunk["first_offset"],
+        database=chunk["database"],
+        table=chunk["table"],
+        at=at,
+        pipeline=pipeline,
+        sha256=hashlib.sha256((dead.key or b"") + (dead.value or b"")).hexdigest(),
+        **msgspec.structs.asdict(dead),
+    )

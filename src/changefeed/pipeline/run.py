@@ -17,7 +17,7 @@ from changefeed.errors import ChangefeedError, ConfigError, SourceError
 from changefeed.local_files import local_path, sync_file_systems
 from changefeed.pipeline.absorb import without
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.dead_letters import DeadLetters, table_of
+from changefeed.pipeline.dead_letters import DeadLetters, files_of
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
@@ -127,7 +127,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
         spark, f"{own}/pending", behaviour.consistency == "transaction",
         folder_of(definition, f"{own}/pending", spark),
     )  # fmt: skip
-    letters = DeadLetters(spark, table_of(definition, spark), behaviour.dead_letters, behaviour.name)
+    letters = DeadLetters(files_of(definition, spark), behaviour.dead_letters, ledger)
     options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
     executor = Executor(definition, ledger, pending, open_tables(definition, spark), options)
     rules = rules_of(definition, opened.capabilities, opened.redefinition)

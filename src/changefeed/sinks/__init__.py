@@ -10,7 +10,6 @@ from changefeed.modules import module_of
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import TableSink
 from changefeed.sinks.events import EventSink
-from changefeed.sinks.letters import LetterTable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,22 +48,24 @@ def sink(definition: Any, session: SparkSession | None = None, folder: Folder | 
     return opened
 
 
-def letter_table(
+def old_letters(
     definition: Any, path: str, session: SparkSession | None = None, folder: Folder | None = None
-) -> LetterTable:
-    """Opens the table of dead letters at `path`, in the format of the sink that a `sink` section describes.
+) -> list[dict[str, Any]]:
+    """Reads the dead letters that an earlier version of changefeed kept in a table of the sink; empty if there are none.
 
     Args:
-        definition: the section.
-        path: location of the table.
-        session: the Spark session; None to use only methods that need no Spark.
+        definition: the `sink` section.
+        path: location of that table.
+        session: the Spark session; None to read it without Spark.
         folder: the folder at `path`; None if only Spark can reach it.
 
     Raises:
-        ConfigError: the sink type is unknown.
+        SinkError: the table cannot be read.
     """
-    opened: LetterTable = module_of("sink", definition.type, SINKS).open_letters(path, session, folder)
-    return opened
+    read: Callable[..., list[dict[str, Any]]] | None = getattr(
+        module_of("sink", definition.type, SINKS), "old_letters", None
+    )
+    return [] if read is None else read(path, session, folder)
 
 
 def event_sink_sections() -> dict[str, type[Section]]:

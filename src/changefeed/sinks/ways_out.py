@@ -46,4 +46,4 @@ NOT_BY_SPARK = (
 LETTERS_DAMAGED = (
     "Restore the folder, or move it away: its dead letters are then no longer listed and cannot be replayed"
 )
-"""The table of dead letters cannot be read."""
+"""A file of dead letters is missing or damaged."""

@@ -30,11 +30,12 @@ from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.dead_letters import letters, position, table_of
+from changefeed.pipeline.dead_letters import files_of, letters, position
 from changefeed.pipeline.edge import as_ours
 from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.letter_files import StoredLetter
 from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
 from changefeed.sources import protocol_of, source
@@ -103,7 +104,7 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
 
     Raises:
         ConfigError: there is no dead letter to replay at one of the positions.
-        SinkError: the ledger or the table of dead letters cannot be read.
+        SinkError: the ledger or the dead letters cannot be read.
     """
     if state is None:
         published = read_ledger(definition).latest()
@@ -185,11 +186,11 @@ def _taken(flow: Flow, spark: SparkSession, outcome: Outcome) -> State:
     )
 
 
-def _passed(letter: dict[str, Any], state: State) -> bool:
-    return bool(letter["offset"] < state.positions.get(letter["topic"], {}).get(letter["partition"], 0))
+def _passed(letter: StoredLetter, state: State) -> bool:
+    return letter.offset < state.positions.get(letter.topic, {}).get(letter.partition, 0)
 
 
-def _chosen(waiting: list[dict[str, Any]], positions: Sequence[str]) -> list[dict[str, Any]]:
+def _chosen(waiting: list[StoredLetter], positions: Sequence[str]) -> list[StoredLetter]:
     if not positions:
         return waiting
     wanted = [Place.parse(text) for text in positions]
@@ -201,22 +202,24 @@ def _chosen(waiting: list[dict[str, Any]], positions: Sequence[str]) -> list[dic
     return [letter for letter in waiting if any(_at(letter, place) for place in wanted)]
 
 
-def _at(letter: dict[str, Any], place: Place) -> bool:
-    record = (letter["topic"], letter["partition"], letter["offset"])
-    return record == (place.topic, place.partition, place.offset) and place.index in (None, letter["index"])
+def _at(letter: StoredLetter, place: Place) -> bool:
+    return letter.position[:3] == (place.topic, place.partition, place.offset) and place.index in (None, letter.index)
 
 
 _Record = tuple[str, int, int]
 
 
-def _records(passed: list[dict[str, Any]]) -> Iterator[tuple[pa.RecordBatch, dict[_Record, list[int | None]]]]:
+def _records(passed: list[StoredLetter]) -> Iterator[tuple[pa.RecordBatch, dict[_Record, list[int | None]]]]:
     """Returns the records of the dead letters, each once, and which messages of each are dead letters."""
     messages: dict[_Record, list[int | None]] = {}
     bodies: dict[_Record, dict[str, Any]] = {}
     for letter in passed:
-        record = (letter["topic"], letter["partition"], letter["offset"])
-        messages.setdefault(record, []).append(letter["index"])
-        bodies[record] = {n: letter[n] for n in ("topic", "partition", "offset", "key", "value", "headers")}
+        record = letter.position[:3]
+        messages.setdefault(record, []).append(letter.index)
+        headers = [{"key": name, "value": value} for name, value in letter.headers]
+        bodies[record] = {n: getattr(letter, n) for n in ("topic", "partition", "offset", "key", "value")} | {
+            "headers": headers
+        }
     places = sorted(messages)
     for start in range(0, len(places), _AT_ONCE):
         some = places[start : start + _AT_ONCE]
@@ -300,15 +303,15 @@ class _Late:
 
 
 def _released(
-    definition: Definition, before: Iterable[dict[str, Any]], state: State, replayed: set[str]
+    definition: Definition, before: Iterable[StoredLetter], state: State, replayed: set[str]
 ) -> frozenset[str]:
     """Returns the quarantined tables that have no dead letter left.
 
     A table that is held only because a held table swapped names with it has no dead letters: it is released with the last
     of the others.
     """
-    waiting = {full_name(str(one["database"]), str(one["table"])) for one in before if position(one) not in replayed}
+    waiting = {full_name(str(one.database), str(one.table)) for one in before if position(one) not in replayed}
     if not waiting & state.held.keys():
         return frozenset(state.quarantined())
-    named = {full_name(str(database), str(table)) for database, table in table_of(definition).tables()}
+    named = {full_name(str(database), str(table)) for database, table in files_of(definition).tables()}
     return frozenset(n for n in state.quarantined() if n in named and n not in waiting)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.dead_letters import table_of
+from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.operations.expire import old_folders, readable
 from changefeed.pipeline.operations.expired import gone
@@ -112,7 +112,7 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
         {topic: dict(sorted(of.items())) for topic, of in sorted(state.positions.items())},
         tuple(published[:cuts][::-1]),
         state.counts.pending,
-        table_of(definition).waiting(),
+        files_of(definition).waiting(),
         state.counts,
         cuts is not None and len(published) > cuts,
         tuple(sorted(state.uncaptured)),

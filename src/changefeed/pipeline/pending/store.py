@@ -61,6 +61,10 @@ _PLAIN = (
 )  # fmt: skip
 
 
+def _always(chunk: Mapping[str, Any]) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class PendingStore:
     """The folder of a pipeline's pending changes.
@@ -199,7 +203,7 @@ class PendingStore:
     def _rows(self, folder: str) -> Iterator[Row | dict[str, Any]]:
         """Reads the plain columns of a folder's chunks, and the payloads of the kinds of chunks that planning needs."""
         if self._in_store is not None:
-            yield from self._found([folder], lambda row: row["kind"] not in NOT_PLANNED_BY)
+            yield from self._found([folder], payloads=lambda row: row["kind"] not in NOT_PLANNED_BY)
             return
         chunks_read = self.read([folder])
         plain = chunks_read.select(*_PLAIN).collect()
@@ -212,20 +216,27 @@ class PendingStore:
     def read(self, folders: Iterable[str], spark: SparkSession | None = None) -> DataFrame:
         """Returns a DataFrame of the folders' chunks, in the store's session or another one.
 
-        In an object store, of the chunks whose payloads are dead letters or incomplete fragments alone: tasks read the others.
+        In an object store, of the chunks with incomplete fragments alone: tasks read the others.
         """
         if self._in_store is not None:
-            rows = [row for row in self._found(folders, _is_small) if _is_small(row)]
+            rows = list(self._found(folders, kind="waiting"))
             table = pa.Table.from_pylist([{name: row.get(name) for name in CHUNKS.names} for row in rows], CHUNKS)
             return (spark or self.spark).createDataFrame(table)
         return (spark or self.spark).read.schema(CHUNKS_DDL).parquet(*[f"{self.path}/{folder}" for folder in folders])
 
-    def _found(self, folders: Iterable[str], payloads: Callable[[dict[str, Any]], bool]) -> Iterator[dict[str, Any]]:
-        """Reads the plain columns of chunks without Spark, and the payloads of those for which `payloads` is true."""
+    def _found(
+        self, folders: Iterable[str], *, kind: str | None = None, payloads: Callable[[dict[str, Any]], bool] = _always
+    ) -> Iterator[dict[str, Any]]:
+        """Reads chunks of a kind or of all without Spark, with the payloads of those for which `payloads` is true."""
         assert self.folder is not None
         stored = StoredChunks(self.folder)
+
+        def wanted(chunks: pa.Table) -> Any:
+            kinds = chunks.column("kind")
+            return pc.is_valid(kinds) if kind is None else pc.equal(kinds, kind)
+
         for file, size in (part for folder in folders for part in part_sizes(self.folder, folder).items()):
-            for chunks in stored.find(file, _PLAIN_COLUMNS, lambda chunks: pc.is_valid(chunks.column("kind")), size):
+            for chunks in stored.find(file, _PLAIN_COLUMNS, wanted, size):
                 for row in chunks.to_pylist():
                     if payloads(row):
                         row["payload"] = stored.payload(file, row["group"], row["row"])
@@ -262,6 +273,13 @@ class PendingStore:
         """Returns the chunks with the incomplete fragments of a folder."""
         return self.read([folder]).where("kind = 'waiting'")
 
+    def dead(self, folder: str) -> Iterator[dict[str, Any]]:
+        """Returns the chunks with the dead letters of a folder, one after the other."""
+        if self.folder is not None:
+            return self._found([folder], kind="dead")
+        rows = self.read([folder]).where("kind = 'dead'").toLocalIterator()
+        return (row.asDict() for row in rows)
+
     def delete_all_but(self, folders: Iterable[str], epoch: int) -> None:
         """Deletes every folder that is not in `folders` and does not belong to a newer epoch."""
         keep = set(folders)
@@ -281,11 +299,6 @@ class PendingStore:
                 number = name.partition("-")[0]
                 if name not in keep and number.isdigit() and int(number) <= epoch:
                     files.delete(status.getPath(), True)
-
-
-def _is_small(chunk: Mapping[str, Any]) -> bool:
-    """Whether a chunk has dead letters or incomplete fragments."""
-    return chunk["kind"] in ("dead", "waiting")
 
 
 def _md5(store: Folder, name: str, size: int) -> str:

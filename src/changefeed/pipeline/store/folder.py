@@ -1,4 +1,4 @@
-"""The part of the contract of `changefeed.storage` that a ledger needs, so that file systems of Hadoop can implement it, too.
+"""The part of the contract of `changefeed.storage` that ledger and dead letters need; file systems of Hadoop have it, too.
 
 `storage.Folder` implements it on local disks and in object stores, `hadoop.py` on the file systems that only Spark reaches, and
 `arrow.py` reads some of these without Spark.
@@ -33,7 +33,7 @@ class WritableFolder(LedgerFolder, Protocol):
     def create(self, name: str, data: bytes) -> bool:
         """Creates a file durably. Returns False, and changes nothing, if a file with this name exists.
 
-        `data` is one line of UTF-8 text with its newline. After an error the file may exist nevertheless.
+        `data` is UTF-8 text whose lines end with newlines. After an error the file may exist nevertheless.
         """
 
     def delete(self, names: Iterable[str]) -> None:

@@ -54,7 +54,8 @@ class HadoopFolder:
         path, files = file_system(self.spark, f"{self.path}/{name}")
         files.mkdirs(path.getParent())
         lines = jvm.java.util.ArrayList()
-        lines.add(data.decode().removesuffix("\n"))
+        for line in data.decode().removesuffix("\n").split("\n"):
+            lines.add(line)
         iterator = jvm.scala.jdk.javaapi.CollectionConverters.asScala(lines).iterator()
         configuration = self.spark._jsparkSession.sessionState().newHadoopConf()
         try:

@@ -1,7 +1,7 @@
 """Delta tables as a sink.
 
-`sink.py` implements the contract, `native/` writes rows, `letters.py` implements the contract of dead letters; `log.py` reads a
-table's log through Spark, `read.py` reads small tables without Spark.
+`sink.py` implements the contract, `native/` writes rows; `log.py` reads a table's log through Spark, `read.py` reads small tables
+without Spark; `old_letter_table.py` reads the dead letters of earlier versions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from changefeed.sinks.delta.sink import DeltaTables
-    from changefeed.sinks.letters import LetterTable
     from changefeed.storage import Folder
 
 
@@ -44,13 +43,8 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     )
 
 
-def open_letters(path: str, session: SparkSession | None, folder: Folder | None = None) -> LetterTable:
-    """Opens the table of dead letters at `path`, of a pipeline with such a sink."""
-    from changefeed.sinks.delta.stored_letters import StoredLetters
-    from changefeed.storage.objects import ObjectFolder
+def old_letters(path: str, session: SparkSession | None, folder: Folder | None = None) -> list[dict[str, Any]]:
+    """Reads the dead letters that an earlier version kept in a Delta table at `path`; see `sinks.old_letters`."""
+    from changefeed.sinks.delta.old_letter_table import letters
 
-    if isinstance(folder, ObjectFolder):
-        return StoredLetters(folder)
-    from changefeed.sinks.delta.letters import DeltaLetters
-
-    return DeltaLetters(path, session)
+    return letters(path, session, folder)
