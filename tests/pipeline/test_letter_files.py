@@ -28,11 +28,11 @@ AT = datetime(2024, 2, 29, 12, 30, 0, 123456, UTC)
 
 def letter(offset: int, index: int | None = None, partition: int = 0, **values: Any) -> StoredLetter:
     """A dead letter that waits."""
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "at": AT, "pipeline": "shop", "reason": "truncated", "error": "ends early", "protocol": "ticdc-open", "topic": "app",
         "database": "shop", "table": "orders", "sha256": "00", "value": b"\xff\x00",
     } | values  # fmt: skip
-    return StoredLetter(partition=partition, offset=offset, index=index, **given)
+    return StoredLetter(partition=partition, offset=offset, index=index, **options)
 
 
 def positions(letters: list[StoredLetter]) -> list[Position]:
@@ -361,7 +361,7 @@ def test_old_letters_count_until_and_after_the_first_file(folder: WritableFolder
 
 
 def test_a_letter_of_the_first_files_is_read_as_it_was_written() -> None:
-    """What files contain must be readable for ever."""
+    """Files of this version must be readable for ever."""
     line = (
         b'{"topic":"app","partition":0,"offset":7,"index":null,"database":null,"table":null,"replayed":null,'
         b'"at":"2024-02-29T12:30:00Z","pipeline":"shop","reason":"truncated","error":"e","protocol":"ticdc-open","byte":3,'

@@ -67,7 +67,7 @@ def test_a_run_takes_them_into_a_file(spark: SparkSession, tmp_path: Path) -> No
     _write(str(place))
     assert letters(pipeline, replayed=True) == WANTED
     assert letters(pipeline) == WANTED[:1]
-    run(pipeline, spark, once=True)  # it reads the records of these letters again, as far as it knows
+    run(pipeline, spark, once=True)  # these records have not been passed: the run marks their letters
     now = letters(pipeline, replayed=True)
     assert [one.replayed is not None for one in now] == [True, True]
     assert now[1] == WANTED[1]

@@ -124,7 +124,7 @@ class LetterFiles:
 
     Attributes:
         folder: the folder that contains them.
-        old: returns the dead letters that an earlier version stored elsewhere; asked while there are no files.
+        old: returns the dead letters in the table of an earlier version; called while there are no files.
     """
 
     folder: LedgerFolder
