@@ -24,7 +24,7 @@ _CORE = """
 import changefeed as cf
 assert sum(1 for _ in cf.read("examples/shop/history.jsonl.gz", "ticdc-open")) == 948
 try:
-    cf.Pipeline
+    cf.Pipeline.load("examples/shop/pipeline.yaml").run(once=True)
 except cf.MissingExtraError as error:
     print(error)
 """
