@@ -35,9 +35,9 @@ class Conf(dict[str, str]):
         return name in self
 
 
-def _missing(**properties: str) -> dict[str, str]:
+def _missing(*, has_delta: bool = True, **properties: str) -> dict[str, str]:
     conf: Any = Conf({name.replace("_", "."): value for name, value in properties.items()})
-    return cluster.missing(conf)
+    return cluster.missing(conf, has_delta=has_delta)
 
 
 def test_a_cluster_gets_nothing_that_is_chosen_for_one_machine() -> None:
@@ -63,6 +63,10 @@ def test_the_clusters_properties_stay_and_deltas_extensions_are_added() -> None:
     assert "spark.sql.extensions" not in _missing(
         spark_master="yarn", spark_sql_extensions="io.delta.sql.DeltaSparkSessionExtension"
     )
+
+
+def test_a_spark_without_delta_gets_no_property_of_it() -> None:
+    assert not [name for name, value in _missing(spark_master="yarn", has_delta=False).items() if "elta" in value]
 
 
 @pytest.mark.parametrize(

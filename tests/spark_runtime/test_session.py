@@ -177,6 +177,7 @@ def test_a_failure_is_reported_once_by_the_part_that_waits_for_it(spark: SparkSe
 
 
 SCRATCH = Path("/tmp/a b")
+SETS = ("delta", "kafka")
 
 
 @pytest.fixture
@@ -189,13 +190,13 @@ def no_jars(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_delta_remembers_no_more_tables_than_the_heap_holds(no_jars: Any, heap: Any, tables: Any) -> None:
     name = "spark.databricks.delta.delta.log.cacheSize"
-    assert properties.one_machine({"spark.driver.memory": heap}, SCRATCH)[name] == tables
-    assert properties.one_machine({"spark.driver.memory": heap, name: "7"}, SCRATCH)[name] == "7"
+    assert properties.one_machine({"spark.driver.memory": heap}, SCRATCH, SETS)[name] == tables
+    assert properties.one_machine({"spark.driver.memory": heap, name: "7"}, SCRATCH, SETS)[name] == "7"
 
 
 def test_the_callers_properties_win(no_jars: Any) -> None:
     merged = properties.one_machine(
-        {"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH
+        {"spark.driver.memory": "9g", "spark.sql.warehouse.dir": "/w", "spark.x": "1"}, SCRATCH, SETS
     )
     assert merged["spark.driver.memory"] == "9g"
     assert merged["spark.sql.warehouse.dir"] == "/w"
@@ -213,8 +214,8 @@ def test_the_callers_properties_win(no_jars: Any) -> None:
     ],
 )
 def test_a_callers_planner_settings_replace_all_defaults(no_jars: Any, name: Any, value: Any) -> None:
-    assert properties.one_machine({}, SCRATCH)["spark.changefeed.plans"] == "interpreted"
-    merged = properties.one_machine({f"spark.sql.{name}": value}, SCRATCH)
+    assert properties.one_machine({}, SCRATCH, SETS)["spark.changefeed.plans"] == "interpreted"
+    merged = properties.one_machine({f"spark.sql.{name}": value}, SCRATCH, SETS)
     assert "spark.changefeed.plans" not in merged
     assert {k: v for k, v in merged.items() if "codegen" in k or "adaptive" in k} == {f"spark.sql.{name}": value}
 
@@ -225,7 +226,7 @@ def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None
         "spark.driver.extraClassPath": "/a:/b",
         "spark.driver.extraJavaOptions": "-Dmine=1",
     }
-    merged = properties.one_machine(mine, SCRATCH)
+    merged = properties.one_machine(mine, SCRATCH, SETS)
     assert merged["spark.jars"] == "/my.jar"
     assert merged["spark.driver.extraClassPath"] == "/a:/b:/jars/delta.jar:/jars/kafka.jar"
     ours, folder, collector, compiler, compiled, last = shlex.split(merged["spark.driver.extraJavaOptions"])
@@ -239,19 +240,21 @@ def test_jars_and_java_options_are_joined_with_the_callers(no_jars: Any) -> None
 
 @pytest.mark.parametrize("option", ["-XX:TieredStopAtLevel=4", "-XX:-TieredCompilation", "-Xint"])
 def test_a_compiler_that_the_caller_chose_stays(no_jars: Any, option: str) -> None:
-    merged = properties.one_machine({"spark.driver.extraJavaOptions": option}, SCRATCH)
+    merged = properties.one_machine({"spark.driver.extraJavaOptions": option}, SCRATCH, SETS)
     words = shlex.split(merged["spark.driver.extraJavaOptions"])
     assert [word for word in words if "Tiered" in word or "Xint" in word or "CodeCache" in word] == [option]
 
 
 def test_sparks_files_are_in_a_folder_that_is_deleted(no_jars: Any) -> None:
-    merged = properties.one_machine({}, SCRATCH)
+    merged = properties.one_machine({}, SCRATCH, SETS)
     assert (merged["spark.local.dir"], merged["spark.sql.warehouse.dir"]) == ("/tmp/a b", "/tmp/a b/warehouse")
-    assert properties.one_machine({"spark.local.dir": "/mine"}, SCRATCH)["spark.local.dir"] == "/mine"
+    assert properties.one_machine({"spark.local.dir": "/mine"}, SCRATCH, SETS)["spark.local.dir"] == "/mine"
 
 
 def test_sockets_are_not_in_a_folder_with_a_name_too_long_for_them(no_jars: Any) -> None:
-    assert "java.io.tmpdir" not in properties.one_machine({}, Path("/" + "x" * 60))["spark.driver.extraJavaOptions"]
+    assert (
+        "java.io.tmpdir" not in properties.one_machine({}, Path("/" + "x" * 60), SETS)["spark.driver.extraJavaOptions"]
+    )
 
 
 @pytest.mark.parametrize("absent", ["pyspark", "pandas"])
@@ -262,13 +265,21 @@ def test_a_missing_package_is_the_pip_command(monkeypatch: pytest.MonkeyPatch, a
     assert str(caught.value) == "Spark needs packages that are not installed: pip install 'changefeed[spark]'"
 
 
-def test_another_line_of_spark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyspark, "__version__", "4.0.1")
+@pytest.mark.parametrize("version", ["3.5.9", "4.4.0", "4.10.0"])
+def test_another_version_of_spark_is_refused(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pyspark, "__version__", version)
     with pytest.raises(ConfigError) as caught:
         module.session("x")
     assert str(caught.value) == (
-        "pyspark 4.0.1 is installed, but the table formats are locked to 4.1: pip install 'pyspark~=4.1.0'"
+        f"pyspark {version} is installed, and changefeed needs another: pip install 'pyspark>=4.0,<4.4'"
     )
+
+
+def test_a_session_of_another_version_has_no_jars(no_jars: Any) -> None:
+    assert [jars.session_sets(version) for version in ("4.0.5", "4.1.4", "4.10.0", "4.3.0")] == [(), SETS, (), ()]
+    merged = properties.one_machine({}, SCRATCH, ())
+    assert merged["spark.driver.extraClassPath"] == ""
+    assert not {"spark.sql.extensions", "spark.sql.catalog.spark_catalog"} & merged.keys()
 
 
 def test_a_suitable_session_is_used_as_it_is(spark: SparkSession) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changefeed.errors import ConfigError
-from changefeed.spark_runtime import gateway, java, python, workers
+from changefeed.spark_runtime import gateway, jars, java, python, workers
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.properties import (
     DELTA,
@@ -76,7 +76,8 @@ def start(app_name: str, master: str | None, config: Mapping[str, str], scratch:
     started = gateway.gateway(first, folder)
     conf = SparkConf(_jvm=started.jvm)  # with the properties that spark-submit has read
     conf.setAppName(app_name).setAll(list(config.items()))
-    conf.setAll(list(missing(conf).items()))
+    has_delta = bool(started.jvm.org.apache.spark.util.Utils.classIsLoadable(DELTA[EXTENSIONS]))
+    conf.setAll(list(missing(conf, has_delta=has_delta).items()))
     conf.setIfMissing("spark.sql.warehouse.dir", f"file://{scratch}/warehouse")
     try:
         return SparkContext(conf=conf, gateway=started)
@@ -84,13 +85,18 @@ def start(app_name: str, master: str | None, config: Mapping[str, str], scratch:
         raise ConfigError(f"Spark did not start on {conf.get('spark.master')}: {first_line(error)}") from error
 
 
-def missing(conf: SparkConf) -> dict[str, str]:
-    """Returns changefeed's default properties that are not set yet."""
+def missing(conf: SparkConf, *, has_delta: bool) -> dict[str, str]:
+    """Returns changefeed's default properties that are not set yet.
+
+    Args:
+        conf: the properties that are set.
+        has_delta: whether Spark has the jars of Delta.
+    """
     local = is_local(conf.get("spark.master") or "")
-    ours = EVERYWHERE | DELTA | (ONE_MACHINE if local else {})
+    ours = EVERYWHERE | (DELTA if has_delta else {}) | (ONE_MACHINE if local else {})
     ours = {name: value for name, value in ours.items() if not conf.contains(name)}
     extensions = conf.get(EXTENSIONS) or ""
-    if DELTA[EXTENSIONS] not in extensions:
+    if has_delta and DELTA[EXTENSIONS] not in extensions:
         ours[EXTENSIONS] = ",".join(filter(None, [extensions, DELTA[EXTENSIONS]]))
     if not local:
         ours[f"spark.executorEnv.{workers.VARIABLE}"] = workers.in_environment(workers.expected())
@@ -99,11 +105,14 @@ def missing(conf: SparkConf) -> dict[str, str]:
 
 def _own_jvm(config: dict[str, str], scratch: Path) -> Path | None:
     """Prepares the environment of the JVM that changefeed starts; returns the folder to start it in, if one is needed."""
+    import pyspark
+
     os.environ["JAVA_HOME"] = str(java.find().home)
     options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), *java_options(scratch)]  # for the driver only
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(filter(None, options))
-    if not any("delta-spark" in config.get(name, "") for name in _JARS):
-        config["spark.jars"] = with_jars(config)
+    sets = jars.session_sets(pyspark.__version__)
+    if sets and not any("delta-spark" in config.get(name, "") for name in _JARS):
+        config["spark.jars"] = with_jars(config, sets)
     chosen = os.environ["PYSPARK_PYTHON"] = worker_python(config)
     config.pop("spark.pyspark.python", None)  # or pyspark's launcher would check the path on this machine
     if os.path.isabs(chosen) or "/" not in chosen:

@@ -4,6 +4,8 @@
 so a machine that has run once works without a network. The name of a set's folder contains a hash of its locked jars:
 another version has another folder, and an interrupted download leaves none.
 
+The jars are those for Spark 4.1. With another Spark a session has none of them (`session_sets`), and what needs one is refused.
+
 `python -m changefeed.spark_runtime.jars` fetches all sets ahead of time.
 """
 
@@ -56,6 +58,14 @@ SETS: dict[str, tuple[Jar, ...]] = {
         Jar("org.apache.spark", "spark-avro_2.13", "4.1.1", "6a19d90bc3b6e88d8db0fa36a19273aa10fea2dbd7a62bb60e4cedd73051b32d"),
     ),
 }  # fmt: skip
+
+SPARK = "4.1"
+"""The Spark whose jars these are."""
+
+
+def session_sets(version: str) -> tuple[str, ...]:
+    """Returns the sets that a session of this version of Spark has."""
+    return ("delta", "kafka") if version.startswith(f"{SPARK}.") else ()
 
 
 def paths(*names: str, cache: Path | None = None) -> list[Path]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from changefeed.redaction import SECRET_NAMES
@@ -123,12 +123,18 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def one_machine(config: Mapping[str, str], scratch: Path) -> dict[str, str]:
-    """Returns the defaults, overridden by the user's properties; lists and Java options are joined."""
+def one_machine(config: Mapping[str, str], scratch: Path, sets: Sequence[str]) -> dict[str, str]:
+    """Returns the defaults, overridden by the user's properties; lists and Java options are joined.
+
+    Args:
+        config: the user's properties.
+        scratch: a temporary folder of this process.
+        sets: the sets of jars that the session has.
+    """
     ours = EVERYWHERE | ONE_MACHINE | ({} if COMPILED.keys() & config.keys() else _INTERPRETED)
-    merged = ours | DELTA | dict(config)
+    merged = ours | (DELTA if "delta" in sets else {}) | dict(config)
     merged.setdefault(_KNOWN_TABLES, str(_tables_in(merged["spark.driver.memory"])))
-    files = [str(path) for path in jars.paths("delta", "kafka")]
+    files = [str(path) for path in jars.paths(*sets)]
     # On the class path, unlike `spark.jars`, their classes can be in an archive, and no run copies them.
     merged[CLASS_PATH] = ":".join([*filter(None, [config.get(CLASS_PATH)]), *files])
     theirs = config.get(JAVA_OPTIONS, "")
@@ -152,9 +158,9 @@ def java_options(scratch: Path) -> list[str]:
     return options
 
 
-def with_jars(config: Mapping[str, str]) -> str:
-    """Returns `spark.jars` with the jars of Delta and Kafka after the user's."""
-    files = [str(path) for path in jars.paths("delta", "kafka")]
+def with_jars(config: Mapping[str, str], sets: Sequence[str]) -> str:
+    """Returns `spark.jars` with the jars of these sets after the user's."""
+    files = [str(path) for path in jars.paths(*sets)]
     return ",".join([*filter(None, [config.get("spark.jars")]), *files])
 
 

@@ -14,10 +14,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.spark_runtime import class_archive, cluster, gateway, java, python
+from changefeed.spark_runtime import class_archive, cluster, gateway, jars, java, python
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.properties import (
     BATCHES,
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-SPARK_LINE = "4.1"
+_VERSIONS, _RANGE = ("4.0.", "4.1.", "4.2.", "4.3."), ">=4.0,<4.4"
 
 _log = logging.getLogger(__name__)
 
 
 def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str] | None = None) -> SparkSession:
-    """Returns the process's Spark session with Delta and Kafka; starts it if there is none.
+    """Returns the process's Spark session; starts it if there is none. With Spark 4.1 it has Delta and Spark's Kafka connector.
 
     Args:
         app_name: Spark's name for the application.
@@ -80,6 +80,7 @@ def session(app_name: str, *, master: str = "local[*]", config: Mapping[str, str
 
 def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: Scratch) -> SparkContext:
     """Starts Spark on this machine only."""
+    import pyspark
     from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
 
@@ -90,7 +91,7 @@ def _start(app_name: str, master: str, properties: Mapping[str, str], scratch: S
     os.environ["PYSPARK_PYTHON"] = python.program(scratch.path / "python")
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     conf = SparkConf(loadDefaults=False).setAppName(app_name).setMaster(master)
-    merged = one_machine(properties, scratch.path)
+    merged = one_machine(properties, scratch.path, jars.session_sets(pyspark.__version__))
     archive = class_archive.options(installed, merged[CLASS_PATH], merged[JAVA_OPTIONS])
     conf.setAll(list(merged.items()))
     conf.set(JAVA_OPTIONS, " ".join([*archive, merged[JAVA_OPTIONS]]))
@@ -120,22 +121,29 @@ def suited(spark: SparkSession) -> SparkSession:
     """Returns the session if it has the required SQL settings, else a new one in the same application.
 
     Raises:
-        ConfigError: the session is a client of Spark Connect, or has no Delta.
+        ConfigError: the session is a client of Spark Connect.
     """
-    jvm: Any = getattr(spark, "_jvm", None)
-    if jvm is None:
+    if getattr(spark, "_jvm", None) is None:
         raise ConfigError(
             "this session is a client of Spark Connect, which does not give access to Spark's JVM. Start the pipeline on the "
             "cluster itself, with spark-submit or as a job"
         )
-    if not jvm.org.apache.spark.util.Utils.classIsLoadable("org.apache.spark.sql.delta.DeltaLog"):
-        raise ConfigError(
-            "Delta Lake is not among Spark's jars. Add those that `changefeed package` writes to `jars` (spark-submit --jars), "
-            "or set spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0"
-        )
     if all(spark.conf.get(name, None) == value for name, value in SESSION.items()):
         return spark
     return another(spark)
+
+
+def has_jars_of(spark: SparkSession, name: Literal["delta", "kafka"]) -> bool:
+    """Whether a session has the jars of Delta or of Spark's Kafka connector, and they are those for its version of Spark."""
+    jvm: Any = spark._jvm
+    there = jvm.org.apache.spark.util.Utils.classIsLoadable(_CLASSES[name])
+    return bool(there) and name in jars.session_sets(spark.version)
+
+
+_CLASSES = {
+    "delta": "org.apache.spark.sql.delta.DeltaLog",
+    "kafka": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
+}
 
 
 def another(spark: SparkSession) -> SparkSession:
@@ -210,8 +218,7 @@ def _require_pyspark() -> None:
     if find_spec("pandas") is None:  # pyspark asks for it when it gets or sends Arrow
         raise MissingExtraError("Spark", "spark")
     version = pyspark.__version__
-    if not version.startswith(f"{SPARK_LINE}."):
+    if not version.startswith(_VERSIONS):
         raise ConfigError(
-            f"pyspark {version} is installed, but the table formats are locked to {SPARK_LINE}: "
-            f"pip install 'pyspark~={SPARK_LINE}.0'"
+            f"pyspark {version} is installed, and changefeed needs another: pip install 'pyspark{_RANGE}'"
         )

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from changefeed.errors import DamagedError, FencedError, SinkError
+from changefeed.errors import ConfigError, DamagedError, FencedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.local_files import local_path
 from changefeed.model.definition import Table
@@ -57,9 +57,9 @@ from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewritten
-from changefeed.sinks.ways_out import NOT_BY_SPARK
+from changefeed.sinks.ways_out import NO_DELTA, NOT_BY_SPARK
 from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local, read_bytes
-from changefeed.spark_runtime.session import another, compiled
+from changefeed.spark_runtime.session import another, compiled, has_jars_of
 from changefeed.storage.local import LocalFolder
 from changefeed.storage.objects import ObjectFolder
 
@@ -84,6 +84,7 @@ class DeltaTables:
         compaction: when to compact such tables; None for never.
         limits: sizes for the files that are written natively.
         folder: the folder of the tables, if it is in an object store.
+        has_delta: whether the session has the jars of Delta.
     """
 
     root: str
@@ -96,16 +97,22 @@ class DeltaTables:
     limits: Limits = field(default_factory=Limits)
     types: SparkTypes = field(default_factory=SparkTypes)
     folder: ObjectFolder | None = None
+    has_delta: bool = field(init=False)
     _idle: list[SparkSession] = field(default_factory=list)  # sessions that no write uses now, the given one first
     _native: NativeWrites | None = None
 
     def __post_init__(self) -> None:
+        self.has_delta = self.session is not None and has_jars_of(self.session, "delta")
         if self.native and self._native is None:
             folder = self.folder or (LocalFolder(os.path.abspath(self.root)) if is_native(self.root) else None)
             if folder is not None:
                 self._native = NativeWrites(
-                    folder, self.metadata_columns, self.merges_on_read, self.compaction, self.limits
-                )
+                    folder, self.metadata_columns, self.merges_on_read, self.compaction, self.limits,
+                    by_spark=self.folder is None and (self.session is None or self.has_delta),
+                )  # fmt: skip
+        if self.session is not None and self._native is None and not self.has_delta:
+            why = "sink.writer is `spark`" if not self.native else "it is neither a local folder nor in an object store"
+            raise ConfigError(f"{self.root}: {why}. {NO_DELTA}")
         if self.session is not None and self.session not in self._idle:
             self._idle.append(self.session)
 
@@ -186,7 +193,7 @@ class DeltaTables:
             try:
                 return self._native.snapshot(path, self.owner)
             except SinkError as error:  # Delta's own reader reports what else is wrong with a log
-                if self.session is None or isinstance(error, DamagedError):
+                if not self.has_delta or isinstance(error, DamagedError):
                     raise
         snapshot = log.snapshot(self.spark, self.location(path), self.owner)
         if snapshot is None:
@@ -219,7 +226,7 @@ class DeltaTables:
             try:
                 return self._native.damaged_files(path, version)
             except SinkError as error:
-                if self.session is None or isinstance(error, DamagedError):
+                if not self.has_delta or isinstance(error, DamagedError):
                     raise
         return log.missing_files(self.spark, self.location(path), version)
 
@@ -256,6 +263,8 @@ class DeltaTables:
         """See `TableSink`."""
         if self._native is not None and (differences := self._native.differences(path, self.owner, table)) is not None:
             return differences
+        if not self.has_delta:
+            raise SinkError(f"{self.location(path)}: {self.fallback(path)}")
         snapshot = log.snapshot(self.spark, self.location(path), self.owner)
         has = {field["name"]: field["type"] for field in json.loads(snapshot.schema)["fields"]} if snapshot else {}
         wants = {f.name: f.jsonValue()["type"] for f in self._empty(self.spark, table).schema.fields}
@@ -278,9 +287,9 @@ class DeltaTables:
             applied = self._native.apply(self.session, self.owner, prepared) if self._native is not None else None
         if applied is not None:
             return applied
-        if self.folder is not None:
-            reason = self._native.why_not(request, self.owner) if self._native is not None else "sink.writer is `spark`"
-            raise SinkError(f"{at}: {reason}. {NOT_BY_SPARK}")
+        if self._native is not None and (self.folder is not None or not self.has_delta):
+            reason = self._native.why_not(request, self.owner)
+            raise SinkError(f"{at}: {reason}. {NO_DELTA if self.folder is None else NOT_BY_SPARK}")
         with self._session() as spark, translated(at):
             has_vectors = self.merges_on_read and bool(write.table.keys)
             properties = {PROPERTY: "true"} if has_vectors else {}

@@ -16,11 +16,12 @@ import json
 import socket
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed.errors import ConfigError, SourceError
+from changefeed.errors import ConfigError, MissingExtraError, SourceError
 from changefeed.frames.mapped import Mapped
 from changefeed.sources import Compared, NextBatch
 from changefeed.sources.kafka import batches, compare, reader
@@ -30,6 +31,7 @@ from changefeed.sources.kafka.reader import Range
 from changefeed.sources.kafka.sample import first_records
 from changefeed.sources.kafka.source_offset import EARLIEST, Places, SourceOffset, by_place, by_topic, read
 from changefeed.sources.kafka.topics import Brokers, Topic
+from changefeed.spark_runtime.session import has_jars_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +57,7 @@ class KafkaTopics:
     names: tuple[str, ...]
     pattern: str | None
     removed: str = "stop"
-    _brokers: Brokers | None = field(default=None, repr=False)
+    _brokers: Brokers | PlainBrokers | None = field(default=None, repr=False)
 
     offset_names_partitions = True
     whole = True  # a task reads a whole partition, also where Spark's connector reads it
@@ -147,7 +149,7 @@ class KafkaTopics:
     def _records(self, spark: SparkSession, starts: Places, stops: Places) -> DataFrame | Mapped:
         """Returns the records between these offsets of each partition, read by librdkafka or by Spark's connector."""
         ranges = [Range(*place, starts[place], stop) for place, stop in stops.items() if starts[place] < stop]
-        plain = reader.properties(self.options)
+        plain = reader.properties(self.options, alone=isinstance(self._ask(spark), PlainBrokers))
         if plain is not None or not ranges:
             shares = reader.shared(ranges, spark.sparkContext.defaultParallelism)
             return Mapped(spark.range(0, len(shares), 1, max(1, len(shares))), reader.read_shares(plain or {}, shares))
@@ -176,12 +178,33 @@ class KafkaTopics:
             self._brokers.close()
             self._brokers = None
 
-    def _ask(self, spark: SparkSession) -> Brokers:
+    def _ask(self, spark: SparkSession) -> Brokers | PlainBrokers:
         if self._brokers is None:
             _check_reachable(self.options["kafka.bootstrap.servers"])
-            properties = {n.removeprefix("kafka."): v for n, v in self.options.items() if n.startswith("kafka.")}
-            self._brokers = Brokers(spark, properties)
+            if has_jars_of(spark, "kafka"):
+                properties = {n.removeprefix("kafka."): v for n, v in self.options.items() if n.startswith("kafka.")}
+                self._brokers = Brokers(spark, properties)
+            else:
+                self._brokers = PlainBrokers(self._without_connector(), "Reading Kafka without Spark's connector")
         return self._brokers
+
+    def _without_connector(self) -> dict[str, str]:
+        """Returns the properties of librdkafka, which reads where Spark has no connector.
+
+        Raises:
+            ConfigError: only the connector understands the options.
+            MissingExtraError: librdkafka is not installed.
+        """
+        if find_spec("confluent_kafka") is None:
+            raise MissingExtraError("Reading Kafka without Spark's connector", "kafka")
+        plain = reader.properties(self.options, alone=True)
+        if plain is None:
+            raise ConfigError(
+                "source.options has properties that only Spark's Kafka connector understands, whose jars changefeed has for "
+                "Spark 4.1: pip install 'pyspark~=4.1.0'; or leave out all but security.protocol, sasl.mechanism, "
+                "sasl.jaas.config and ssl.*"
+            )
+        return plain
 
     def _ask_without_spark(self) -> PlainBrokers:
         return PlainBrokers(plain_properties(self.options), "Looking at Kafka topics without Spark")

@@ -132,6 +132,9 @@ class PlainBrokers:
         self._forget_errors()
         return {place: (first[place], end[place]) for place in places}
 
+    def close(self) -> None:
+        """Does nothing: the client is closed when it is no longer referred to."""
+
     def _listed(self) -> set[str]:
         return set(self._answer(lambda: self._admin.list_topics(timeout=_SECONDS)).topics)
 

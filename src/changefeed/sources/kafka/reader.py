@@ -68,8 +68,12 @@ class Range:
     stop: int
 
 
-def properties(options: Mapping[str, str]) -> dict[str, str] | None:
+def properties(options: Mapping[str, str], *, alone: bool = False) -> dict[str, str] | None:
     """Translates the options of Spark's connector to properties of librdkafka.
+
+    Args:
+        options: options of Spark's connector.
+        alone: there is no other client, whose certificates could be others.
 
     Returns:
         The properties; None if librdkafka might read the cluster differently. Without a truststore, Java and librdkafka trust
@@ -83,7 +87,7 @@ def properties(options: Mapping[str, str]) -> dict[str, str] | None:
         return None
     if protocol.startswith("SASL") and java.get("sasl.mechanism", "").upper() not in _MECHANISMS:
         return None
-    if protocol.endswith("SSL") and "ssl.truststore.location" not in java:
+    if protocol.endswith("SSL") and "ssl.truststore.location" not in java and not alone:
         return None
     try:
         return plain_properties(dict(options)) | {_ISOLATION: java.get(_ISOLATION, "read_uncommitted")}

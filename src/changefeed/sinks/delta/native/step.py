@@ -113,6 +113,7 @@ class NativeWrites:
         metadata_columns: the metadata columns that every table gets.
         merges_on_read: whether tables with a key get deletion vectors.
         compaction: when to compact such tables; None for never.
+        by_spark: whether Spark makes large writes, with all of its tasks: it has Delta, and its commits exclude each other.
     """
 
     root: Folder
@@ -120,6 +121,7 @@ class NativeWrites:
     merges_on_read: bool = False
     compaction: CompactionRules | None = None
     limits: Limits = field(default_factory=Limits)
+    by_spark: bool = True
     _defaults: list[bool] = field(default_factory=list)
     _logs: dict[str, TableLog] = field(default_factory=dict)  # path -> the log, with the state that was read last
 
@@ -312,8 +314,8 @@ class NativeWrites:
         return True
 
     def _is_large(self, opened: Opened) -> bool:
-        """Whether Spark must rewrite the table's rows, with all of its tasks; in object stores it has no safe way to commit."""
-        return isinstance(self.root, LocalFolder) and size(opened) > HERE_BYTES
+        """Whether Spark must rewrite the table's rows, with all of its tasks."""
+        return self.by_spark and size(opened) > HERE_BYTES
 
     def _natively(self, owner: str, request: WriteRequest) -> Opened | None:
         """Returns the table of a write if it exists, is written natively, and the write has not been made yet."""
@@ -401,7 +403,7 @@ class NativeWrites:
         self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession | None
     ) -> str | None:
         """Returns why Spark must make this write; None if it is native."""
-        if isinstance(self.root, LocalFolder) and (reason := too_large(changes, keyed=isinstance(write, Upsert))):
+        if self.by_spark and (reason := too_large(changes, keyed=isinstance(write, Upsert))):
             return reason
         if opened is None:
             return None if isinstance(write, Load) and not self._has_defaults(spark) else "the table is not there yet"
