@@ -136,8 +136,10 @@ def _forget_tables(request: pytest.FixtureRequest) -> Iterator[None]:
     if "spark" in request.fixturenames:
         from pyspark import SparkContext
 
+        from changefeed.spark_runtime.jars import session_sets
+
         context: Any = SparkContext._active_spark_context
-        if context is not None:
+        if context is not None and "delta" in session_sets(context.version):
             context._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 

@@ -91,14 +91,29 @@ def test_a_session_that_was_handed_over_keeps_its_settings(
     check_cuts(pipeline.beside, History(log))
 
 
-def test_a_session_without_delta_is_refused_with_the_way_to_it(cluster: SparkCluster, tmp_path: Path) -> None:
+def test_a_session_without_deltas_jars_writes_natively(
+    environment: Path, cluster: SparkCluster, tmp_path: Path
+) -> None:
+    log, _ = small_history(tmp_path / "app.jsonl")
+    python = str(environment / "environment" / "bin" / "python")
+    pipeline = OnCluster(tmp_path, log, cluster.properties, limit=25)
+    environ = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
+    command = [sys.executable, "-c", JOB, str(pipeline.file), cluster.url]
+    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    check_cuts(pipeline.beside, History(log))
+
+
+def test_only_spark_can_write_and_has_no_delta(cluster: SparkCluster, tmp_path: Path) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
     pipeline = OnCluster(tmp_path, log, cluster.properties)
+    pipeline.file.write_text(pipeline.file.read_text().replace("type: delta", "type: delta, writer: spark"))
     environ = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-c", JOB, str(pipeline.file), cluster.url]
     ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
     assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1] == (
-        "changefeed.errors.ConfigError: Delta Lake is not among Spark's jars. Add those that `changefeed package` writes to "
-        "`jars` (spark-submit --jars), or set spark.jars.packages=io.delta:delta-spark_4.1_2.13:4.4.0"
+    assert "ConfigError" in (last := ran.stderr.splitlines()[-1])
+    assert (
+        "sink.writer is `spark`. Spark would have to write the table, and has no Delta Lake, whose jars changefeed has"
+        in last
     )

@@ -1,7 +1,7 @@
 """The folder that `changefeed package` writes: the archive, the jars, and the properties for spark-submit.
 
 changefeed-0.1.0-cp311-linux-x86_64.tar.gz
-jars/delta-spark_4.1_2.13-4.4.0.jar …
+jars/delta-spark_4.1_2.13-4.4.0.jar …     with Spark 4.1; none with another
 spark.conf                 properties, for --properties-file
 changefeed_submit.py       the program: `changefeed`
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from changefeed.errors import ConfigError
@@ -46,7 +47,7 @@ def write(folder: Path, at: str | None = None) -> Made:
     Raises:
         ConfigError: the folder cannot be written, or a jar could not be downloaded.
     """
-    files = jars.paths("delta", "kafka")
+    files = jars.paths(*jars.session_sets(version("pyspark")))
     try:
         (folder / "jars").mkdir(parents=True, exist_ok=True)
         copies = [Path(shutil.copy2(file, folder / "jars" / file.name)) for file in files]
@@ -60,8 +61,9 @@ def write(folder: Path, at: str | None = None) -> Made:
         values = {
             "spark.archives": f"{base}/{target.name}#{ENVIRONMENT}",
             "spark.pyspark.python": PYTHON,
-            "spark.jars": ",".join(f"{base}/jars/{jar.name}" for jar in copies),
         }
+        if copies:
+            values["spark.jars"] = ",".join(f"{base}/jars/{jar.name}" for jar in copies)
         properties.write_text("".join(f"{name} {value}\n" for name, value in values.items()), encoding="utf-8")
         program.write_text(_PROGRAM, encoding="utf-8")
     except OSError as error:
