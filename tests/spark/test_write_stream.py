@@ -13,6 +13,8 @@ import pytest
 
 import changefeed.spark
 from changefeed import record_log
+from changefeed.errors import ConfigError
+from changefeed.spark.arrow_streams import check_arrow_streams
 from tests.spark.shop import OPEN, comparable, expected, final
 from tests.spark.test_kafka import source
 
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
 
 _TABLE = {"protocol": "debezium-mysql", "table": "shop.customers"}
 Row = dict[str, Any]
+
+
+def test_spark_4_0_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_arrow_streams()
+    monkeypatch.delattr("pyspark.sql.datasource.DataSourceStreamArrowWriter")
+    with pytest.raises(
+        ConfigError, match=r"Spark 4\.0 cannot write a stream in Arrow batches\. Use Spark 4\.1 or newer"
+    ):
+        check_arrow_streams()
 
 
 @pytest.fixture

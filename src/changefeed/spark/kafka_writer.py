@@ -14,12 +14,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from changefeed.errors import ConfigError
 from changefeed.model.batch import RECORDS
 from changefeed.redaction import remember
 from changefeed.sources.kafka.connection import CONNECTION, plain_properties
+from changefeed.spark.arrow_streams import DataSourceStreamArrowWriter
 from changefeed.spark.writing import WritePlan
 
 _NEEDS = "Write and Describe on the topics"

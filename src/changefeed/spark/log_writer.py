@@ -27,11 +27,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from changefeed import record_log
 from changefeed.errors import ConfigError, SinkError
 from changefeed.local_files import link_new, make_folder, sync
+from changefeed.spark.arrow_streams import DataSourceStreamArrowWriter
 from changefeed.spark.writing import WritePlan
 
 _STREAM = ".stream"

@@ -17,6 +17,7 @@ from pyspark.sql import datasource
 
 from changefeed.errors import ConfigError
 from changefeed.model.batch import RECORDS
+from changefeed.spark.arrow_streams import check_arrow_streams
 from changefeed.spark.kafka_reader import KafkaInput, KafkaReader, KafkaStreamReader, kafka_input
 from changefeed.spark.kafka_writer import KafkaStreamWriter, KafkaWriter, Topics, topics
 from changefeed.spark.known import Known, Look, split_name
@@ -73,6 +74,7 @@ class DataSource(datasource.DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> LogStreamWriter | KafkaStreamWriter:  # Spark's name
         """Creates a stream writer to a folder of record logs, or to Kafka."""
+        check_arrow_streams()
         if overwrite:
             raise ConfigError("changefeed: a log cannot be overwritten: write with output mode `append`")
         target, plan = self._write(schema)
