@@ -114,7 +114,7 @@ class StoredLetter(_Placed, frozen=True, kw_only=True, omit_defaults=False):
 _Letter = TypeVar("_Letter", bound=_Placed)
 
 
-def _nobody() -> None:
+def _not_fenced() -> None:
     return None
 
 
@@ -129,9 +129,7 @@ class LetterFiles:
 
     folder: LedgerFolder
     old: Callable[[], Sequence[StoredLetter]] = tuple
-    _until_whole: int = field(
-        default_factory=lambda: _MANY, init=False
-    )  # number of files from which they are put together
+    _too_large: int = field(default=0, init=False)  # number of files whose letters were too large for one
 
     # Reading.
 
@@ -155,7 +153,7 @@ class LetterFiles:
 
     # Writing.
 
-    def write(self, letters: Iterable[StoredLetter], check: Callable[[], None] = _nobody) -> None:
+    def write(self, letters: Iterable[StoredLetter], check: Callable[[], None] = _not_fenced) -> None:
         """Adds dead letters; leaves out those at whose position one waits.
 
         Args:
@@ -169,12 +167,12 @@ class LetterFiles:
         for lines in _pieces(map(msgspec.json.encode, letters)):
             self._append("letters", partial(list, lines), check)
 
-    def mark(self, positions: Iterable[Position], check: Callable[[], None] = _nobody) -> None:
+    def mark(self, positions: Iterable[Position], check: Callable[[], None] = _not_fenced) -> None:
         """Marks the dead letters that wait at these positions as replayed now. Arguments and errors are as for `write`."""
         wanted = set(positions)
         self._mark(lambda position: position in wanted, check)
 
-    def mark_from(self, ends: dict[tuple[str, int], int], check: Callable[[], None] = _nobody) -> None:
+    def mark_from(self, ends: dict[tuple[str, int], int], check: Callable[[], None] = _not_fenced) -> None:
         """Marks as replayed the dead letters at or after these positions, and all dead letters in other partitions.
 
         Args:
@@ -210,7 +208,7 @@ class LetterFiles:
             number = numbers[-1] + 1 if numbers else 1
             if self._create(number, holds, new) and self._numbers()[-1] == number:
                 break
-        if len(numbers) + 1 >= self._until_whole:
+        if len(numbers) + 1 >= max(_MANY, 2 * self._too_large):
             self._put_together(check)
 
     def _put_together(self, check: Callable[[], None]) -> None:
@@ -219,7 +217,7 @@ class LetterFiles:
         lines = [_json(one) for one in self.rows(replayed=True)]
         check()
         if sum(map(len, lines)) > _LARGE:
-            self._until_whole = 2 * len(numbers)
+            self._too_large = len(numbers)
         elif self._create(numbers[-1] + 1, "whole", lines) and self._numbers()[-1] == numbers[-1] + 1:
             self._writable.delete(map(_name, numbers))
             self._writable.tidy()
