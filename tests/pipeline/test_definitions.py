@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from changefeed.errors import UnsupportedError
-from tests.pipeline.debezium_made import MadeLog, Pipeline, applied
+from tests.pipeline.debezium_made import MadeLog, applied
 
 BOTH = pytest.mark.parametrize("consistency", ["transaction", "key"])
 WAYS_OUT = pytest.mark.parametrize("behavior", ["try_evolve", "lenient"])
@@ -238,6 +238,11 @@ def test_the_producers_definition_declares_the_columns_of_an_inferred_table_whos
     ]
 
 
+def test_an_index_statement_defines_a_table_without_create() -> None:
+    log = MadeLog().ddl("CREATE INDEX i ON t (due)", after=BILLS).rows(FIRST)
+    assert applied(log).rows() == [READ_FIRST]
+
+
 # Statements that the producer's definition settles.
 
 
@@ -383,101 +388,6 @@ def test_renamed_columns_keep_their_values_and_their_place() -> None:
     assert pipe.notes == []
 
 
-# Row keys.
-
-
-@BOTH
-@STEPS
-def test_a_table_without_a_key_does_not_take_that_of_its_records(batch: int | None, consistency: str) -> None:
-    """The connector's key is the first unique index, and stays when the index is dropped."""
-    log = MadeLog().ddl("CREATE TABLE t (id INT NOT NULL, u INT, UNIQUE (id))").ddl("DROP INDEX id ON t")
-    log.ddl("ALTER TABLE t ADD c INT").rows({"id": 7, "u": 1, "c": 1}, {"id": 7, "u": 2, "c": 2})
-    pipe = applied(log, batch=batch, consistency=consistency)
-    assert pipe.rows() == [{"id": 7, "u": 1, "c": 1}, {"id": 7, "u": 2, "c": 2}]
-
-
-@BOTH
-@STEPS
-def test_a_unique_index_that_allows_null_is_not_the_key(batch: int | None, consistency: str) -> None:
-    log = MadeLog().ddl("CREATE TABLE t (a INT UNIQUE, b INT)", after="a INT, b INT")
-    log.rows({"a": None, "b": 1}, {"a": None, "b": 2}, {"a": 3, "b": 3}, key=["a"]).ddl("CREATE INDEX kk ON t (b)")
-    log.rows({"a": None, "b": 1}, {"a": None, "b": 2}, {"a": 4, "b": 3}, key=["a"])
-    pipe = applied(log, batch=batch, consistency=consistency)
-    assert len(pipe.rows()) == 6
-    log.row({"a": 5, "b": 3}, {"a": 4, "b": 3}, key=["a"])
-    with pytest.raises(UnsupportedError, match=r"shop\.t has no handle key, so the update at .* cannot be applied"):
-        pipe.run(log)
-    assert len(Pipeline({"keyless": "inserts"}).run(log).rows()) == 6
-
-
-def test_without_ddl_the_key_of_the_records_is_the_key() -> None:
-    log = (
-        MadeLog()
-        .rows({"code": "a", "n": 1}, key=["code"])
-        .row({"code": "a", "n": 2}, {"code": "a", "n": 1}, key=["code"])
-    )
-    assert applied(log).rows() == [{"code": "a", "n": 2}]
-
-
-def test_a_key_by_the_producer_alone_must_not_allow_null() -> None:
-    log = MadeLog().ddl("ALTER TABLE t COMMENT 'x'", after="a INT NOT NULL, b INT, PRIMARY KEY (a)")
-    log.rows({"a": 1, "b": 1}, key=["a"]).row({"a": 1, "b": 2}, {"a": 1, "b": 1}, key=["a"])
-    assert applied(log).rows() == [{"a": 1, "b": 2}]
-
-
-@pytest.mark.parametrize("behavior", ["evolve", "try_evolve", "lenient"])
-@pytest.mark.parametrize(
-    "items, alters, column",
-    [
-        ("who VARCHAR(9), n INT", ["ADD id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY FIRST"], "id"),
-        ("who VARCHAR(9), n INT", ["ADD id BIGINT NOT NULL DEFAULT (UUID_SHORT()), ADD UNIQUE (id)"], "id"),
-        ("who VARCHAR(9), n INT, PRIMARY KEY (n)", ["DROP PRIMARY KEY, ADD id SERIAL, ADD PRIMARY KEY (id)"], "id"),
-        ("who VARCHAR(9) PRIMARY KEY, n INT", ["MODIFY who DATE"], None),
-    ],
-)
-def test_a_key_without_values_in_existing_rows_is_always_refused(
-    items: str, alters: list[str], column: str | None, behavior: str
-) -> None:
-    log = MadeLog().ddl(f"CREATE TABLE t ({items})").rows({"who": "a", "n": 1}, {"who": "b", "n": 2}, key=[])
-    for alter in alters:
-        log.ddl(f"ALTER TABLE t {alter}")
-    if column is None and behavior != "evolve":  # the old texts stay, and still identify the rows
-        assert len(applied(log, behavior=behavior).rows()) == 2
-        return
-    message = refusal(log, behavior=behavior)
-    if column is not None:
-        assert message.endswith(
-            f"column {column} is in the row key, and the rows that are there have no value in it, so that they cannot be found "
-            "again. Only a new snapshot of the table has the values: name it in pipeline.exclude and run again; after the "
-            "snapshot, remove it from there"
-        )
-
-
-def test_a_key_over_a_gap_is_refused() -> None:
-    log = MadeLog().ddl("CREATE TABLE t (n INT)").rows({"n": 1}, key=[])
-    log.ddl("ALTER TABLE t ADD id CHAR(36) NOT NULL DEFAULT (UUID())").ddl("ALTER TABLE t RENAME COLUMN id TO x")
-    assert applied(log, behavior="try_evolve").rows() == [{"n": 1, "x": None}]
-    log.ddl("ALTER TABLE t ADD PRIMARY KEY (x)")
-    assert "column x is in the row key" in refusal(log, behavior="try_evolve")
-
-
-def test_a_new_snapshot_is_a_way_out_for_a_table_whose_key_has_no_values() -> None:
-    log = MadeLog().ddl("CREATE TABLE t (n INT)").rows({"n": 1}, key=[])
-    pipe = Pipeline().run(log)
-    log.ddl("ALTER TABLE t ADD id INT NOT NULL AUTO_INCREMENT PRIMARY KEY").row({"n": 2, "id": 1}, {"n": 1, "id": 1})
-    with pytest.raises(UnsupportedError, match=r"name it in pipeline\.exclude"):
-        pipe.run(log)
-    again = Pipeline(storage=pipe.storage).run(log, exclude=["shop.t"])
-    log.ddl("DROP TABLE IF EXISTS t").ddl("CREATE TABLE t (n INT, id INT NOT NULL AUTO_INCREMENT PRIMARY KEY)")
-    log.rows({"n": 2, "id": 1}).row({"n": 3, "id": 1}, {"n": 2, "id": 1})
-    assert again.run(log).rows() == [{"n": 3, "id": 1}]
-
-
-def test_an_index_statement_defines_a_table_without_create() -> None:
-    log = MadeLog().ddl("CREATE INDEX i ON t (due)", after=BILLS).rows(FIRST)
-    assert applied(log).rows() == [READ_FIRST]
-
-
 # Virtual columns, which Debezium's rows carry.
 
 
@@ -545,90 +455,3 @@ def test_a_virtual_column_of_a_new_table_has_the_values_of_its_rows(is_stated: b
     pipe = applied(log, batch=batch)
     assert list(pipe.types("shop.u")) == ["id", "b", "v", "c", "z"]
     assert [row["v"] for row in pipe.rows("shop.u")] == [None, "qx", "rx"]
-
-
-# Character sets that the engine takes for others.
-
-LATIN = "CREATE TABLE t (id INT PRIMARY KEY) DEFAULT CHARSET={}"
-MISREAD = (
-    "column c: the server stores it in the character set {}, but the producer reads it as {}, so that rows do not contain the "
-    "server's text"
-)
-
-
-@BOTH
-@pytest.mark.parametrize(
-    "alter",
-    [
-        "ADD c VARCHAR(5), DEFAULT CHARSET {}",
-        "CHARSET={}, ADD c VARCHAR(5)",
-        "CHARSET={}; ALTER TABLE t ADD c VARCHAR(5)",
-        "CHARSET={}; CREATE TABLE u LIKE t; DROP TABLE t; RENAME TABLE u TO t; ALTER TABLE t ADD c TEXT",
-    ],
-)
-@pytest.mark.parametrize(
-    "before, after", [("latin1", "utf8mb4"), ("latin1", "binary"), ("binary", "utf8mb4"), ("utf8mb4", "latin1")]
-)
-def test_a_character_set_that_the_engine_has_missed_stops(
-    before: str, after: str, alter: str, consistency: str
-) -> None:
-    log = MadeLog().ddl(LATIN.format(before), after="id INT PRIMARY KEY").rows({"id": 1})
-    stated = "VARBINARY(5)" if before == "binary" else "VARCHAR(5)"
-    *others, last = f"ALTER TABLE t {alter.format(after)}".split("; ")
-    for text in others:
-        log.ddl(text, "u" if " u" in text else "t")
-    log.ddl(last, after=f"id INT PRIMARY KEY, c {stated}", c=before)
-    assert MISREAD.format(after, before) in refusal(log, consistency=consistency)
-    assert any(MISREAD.format(after, before) in note for note in applied(log, behavior="try_evolve").notes)
-
-
-@pytest.mark.parametrize(
-    "before, alter, stated",
-    [
-        ("latin1", "ADD c VARCHAR(5) CHARACTER SET utf8mb4, DEFAULT CHARSET binary", "utf8mb4"),
-        ("utf8mb3", "ADD c VARCHAR(5), DEFAULT CHARSET utf8mb4", "utf8mb3"),
-        ("latin1", "ADD c VARCHAR(5), DEFAULT CHARSET ascii", "latin1"),
-        ("latin1", "ADD c VARCHAR(5), CONVERT TO CHARACTER SET utf8mb4", "utf8mb4"),
-        ("latin1", "ADD c ENUM('a'), DEFAULT CHARSET utf8mb4", "latin1"),
-        ("latin1", "ADD c INT, DEFAULT CHARSET utf8mb4", "latin1"),
-    ],
-)
-def test_a_character_set_in_which_text_reads_the_same_does_not_stop(before: str, alter: str, stated: str) -> None:
-    log = MadeLog().ddl(LATIN.format(before), after="id INT PRIMARY KEY").rows({"id": 1})
-    kind = alter.split(" ")[2].rstrip(",")
-    log.ddl(f"ALTER TABLE t {alter}", after=f"id INT PRIMARY KEY, c {kind}", c=stated)
-    assert applied(log).rows() == [{"id": 1, "c": None}]
-
-
-def test_a_collation_of_a_new_table_that_the_engine_has_missed_stops() -> None:
-    create = "CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(5)) COLLATE=utf8mb4_unicode_ci"
-    log = MadeLog().ddl(create, after="id INT PRIMARY KEY, c VARCHAR(5)", c="latin1").rows({"id": 1, "c": "Ã¼"})
-    assert MISREAD.format("utf8mb4", "latin1") in refusal(log)
-    pipe = applied(log, behavior="try_evolve")
-    assert pipe.rows() == [{"id": 1, "c": "Ã¼"}]
-    assert any(MISREAD.format("utf8mb4", "latin1") in note for note in pipe.notes)
-
-
-@pytest.mark.parametrize("kind", ["VARBINARY(5)", "BLOB"])
-def test_members_of_the_binary_character_set_do_not_become_bytes(kind: str) -> None:
-    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a', 'ü')) DEFAULT CHARSET=binary")
-    log.rows({"id": 1, "e": "a"}).ddl(f"ALTER TABLE t MODIFY e {kind}")
-    assert "column e: its values after the change of enum" in refusal(log)
-
-
-@BOTH
-def test_bytes_that_the_engine_reads_as_text_after_a_conversion_stop(consistency: str) -> None:
-    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(5)) DEFAULT CHARSET=binary")
-    log.rows({"id": 1, "c": "YQ=="})
-    log.ddl("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb3", after="id INT PRIMARY KEY, c VARCHAR(5)", c="utf8mb3")
-    assert MISREAD.format("binary", "utf8mb3") in refusal(log, consistency=consistency)
-
-
-def test_a_column_that_the_engine_takes_for_not_null_is_noted() -> None:
-    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY)", after="id INT PRIMARY KEY").rows({"id": 1})
-    log.ddl(
-        "ALTER TABLE t ADD (a INT NOT NULL, b BIT(4))", after="id INT PRIMARY KEY, a INT NOT NULL, b BIT(4) NOT NULL"
-    )
-    assert applied(log).notes == [
-        "shop.t: the producer's definition differs: b is NOT NULL: rows may have another value for NULL"
-    ]
