@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -91,29 +92,33 @@ def test_a_session_that_was_handed_over_keeps_its_settings(
     check_cuts(pipeline.beside, History(log))
 
 
-def test_a_session_without_deltas_jars_writes_natively(
-    environment: Path, cluster: SparkCluster, tmp_path: Path
+@pytest.mark.parametrize("sink", ["local", "viewfs", "by Spark"])
+def test_a_session_without_deltas_jars_writes_natively_where_it_can(
+    sink: str, environment: Path, cluster: SparkCluster, tmp_path: Path
 ) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
-    python = str(environment / "environment" / "bin" / "python")
     pipeline = OnCluster(tmp_path, log, cluster.properties, limit=25)
+    sections = json.loads(pipeline.file.read_text())
+    if sink != "viewfs":
+        sections["sink"]["path"] = str(tmp_path / "lake")
+    if sink == "by Spark":
+        sections["sink"]["writer"] = "spark"
+    pipeline.file.write_text(json.dumps(sections))
+    python = str(environment / "environment" / "bin" / "python")
     environ = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": python}
     command = [sys.executable, "-c", JOB, str(pipeline.file), cluster.url]
     ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    check_cuts(pipeline.beside, History(log))
-
-
-def test_only_spark_can_write_and_has_no_delta(cluster: SparkCluster, tmp_path: Path) -> None:
-    log, _ = small_history(tmp_path / "app.jsonl")
-    pipeline = OnCluster(tmp_path, log, cluster.properties)
-    pipeline.file.write_text(pipeline.file.read_text().replace("type: delta", "type: delta, writer: spark"))
-    environ = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, "-c", JOB, str(pipeline.file), cluster.url]
-    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True)
+    if sink == "local":
+        assert ran.returncode == 0, ran.stderr
+        check_cuts(pipeline.beside, History(log))
+        return
     assert ran.returncode == 1
-    assert "ConfigError" in (last := ran.stderr.splitlines()[-1])
-    assert (
-        "sink.writer is `spark`. Spark would have to write the table, and has no Delta Lake, whose jars changefeed has"
-        in last
+    no_delta = (
+        "Spark would have to write the tables, and has no Delta Lake, whose jars changefeed has for Spark 4.1: pip install "
+        "'pyspark~=4.1.0', or on a cluster the jars of `changefeed package`"
+    )
+    assert ran.stderr.splitlines()[-1] == "changefeed.errors.ConfigError: " + (
+        f"viewfs://lake/tables: {no_delta}. Or use a local folder, s3://, abfss:// or gs://"
+        if sink == "viewfs"
+        else f"sink.writer is `spark`. {no_delta}. Or leave out sink.writer"
     )

@@ -38,10 +38,12 @@ LEDGER_DAMAGED = (
 """A file of the ledger is missing or damaged."""
 
 NO_DELTA = (
-    "Spark would have to write the table, and has no Delta Lake, whose jars changefeed has for Spark 4.1: pip install "
-    "'pyspark~=4.1.0', or on a cluster the jars of `changefeed package`. Or remove what is named here from the table, or name "
-    "the table in pipeline.exclude"
+    "Spark would have to write the tables, and has no Delta Lake, whose jars changefeed has for Spark 4.1: pip install "
+    "'pyspark~=4.1.0', or on a cluster the jars of `changefeed package`"
 )
+"""The definition asks for writes of Spark, and the session has no jars of Delta."""
+
+TABLE_WITHOUT_DELTA = f"{NO_DELTA}. Or remove what is named here from the table, or name the table in pipeline.exclude"
 """A table has a feature that native writes lack, and the session has no jars of Delta."""
 
 NOT_BY_SPARK = (

@@ -57,7 +57,7 @@ from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
 from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewritten
-from changefeed.sinks.ways_out import NO_DELTA, NOT_BY_SPARK
+from changefeed.sinks.ways_out import NO_DELTA, NOT_BY_SPARK, TABLE_WITHOUT_DELTA
 from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local, read_bytes
 from changefeed.spark_runtime.session import another, compiled, has_jars_of
 from changefeed.storage.local import LocalFolder
@@ -111,8 +111,9 @@ class DeltaTables:
                     by_spark=self.folder is None and (self.session is None or self.has_delta),
                 )  # fmt: skip
         if self.session is not None and self._native is None and not self.has_delta:
-            why = "sink.writer is `spark`" if not self.native else "it is neither a local folder nor in an object store"
-            raise ConfigError(f"{self.root}: {why}. {NO_DELTA}")
+            if not self.native:
+                raise ConfigError(f"sink.writer is `spark`. {NO_DELTA}. Or leave out sink.writer")
+            raise ConfigError(f"{self.root}: {NO_DELTA}. Or use a local folder, s3://, abfss:// or gs://")
         if self.session is not None and self.session not in self._idle:
             self._idle.append(self.session)
 
@@ -289,7 +290,7 @@ class DeltaTables:
             return applied
         if self._native is not None and (self.folder is not None or not self.has_delta):
             reason = self._native.why_not(request, self.owner)
-            raise SinkError(f"{at}: {reason}. {NO_DELTA if self.folder is None else NOT_BY_SPARK}")
+            raise SinkError(f"{at}: {reason}. {TABLE_WITHOUT_DELTA if self.folder is None else NOT_BY_SPARK}")
         with self._session() as spark, translated(at):
             has_vectors = self.merges_on_read and bool(write.table.keys)
             properties = {PROPERTY: "true"} if has_vectors else {}
