@@ -43,7 +43,7 @@ class _Dead(msgspec.Struct, frozen=True):
     protocol: str
     index: int | None
     byte: int | None
-    schema_id: str | None
+    schema_id: int | str | None
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
@@ -198,5 +198,5 @@ def _letter(chunk: Mapping[str, Any], pipeline: str, at: datetime) -> StoredLett
         at=at,
         pipeline=pipeline,
         sha256=hashlib.sha256((dead.key or b"") + (dead.value or b"")).hexdigest(),
-        **msgspec.structs.asdict(dead),
+        **msgspec.structs.asdict(dead) | {"schema_id": None if dead.schema_id is None else str(dead.schema_id)},
     )
