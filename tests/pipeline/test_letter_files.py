@@ -18,6 +18,7 @@ from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.frames.payloads import dead_to_dict
 from changefeed.model.event import DeadLetter
 from changefeed.model.position import Place
+from changefeed.model.table import canonical
 from changefeed.pipeline import letter_files
 from changefeed.pipeline.dead_letters import _letter
 from changefeed.pipeline.letter_files import LetterFiles, Position, StoredLetter
@@ -380,6 +381,15 @@ def test_a_letter_of_the_first_files_is_read_as_it_was_written() -> None:
 
 
 # From the chunks of the pending store.
+
+
+def test_half_of_a_surrogate_pair_in_an_error_is_replaced() -> None:
+    made = DeadLetter("defect", "é \ud800 \\ud800", "ticdc-avro", Place("app", 1, 7), None, None)
+    chunk = {
+        "topic": "app", "partition": 1, "first_offset": 7, "database": None, "table": None,
+        "payload": canonical(dead_to_dict(made)).encode(),
+    }  # fmt: skip
+    assert _letter(chunk, "shop", AT).error == "é ? \\ud800"
 
 
 @pytest.mark.parametrize("schema_id, wanted", [(7, "7"), ("7b", "7b"), (None, None)])

@@ -8,6 +8,7 @@ letter has been replayed (`replay.py`).
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -188,7 +189,10 @@ class DeadLetters:
 
 def _letter(chunk: Mapping[str, Any], pipeline: str, at: datetime) -> StoredLetter:
     """The dead letter in a chunk of the pending store."""
-    dead = msgspec.json.decode(chunk["payload"], type=_Dead)
+    payload = chunk["payload"]
+    if b"\\ud" in payload:  # half of a surrogate pair in a text becomes `?`: no file of UTF-8 holds it
+        payload = json.dumps(json.loads(payload), ensure_ascii=False).encode("utf-8", "replace")
+    dead = msgspec.json.decode(payload, type=_Dead)
     return StoredLetter(
         topic=chunk["topic"],
         partition=chunk["partition"],

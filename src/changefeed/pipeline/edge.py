@@ -66,6 +66,7 @@ _AWAY = re.compile(
 # When a worker is killed, the JVM may see the end of its own pipe first.
 _WORKER_ENDED = re.compile(
     r"Python worker exited unexpectedly|reading the port number from|java\.io\.IOException: Stream closed"
+    r"|Lost task [^\n]*\): java\.io\.EOFException"
 )
 
 
