@@ -75,6 +75,15 @@ def test_a_run_takes_them_into_a_file(spark: SparkSession, tmp_path: Path) -> No
     assert DeltaTable(str(place)).version() == 0
 
 
+def test_a_commit_that_a_power_cut_has_left_incomplete_is_taken_back(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline = _pipeline(tmp_path)
+    place = tmp_path / "lake/_changefeed/dead_letters"
+    _write(str(place))
+    (place / "_delta_log" / f"{1:020}.json").write_bytes(b'{"commitInfo":{}}\n{"add":{"path":"x')
+    run(pipeline, spark, once=True)
+    assert [one.offset for one in letters(pipeline, replayed=True)] == [70000, 70001]
+
+
 def test_they_are_read_in_a_bucket(s3: S3Server, tmp_path: Path) -> None:
     path = f"s3://lake/{tmp_path.name}/dead_letters"
     _write(path, {**s3.environ, "AWS_S3_ALLOW_UNSAFE_RENAME": "true"})

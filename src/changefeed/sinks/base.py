@@ -17,7 +17,7 @@ readable until their files are deleted: a published cut is a version of each tab
 Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every
 reader has. The sink adds no column that the definition does not name.
 
-The module of a sink has `SECTION`, the model of its section (derived from `sinks.section.SinkSection`), and two functions:
+The module of a sink has `SECTION`, the model of its section (derived from `sinks.section.SinkSection`), and the function
 `open_sink(section, session, folder)`.
 The session is None in commands that need no Spark; the folder is that at the path, None if only Spark can reach it. For sinks
 with Spark's types, `frames.types` has the types, `frames.retype` the conversions, and `sql.py` the SQL.

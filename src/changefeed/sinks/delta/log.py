@@ -98,14 +98,14 @@ def delta_log(spark: SparkSession, path: str) -> Any:
     return spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # type: ignore[union-attr]
 
 
-def snapshot(spark: SparkSession, path: str, application: str = "", way_out: str = TABLE_DAMAGED) -> Snapshot | None:
-    """Returns the newest state of the Delta table at `path`; None if there is no table. Errors end with `way_out`.
+def snapshot(spark: SparkSession, path: str, application: str = "") -> Snapshot | None:
+    """Returns the newest state of the Delta table at `path`; None if there is no table.
 
     Raises:
         SinkError: the table's log cannot be read.
     """
     jvm: Any = spark._jvm  # the log is read by Delta's own reader, through the session's gateway
-    with readable(path, way_out):
+    with readable(path):
         state = delta_log(spark, path).update(False, jvm.scala.Option.empty(), jvm.scala.Option.empty())
         version = int(state.version())
         if version < 0:
@@ -204,14 +204,14 @@ def _files(spark: SparkSession, path: str, version: int) -> dict[str, int]:
 
 
 @contextmanager
-def readable(path: str, way_out: str = TABLE_DAMAGED) -> Iterator[None]:
+def readable(path: str) -> Iterator[None]:
     """Translates errors about a log that Delta cannot read to one that names the table."""
     from py4j.protocol import Py4JJavaError
 
     try:
         yield
     except Py4JJavaError as error:
-        raise SinkError(f"{path}: the table's log cannot be read: {first_line(error)}. {way_out}") from error
+        raise SinkError(f"{path}: the table's log cannot be read: {first_line(error)}. {TABLE_DAMAGED}") from error
 
 
 def _keys(jvm: Any, scala_map: Any) -> frozenset[str]:
