@@ -21,14 +21,14 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from changefeed.pipeline import failpoint
+from changefeed import telemetry
 from tests.pipeline.random_crashes import POINTS, crashed, interleaved
 
 CONSISTENCIES = ("transaction", "key")
 
 
 def _on_pass(function: object) -> None:
-    failpoint.on_pass = function  # type: ignore[assignment]
+    telemetry.on_pass = function  # type: ignore[assignment]
 
 
 def main() -> None:

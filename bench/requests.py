@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from changefeed.pipeline import failpoint
+from changefeed import telemetry
 from changefeed.pipeline.run import run
 from changefeed.spark_runtime.session import session
 from tests.pipeline.history import HistoryBuilder
@@ -80,7 +80,7 @@ def _steps(tables: int, changes: int, count: int, latency: float) -> list[Step]:
                     started, first = begun[-1]
                     steps.append(Step(_by_kind(proxy.requests[first:]), time.perf_counter() - started))
 
-            failpoint.on_pass = passed
+            telemetry.on_pass = passed
             run(pipeline, spark, once=True)
             spark.stop()
     return steps

@@ -12,8 +12,8 @@ import time
 import psutil
 from pyspark import SparkContext
 
+from changefeed import telemetry
 from changefeed.cli import main
-from changefeed.pipeline import failpoint
 
 
 def _kill(pids: list[int]) -> None:
@@ -40,7 +40,7 @@ def _at(point: str, pids: list[int]) -> None:
             left.remove(name)
             threading.Thread(target=_kill, args=(pids,)).start()
 
-    failpoint.on_pass = on_pass
+    telemetry.on_pass = on_pass
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
+from changefeed import telemetry
 from changefeed.errors import FencedError
-from changefeed.pipeline import failpoint
 from tests.pipeline.random_runs import Pipeline, history, logs_of
 from tests.pipeline.turns import Player, Turns
 
 # The failpoints of dead letters and of the ledger's files have tests of their own: `test_replay.py`, `store/conformance.py`.
-POINTS = [point for point in failpoint.POINTS if not point.startswith(("letters", "pack", "tidy"))]
+POINTS = [point for point in telemetry.FAILPOINTS if not point.startswith(("letters", "pack", "tidy"))]
 
 OnPass = Callable[[Callable[[str], None] | None], None]  # sets what a failpoint calls
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from changefeed import record_log
+from changefeed import record_log, telemetry
 from changefeed.errors import ChangefeedError
 from changefeed.model.batch import record_batch
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.run import run
@@ -143,7 +142,7 @@ def _killed_after_one_table(pipeline: Definition, spark: SparkSession) -> None:
             raise Killed(name)
 
     with pytest.MonkeyPatch.context() as patch, suppress(Killed):
-        patch.setattr(failpoint, "on_pass", on_pass)
+        patch.setattr(telemetry, "on_pass", on_pass)
         run(pipeline, spark, once=True)
         raise AssertionError("no table was written")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from changefeed import telemetry
 from changefeed.errors import FencedError
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.run import run
 from tests.pipeline.history import lagging_history, small_history
@@ -58,7 +58,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
                 del wanted[name]
                 raise Killed(name)
 
-    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    monkeypatch.setattr(telemetry, "on_pass", on_pass)
     yield wanted
     assert not wanted, f"never passed: {wanted}"
 
@@ -79,7 +79,7 @@ def test_one_pipeline_ended_at_every_point_in_turn(
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(
-    "point", [p for p in failpoint.POINTS if not p.startswith(("letters", "fence", "pack", "tidy"))]
+    "point", [p for p in telemetry.FAILPOINTS if not p.startswith(("letters", "fence", "pack", "tidy"))]
 )
 def test_a_run_that_ends_there_is_finished_by_the_next(
     point: str, spark: SparkSession, log: tuple[Path, History], kill_at: dict[str, int], tmp_path: Path
@@ -135,16 +135,16 @@ def test_a_run_that_was_taken_over_stops(
     """The second run starts while the first one stands before a write, and the first then goes on."""
     path, history = log
     pipeline = definition(path, tmp_path, parallelism=1)
-    inner = failpoint.on_pass
+    inner = telemetry.on_pass
     taken = list[str]()
 
     def on_pass(name: str) -> None:
         if name == "rewrite.before" and not taken:
             taken.append(name)
-            monkeypatch.setattr(failpoint, "on_pass", inner)
+            monkeypatch.setattr(telemetry, "on_pass", inner)
             run(pipeline, spark, once=True)
 
-    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    monkeypatch.setattr(telemetry, "on_pass", on_pass)
     with pytest.raises(FencedError, match=r"epoch 2 .* this run is epoch 1 and stops"):
         run(pipeline, spark, once=True)
     assert taken

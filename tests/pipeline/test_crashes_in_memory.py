@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from changefeed.pipeline import failpoint
+from changefeed import telemetry
 from tests.pipeline.random_crashes import POINTS, OnPass, crashed, interleaved
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ def seed() -> int:
 @pytest.fixture
 def on_pass(monkeypatch: pytest.MonkeyPatch) -> OnPass:
     """Sets the function that failpoints call."""
-    return lambda function: monkeypatch.setattr(failpoint, "on_pass", function)
+    return lambda function: monkeypatch.setattr(telemetry, "on_pass", function)
 
 
 @pytest.mark.heavy

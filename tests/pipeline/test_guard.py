@@ -14,11 +14,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from changefeed import record_log
+from changefeed import record_log, telemetry
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.model.batch import record_batch
 from changefeed.model.definition import Table
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.operations.repair import check_rebuild, repair, start_over
@@ -350,10 +349,10 @@ def test_damage_to_pending_changes_is_named(
             if name == "begun.after":
                 raise Killed
 
-        monkeypatch.setattr(failpoint, "on_pass", on_pass)
+        monkeypatch.setattr(telemetry, "on_pass", on_pass)
         with pytest.raises(Killed):
             run(pipeline, spark, once=True)
-        monkeypatch.setattr(failpoint, "on_pass", None)
+        monkeypatch.setattr(telemetry, "on_pass", None)
     waiting = _lake(pipeline) / "_changefeed" / "pending"
     parts = sorted(waiting.glob("*/part-*.parquet"), key=lambda part: part.stat().st_size)
     kept = {part: part.read_bytes() for part in parts}
@@ -472,7 +471,7 @@ def test_if_two_runs_claim_at_once_one_stops(
             claimed.append(name)
             run(pipeline, spark, once=True)
 
-    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    monkeypatch.setattr(telemetry, "on_pass", on_pass)
     with pytest.raises(FencedError, match=r"of pipeline test .* this (one|run is epoch 1 and) stops"):
         run(pipeline, spark, once=True)
     assert claimed
@@ -492,7 +491,7 @@ def test_if_two_pipelines_begin_in_one_empty_folder_one_stops(
             with pytest.raises(ConfigError, match="is the ledger of another pipeline"):
                 run(other, spark, once=True)
 
-    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    monkeypatch.setattr(telemetry, "on_pass", on_pass)
     run(pipeline, spark, once=True)
     assert claimed
     check_cuts(pipeline, History(log[0]))

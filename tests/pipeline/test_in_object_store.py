@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from changefeed import telemetry
 from changefeed.errors import FencedError
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.operations.repair import repair
 from changefeed.pipeline.run import run
@@ -68,7 +68,7 @@ def test_a_pipeline_that_ends_at_one_point_after_another_has_exact_cuts(
     pipeline = pipeline_into(lake, log[0], s3, write_mode)
     for point in POINTS:
         with monkeypatch.context() as patch:
-            patch.setattr(failpoint, "on_pass", lambda name, point=point: _kill(name == point, name))
+            patch.setattr(telemetry, "on_pass", lambda name, point=point: _kill(name == point, name))
             with pytest.raises(Killed, match=point):
                 run(pipeline, spark, once=True)
     assert run(pipeline, spark, once=True).epoch == len(POINTS) + 1
@@ -102,7 +102,7 @@ def test_a_run_that_was_paused_before_a_commit_cannot_make_it(
             paused.append(name)
             run(pipeline, spark, once=True)
 
-    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    monkeypatch.setattr(telemetry, "on_pass", on_pass)
     with pytest.raises(FencedError, match="epoch 2"):
         run(pipeline, spark, once=True)
     assert paused

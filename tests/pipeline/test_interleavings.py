@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
-from changefeed import record_log
+from changefeed import record_log, telemetry
 from changefeed.errors import ConfigError, FencedError
 from changefeed.model.batch import record_batch
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder, small_history
@@ -78,7 +77,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
         return sql(session, statement, *args, **named)
 
     monkeypatch.setattr(SparkSession, "sql", sql_with_point)
-    monkeypatch.setattr(failpoint, "on_pass", turns.on_pass)
+    monkeypatch.setattr(telemetry, "on_pass", turns.on_pass)
     yield turns
     print("schedule", *turns.schedule)
     turns.close()
@@ -121,7 +120,7 @@ def _check(turns: Turns, pipeline: Definition, spark: SparkSession, history: His
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("point", [*failpoint.POINTS, "sql MERGE INTO"])
+@pytest.mark.parametrize("point", [*telemetry.FAILPOINTS, "sql MERGE INTO"])
 @pytest.mark.parametrize("passes", [1, 2])
 def test_a_newer_run_goes_to_its_end_while_an_older_one_is_held(
     point: str, passes: int, spark: SparkSession, log: Log, turns: Turns, make: Make
@@ -157,7 +156,7 @@ def test_each_run_is_taken_over_while_it_is_held_at_a_point(
 
 def _points(chance: random.Random) -> list[str]:
     """Failpoints that a run passes, each once, and each in a step of its own if possible."""
-    points = [p for p in failpoint.POINTS if p.partition(".")[0] not in ("letters", "copy", "create")]
+    points = [p for p in telemetry.FAILPOINTS if p.partition(".")[0] not in ("letters", "copy", "create")]
     return chance.sample(points, len(points))
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from changefeed import telemetry
 from changefeed.errors import ConfigError
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
 from changefeed.pipeline.operations.check import checks
@@ -37,7 +37,7 @@ def run_through(pipeline: Definition, history: History, spark: SparkSession, mon
     """Runs it to the end through two kills, and checks every cut."""
     for point in ("begun.after", "done.before"):
         with monkeypatch.context() as patch:
-            patch.setattr(failpoint, "on_pass", lambda name, point=point: _kill(name == point, name))
+            patch.setattr(telemetry, "on_pass", lambda name, point=point: _kill(name == point, name))
             with pytest.raises(Killed, match=point):
                 run(pipeline, spark, once=True)
     run(pipeline, spark, once=True)

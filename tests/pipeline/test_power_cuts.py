@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from changefeed import record_log
+from changefeed import record_log, telemetry
 from changefeed.local_files import sync
 from changefeed.model.batch import record_batch
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.run import run
@@ -158,7 +157,7 @@ def _cut(spark: SparkSession, writer: str, mode: str, cuts: int, folder: Path, m
     with mounted(image, folder / "disk") as disk:
         first = _pipeline(log, disk / "lake", writer, mode)
         cutter = Cutter(image, disk / "lake", random.Random(seed), cuts / (STEPS * 12))
-        monkeypatch.setattr(failpoint, "on_pass", cutter)
+        monkeypatch.setattr(telemetry, "on_pass", cutter)
         for mark in marks:
             run(first, spark, once=True, until=mark)
         monkeypatch.undo()

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from changefeed import telemetry
 from changefeed.errors import ConfigError, ProtocolError
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.dead_letters import letters
@@ -88,7 +88,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         if wanted and name == wanted[0]:
             raise Killed(wanted.pop(0))
 
-    monkeypatch.setattr(failpoint, "on_pass", on_pass)
+    monkeypatch.setattr(telemetry, "on_pass", on_pass)
     yield wanted
     assert not wanted, f"never passed: {wanted}"
 

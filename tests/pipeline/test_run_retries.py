@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from changefeed import telemetry
 from changefeed.errors import ResourceError, SinkError, SourceError
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.retry import Retry
 from changefeed.pipeline.run import run
@@ -33,7 +33,7 @@ def test_a_run_goes_on_from_the_ledger_after_a_transient_error(
         if failing and name == failing[0]:
             raise SinkError(f"conflict {failing.pop(0)}", transient=True)
 
-    monkeypatch.setattr(failpoint, "on_pass", fail)
+    monkeypatch.setattr(telemetry, "on_pass", fail)
     pipeline = definition(log, tmp_path / "lake", limit=20, **{"retry-backoff": "1 millisecond"})
     done = run(pipeline, spark, once=True, retrying=retries.append)
     assert [str(retry.error).split()[1] for retry in retries] == [
@@ -54,7 +54,7 @@ def test_an_error_that_stays_ends_the_run(spark: SparkSession, tmp_path: Path, m
         if name == "stage.after":
             raise ResourceError("overloaded", transient=True)
 
-    monkeypatch.setattr(failpoint, "on_pass", fail)
+    monkeypatch.setattr(telemetry, "on_pass", fail)
     pipeline = definition(log, tmp_path / "lake", retry_backoff="1 millisecond", max_retries=2)
     with pytest.raises(ResourceError, match="overloaded"):
         run(pipeline, spark, once=True, retrying=retries.append)

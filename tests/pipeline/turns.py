@@ -49,7 +49,7 @@ class Player:
 
 
 class Turns:
-    """The runs of a test, of which one has the turn. `on_pass` is for `failpoint.on_pass`."""
+    """The runs of a test, of which one has the turn. `on_pass` is for `telemetry.on_pass`."""
 
     def __init__(self) -> None:
         self.players: list[Player] = []

@@ -20,7 +20,6 @@ from pydantic import Field
 
 from changefeed import __version__
 from changefeed.errors import SinkError
-from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.planning.actions import Plan, paths_of, read_plan, write_plan
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.pipeline.store.base import (
@@ -38,6 +37,7 @@ from changefeed.pipeline.store.base import (
     too_new,
 )
 from changefeed.section import Section
+from changefeed.telemetry import passed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,25 +138,25 @@ class SqliteStore(StateStore):
                 body = Body(pipeline=self.pipeline, id=uuid.uuid4().hex[:16], state=write_state(State()))
                 database.execute("INSERT INTO store VALUES (?, ?, ?, ?)", (FORMAT, __version__, *_encoded(body)))
             self.epoch = body.epoch + 1
-        failpoint("epoch.before")
+        passed("epoch.before")
         with self._transaction() as database:
             body = self._own(database, self.epoch - 1)
             self._write(database, body, epoch=self.epoch, token=self.token)
-        failpoint("epoch.after")
+        passed("epoch.after")
         self.owner, self.step, self.state = owner_of(body.pipeline, body.id), body.step, read_state(body.state)
         if body.plan:
             self.unfinished, self.begun_by = read_plan(body.plan), range(body.begun_by, self.epoch + 1)
 
     def begin(self, plan: Plan) -> None:
         """See `StateStore`."""
-        failpoint("begun.before")
+        passed("begun.before")
         with self._transaction() as database:
             self._write(database, self._own(database, self.epoch), plan=write_plan(plan), begun_by=self.epoch)
-        failpoint("begun.after")
+        passed("begun.after")
 
     def finish(self, state: State) -> None:
         """See `StateStore`."""
-        failpoint("done.before")
+        passed("done.before")
         with self._transaction() as database:
             before = self._own(database, self.epoch)
             at = max(self.now(), before.at or self.now())
@@ -167,7 +167,7 @@ class SqliteStore(StateStore):
             first = self._first_kept(database, before.first, cut)
             database.execute("DELETE FROM cuts WHERE step < ?", (first,))
             self._write(database, before, step=cut.step, first=first, at=at, state=write_state(state), plan=None)
-        failpoint("done.after")
+        passed("done.after")
         self.step, self.state, self.unfinished, self.begun_by = cut.step, state, None, range(0)
 
     def is_fenced(self) -> bool:

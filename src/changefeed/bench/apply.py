@@ -5,8 +5,8 @@
     tables    new rows of many tables
     steps     the changes of a small table, in steps of 200
 
-Each run is a pipeline's own over a folder of record logs, with one Spark session for all. Its time is divided at the failpoints
-that a run passes (`Phases`). Afterwards every row of every table is compared with the row that the log comes to.
+Each run is a pipeline's own over a folder of record logs, with one Spark session for all. Its time is divided at the places
+that it passes (`pipeline.monitoring.phases`). Afterwards every row of every table is compared with the row that the log comes to.
 """
 
 from __future__ import annotations
@@ -14,21 +14,19 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed import record_log
+from changefeed import record_log, telemetry
 from changefeed.bench.workload import framed
 from changefeed.errors import SinkError
 from changefeed.model.batch import record_batch
-from changefeed.pipeline import failpoint
+from changefeed.pipeline.monitoring.phases import Phases
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,69 +64,6 @@ class Applied:
     def to_dict(self) -> dict[str, Any]:
         """The output with `--json`."""
         return asdict(self)
-
-
-PHASES = ("read", "decode, stage", "plan", "write", "commit", "ledger", "clean up")
-_ENDS = {"stage.before": "read", "stage.after": "decode, stage", "begun.before": "plan", "begun.after": "ledger",
-         "done.after": "ledger", "cleanup.before": "read", "cleanup.after": "clean up"}  # fmt: skip
-
-
-@dataclass(slots=True)
-class Phases:
-    """Divides the time of a run among the parts of its steps, at the failpoints that it passes.
-
-    read            between steps: the start of the run, and Spark's start of a batch
-    decode, stage   records to chunks in the pending store: one job
-    plan            chunks to the writes of a step
-    write           data files of all tables
-    commit          commits of tables, and writes that are not prepared together; side by side, they count once
-    ledger          entries of the ledger
-    clean up        folders of the pending store
-    """
-
-    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
-    _last: float = field(default_factory=time.monotonic)
-    _begun: bool = False
-    _open: int = 0
-    _commits: float = 0.0
-    _since: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __call__(self, point: str) -> None:
-        """Takes the time at a failpoint."""
-        now = time.monotonic()
-        with self._lock:
-            if phase := _ENDS.get(point):
-                self._end(phase, now)
-                self._begun = point == "begun.after"
-            elif point == "done.before":  # a step without writes is planned, and begins none
-                self._end("write" if self._begun else "plan", now)
-                self._begun = False
-            elif self._begun and point.endswith(".before"):
-                self._since = self._since if self._open else now
-                self._open += 1
-            elif self._begun and point.endswith(".after"):
-                self._open -= 1
-                self._commits += 0 if self._open else now - self._since
-
-    def finish(self) -> dict[str, float]:
-        """The seconds of each phase; what is left of the run counts as `read`."""
-        self._end("read", time.monotonic())
-        return {name: round(seconds, 6) for name, seconds in self.seconds.items()}
-
-    def _end(self, phase: str, now: float) -> None:
-        self.seconds[phase] += now - self._last - self._commits
-        self.seconds["commit"] += self._commits
-        self._last, self._commits = now, 0.0
-
-    @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Takes the times of what runs inside."""
-        failpoint.on_pass = self
-        try:
-            yield
-        finally:
-            failpoint.on_pass = None
 
 
 def measure(
@@ -196,7 +131,7 @@ class _Job:
         log.write()
         status(f"{self.name}: applying {self.rows:,} row changes")
         cpu, began, phases = cpu_seconds(), time.monotonic(), Phases()
-        with phases.taken():
+        with telemetry.observed(phases):
             done = run(definition, spark, once=True)
             parts = phases.finish()
         used, seconds = cpu_seconds(), time.monotonic() - began

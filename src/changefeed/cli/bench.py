@@ -85,7 +85,8 @@ def apply(output: Output, rows: int, tables: int, write_mode: str, *, small_step
     temporary folder, which is deleted. After each job every row of its tables is compared with the log: a difference is an
     error. The times do not include the start of Spark.
     """
-    from changefeed.bench.apply import PHASES, Applied, measure
+    from changefeed.bench.apply import Applied, measure
+    from changefeed.pipeline.monitoring.phases import PHASES
 
     done = list[Applied]()
     with output.status("starting") as status:

@@ -21,7 +21,6 @@ from changefeed.errors import FencedError, ProtocolError
 from changefeed.model.position import Place
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import Pending
-from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.ledger import owner
 from changefeed.pipeline.letter_files import LetterFiles, StoredLetter
 from changefeed.pipeline.paths import own_folder
@@ -31,6 +30,7 @@ from changefeed.pipeline.store.base import StateStore
 from changefeed.pipeline.store.hadoop import folder_of_session, folder_to_read
 from changefeed.pipeline.tables import folder_of
 from changefeed.sinks import old_letters
+from changefeed.telemetry import passed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -139,7 +139,7 @@ class DeadLetters:
         count = sum(c.rows for c in fresh if c.kind == "dead")
         if not count:
             return
-        failpoint("letters.before")
+        passed("letters.before")
         which = stops_at(self.policy, fresh)
         first: StoredLetter | None = None
 
@@ -153,7 +153,7 @@ class DeadLetters:
                 yield letter
 
         self.files.write(noted(), self._check)
-        failpoint("letters.after")
+        passed("letters.after")
         if which is not None:
             raise stop(count, first.error if first is not None else "", which)
 
@@ -164,9 +164,9 @@ class DeadLetters:
             FencedError: another run has taken over.
         """
         parsed = [Place.parse(text) for text in places]
-        failpoint("letters.before")
+        passed("letters.before")
         self.files.mark([(p.topic, p.partition, p.offset, p.index) for p in parsed], self._check)
-        failpoint("letters.after")
+        passed("letters.after")
 
     def settle(self, positions: Positions) -> None:
         """Marks the dead letters of records that have not been passed yet as replayed, for a run that reads them again.

@@ -17,6 +17,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -26,7 +27,6 @@ from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import Pending
-from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.guard import Guard, PathState
 from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
@@ -48,6 +48,7 @@ from changefeed.sinks.base import (
     write_alone,
 )
 from changefeed.sinks.ways_out import TABLE_CHANGED
+from changefeed.telemetry import passed
 
 _log = logging.getLogger(__name__)
 _NOTED_PARTITIONS = 64
@@ -148,10 +149,10 @@ class Executor:
         write_id, fenced = WriteId(self.ledger.epoch, self.ledger.step + 1, 0), set[str]()
         while new := [path for path in paths if self.before[path].version >= 0 and path not in fenced]:
             for path in new:
-                failpoint("fence.before")
+                passed("fence.before")
                 touch = Touch(path=path, number=0, table=paths[path] or Table("", "", (), ()))
                 write_alone(self.sink, WriteRequest(touch, None, write_id, self._note(self.ledger.state, write_id)))
-                failpoint("fence.after")
+                passed("fence.after")
             fenced.update(new)
             self.before = self._looked(paths, lambda path: guard.check(path, paths[path]))
 
@@ -232,7 +233,7 @@ class Executor:
         if threads < 2:
             return [work(item) for item in waiting]
         with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
-            done = [pool.submit(work, item) for item in waiting]
+            done = [pool.submit(copy_context().run, work, item) for item in waiting]
         return [one.result() for one in done]
 
     def _request(self, action: Action, plan: Plan) -> WriteRequest:
@@ -247,11 +248,11 @@ class Executor:
         """Makes one write, and compares the number of rows it has read with the plan."""
         write, changes = prepared.request.write, prepared.request.changes
         kind = type(write).__name__.lower()
-        failpoint(f"{kind}.before")
+        passed(f"{kind}.before")
         applied = self.sink.apply(prepared)
         if changes is not None:
             self._check_read(write.path, changes, changes.read if applied.read is None else applied.read)
-        failpoint(f"{kind}.after")
+        passed(f"{kind}.after")
 
     def _check_read(self, path: str, changes: Changes, read: int) -> None:
         if not changes.least <= read <= changes.rows:

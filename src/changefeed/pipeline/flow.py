@@ -23,7 +23,6 @@ from changefeed.pipeline.config.begun import check_columns, check_consistency
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import Letters, Pending
 from changefeed.pipeline.executor import Executor
-from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.frontier import Frontier, FrontierStrategy, Until
 from changefeed.pipeline.frontier.ends import passed_by_all
 from changefeed.pipeline.frontier.heads import with_heads
@@ -40,6 +39,7 @@ from changefeed.pipeline.state import DatedRecords, State, Stretches, counted
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
 from changefeed.stages.lone_tombstones import latest_of
+from changefeed.telemetry import passed
 
 _log = logging.getLogger(__name__)
 
@@ -174,12 +174,12 @@ class Flow:
         """The state with a batch in the pending store, and nothing of it applied; `ended`: see `FrontierStrategy.advance`."""
         before = self.ledger.state
         # records -> chunks, on disk before anything else
-        failpoint("stage.before")
+        passed("stage.before")
         fragments = self.pending.waiting(before.waiting) if before.waiting is not None else None
         folder, total = self.pending.stage(
             batch.chunks(before.dated or latest_of(before.latest), fragments), self.ledger.epoch
         )
-        failpoint("stage.after")
+        passed("stage.after")
         fresh = self.pending.index([folder], {folder: total})
         # chunks of what could not be decoded -> dead letters, and the policy
         self.letters.take(self.pending, folder, fresh)
@@ -193,8 +193,8 @@ class Flow:
             state = with_heads(state, held, fresh)
         # rows that the producer sends again
         waiting_before = self.pending.index(held.pending, held.sums)
-        passed = passed_by_all(state, state.partitions().union(batch.partitions), ended)
-        state = with_repeats(state, held, waiting_before, fresh, passed, cuts=self.strategy.drops_resent)
+        covered = passed_by_all(state, state.partitions().union(batch.partitions), ended)
+        state = with_repeats(state, held, waiting_before, fresh, covered, cuts=self.strategy.drops_resent)
         resent, last = sendings(held.resent, held.marks, waiting_before, fresh, held.barrier)
         return replace(state, resent=resent, marks=last)
 
@@ -238,9 +238,9 @@ class Flow:
         for note in plan.notes:
             self.report(note)
         # folders that the cut covers are no longer pending
-        failpoint("cleanup.before")
+        passed("cleanup.before")
         self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)
-        failpoint("cleanup.after")
+        passed("cleanup.after")
 
     @contextmanager
     def _fenced_first(self) -> Iterator[None]:

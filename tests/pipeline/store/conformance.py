@@ -25,8 +25,8 @@ from itertools import islice
 
 import pytest
 
+from changefeed import telemetry
 from changefeed.errors import ConfigError, FencedError
-from changefeed.pipeline import failpoint
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import Keep, StateStore, StoreReader
 from tests.pipeline.store.values import essence, plan, state, wanted
@@ -79,7 +79,7 @@ class At:
         self.wanted[name] = act
 
     def on_pass(self, name: str) -> None:
-        """For `failpoint.on_pass`."""
+        """For `telemetry.on_pass`."""
         self.passed.append(name)
         act = self.wanted.pop(name, None)
         if act is not None:
@@ -126,7 +126,7 @@ class Conformance:
     @pytest.fixture
     def at(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[At]:
         at = At()
-        monkeypatch.setattr(failpoint, "on_pass", at.on_pass)
+        monkeypatch.setattr(telemetry, "on_pass", at.on_pass)
         yield at
         at.wanted.clear()
 
@@ -195,7 +195,7 @@ class Conformance:
             except BaseException as error:
                 errors.append(error)
 
-        failpoint.on_pass = wait
+        telemetry.on_pass = wait
         threads = [threading.Thread(target=claim, args=(run,)) for run in runs]
         for thread in threads:
             thread.start()

@@ -201,7 +201,7 @@ def test_the_log_stays_short_and_definitions_are_written_when_they_change(place:
 
 def test_a_run_that_is_behind_deletes_nothing_that_a_newer_one_needs(place: Files) -> None:
     """The run is held before its deletions while the newer one writes definitions of its own."""
-    from changefeed.pipeline import failpoint
+    from changefeed import telemetry
 
     older, newer = claimed(place), place.store()
     go(older, 5)
@@ -211,11 +211,11 @@ def test_a_run_that_is_behind_deletes_nothing_that_a_newer_one_needs(place: File
             newer.claim()
             newer.finish(state(40, 6))
 
-    failpoint.on_pass = on_pass
+    telemetry.on_pass = on_pass
     try:
         go(older, 6)
     finally:
-        failpoint.on_pass = None
+        telemetry.on_pass = None
     assert newer.epoch == 2
     latest = place.reading().latest()
     assert latest is not None

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from changefeed import telemetry
 from changefeed.errors import FencedError
-from changefeed.pipeline import failpoint
 from tests.pipeline import in_memory
 from tests.pipeline.in_memory import Storage
 from tests.pipeline.random_runs import Pipeline, history, logs_of
@@ -78,10 +78,10 @@ def test_runs_that_end_anywhere(
                 if left <= 0:
                     raise Killed(name)
 
-            monkeypatch.setattr(failpoint, "on_pass", passed)
+            monkeypatch.setattr(telemetry, "on_pass", passed)
             with suppress(Killed):
                 pipeline.run(random)
-        monkeypatch.setattr(failpoint, "on_pass", None)
+        monkeypatch.setattr(telemetry, "on_pass", None)
         pipeline.run(random)
         pipeline.check()
         made.update(_made(pipeline))
@@ -100,7 +100,7 @@ def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) 
     for number in range(HISTORIES):
         pipeline, random = make(number)
         turns = Turns()
-        monkeypatch.setattr(failpoint, "on_pass", turns.on_pass)
+        monkeypatch.setattr(telemetry, "on_pass", turns.on_pass)
         for n in range(random.randint(2, 3)):
             turns.player(f"{number}.{n}", partial(pipeline.run, Random(random.random())))
         try:
@@ -112,7 +112,7 @@ def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) 
                     turns.go(player, until="any", passes=random.choice([1, 1, 1, 2, 5, 20]))
         finally:
             turns.close()
-        monkeypatch.setattr(failpoint, "on_pass", None)
+        monkeypatch.setattr(telemetry, "on_pass", None)
         for player in turns.players:
             if player.error is not None and not isinstance(player.error, FencedError | Killed):
                 raise AssertionError(f"{player.name} of {turns.schedule}") from player.error

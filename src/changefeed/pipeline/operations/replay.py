@@ -32,7 +32,6 @@ from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import files_of, letters, position
 from changefeed.pipeline.edge import as_ours
-from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.flow import Flow
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.letter_files import StoredLetter
@@ -40,6 +39,7 @@ from changefeed.pipeline.run import open_flow
 from changefeed.pipeline.state import State
 from changefeed.sources import protocol_of, source
 from changefeed.stages.decode import RecordReader
+from changefeed.telemetry import passed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -171,9 +171,9 @@ def _taken(flow: Flow, spark: SparkSession, outcome: Outcome) -> State:
     state, after, late = flow.ledger.state, flow.ledger.state, sum(outcome.late.values())
     if any(chunks.num_rows for chunks in outcome.chunks):
         chunks = spark.createDataFrame(pa.Table.from_batches(outcome.chunks, CHUNKS))
-        failpoint("stage.before")
+        passed("stage.before")
         folder, total = flow.pending.stage(chunks, flow.ledger.epoch)
-        failpoint("stage.after")
+        passed("stage.after")
         fresh = flow.pending.index([folder], {folder: total})
         after = absorbed(state, fresh, (folder, total), state.source or "", 0, quarantine=False)
     counts = after.counts

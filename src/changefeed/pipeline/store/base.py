@@ -26,7 +26,7 @@ Rule 6. **Formats.** Everything stored carries a format number and the version o
 Rule 7. **Cost.** `claim`, `begin`, `finish` and `latest` cost the same after 100 000 steps as after 200. `history` reads no
         more than what its caller takes from it.
 
-Methods pass the failpoints of `failpoint.py` that are named with them, so that tests can stop a run there.
+Methods pass the failpoints of `telemetry.py` that are named with them, so that tests can stop a run there.
 
 A store keeps texts: `write_state` and `write_plan` make them, `read_state` and `read_plan` read them back. `cut_of` makes the cut
 of a state, which is plain values for `msgspec`. The errors that the rules name are made by the functions below.

@@ -37,7 +37,6 @@ import msgspec
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
-from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.planning.actions import Plan, paths_of
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import (
@@ -67,6 +66,7 @@ from changefeed.pipeline.store.entries import (
 from changefeed.pipeline.store.folder import WritableFolder
 from changefeed.pipeline.store.pages import Page, content_of, page_file
 from changefeed.pipeline.store.reading import DEFINITIONS, FileReader, Sealed, entry_name
+from changefeed.telemetry import passed
 
 _PAGE = 100  # steps in a page; who changes it must see to pages that a run has left which was killed at writing one
 
@@ -122,32 +122,32 @@ class FileStore(StateStore):
     def claim(self) -> None:
         """See `StateStore`."""
         self.folder.check_create()
-        passed = False
+        tried = False
         while True:
             self.reader.steady(self._read)
             self.epoch = self._head[0].epoch + 1
-            if not passed:
-                failpoint("epoch.before")
-                passed = True
+            if not tried:
+                passed("epoch.before")
+                tried = True
             with suppress(_BehindError):
                 self._append("epoch", self.step)
                 break
-        failpoint("epoch.after")
+        passed("epoch.after")
         if any(1 < number <= self._head[0].base for number in self.reader.numbers()):
             self._tidy()
 
     def begin(self, plan: Plan) -> None:
         """See `StateStore`."""
-        failpoint("begun.before")
+        passed("begun.before")
         definitions = self._define(self._texts.of(plan.state, plan))
         packed = msgspec.Raw(pack_plan(plan, self._place))
         self._append_next("begun", self.step + 1, definitions=definitions.name or None, plan=packed)
         self._writes = paths_of(plan)
-        failpoint("begun.after")
+        passed("begun.after")
 
     def finish(self, state: State) -> None:
         """See `StateStore`."""
-        failpoint("done.before")
+        passed("done.before")
         definitions = self._define(self._texts.of(state))
         packed = msgspec.Raw(msgspec.json.encode(pack_state(state, self._place)))
         places = self._pack()
@@ -155,7 +155,7 @@ class FileStore(StateStore):
         self._append_next(
             "done", self.step + 1, definitions=definitions.name or None, state=packed, wrote=wrote, **places
         )
-        failpoint("done.after")
+        passed("done.after")
         entry = self._head[0]
         self.step, self.state, self.unfinished, self.begun_by = self.step + 1, state, None, range(0)
         self._writes = set()
@@ -326,9 +326,9 @@ class FileStore(StateStore):
         while len(self._cuts) >= _PAGE:
             cuts = self._cuts[:_PAGE]
             page = Page(cuts[0][1].step, cuts[-1][1].step)
-            failpoint("pack.before")
+            passed("pack.before")
             before = self._put_page(page, before, [cut for _, cut in cuts], id)
-            failpoint("pack.after")
+            passed("pack.after")
             base, packed, self._cuts = cuts[-1][0], page.last, self._cuts[_PAGE:]
         return {"base": base, "packed": packed, "first": self._first(newest.first, packed), "page": before}
 
@@ -361,12 +361,12 @@ class FileStore(StateStore):
         """Deletes files that no longer count; see rules 4 and 6."""
         newest = self._head[0]
         self._named = {number: name for number, name in self._named.items() if number > newest.base}
-        failpoint("tidy.before")
+        passed("tidy.before")
         for name in self._garbage(newest):
             self.folder.delete([name])
-            failpoint("tidy.between")
+            passed("tidy.between")
         self.folder.tidy()
-        failpoint("tidy.after")
+        passed("tidy.after")
 
     def _garbage(self, newest: LedgerEntry) -> Iterator[str]:
         for number in self.reader.numbers():

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from changefeed import __version__
-from changefeed.pipeline.failpoint import failpoint
 from changefeed.pipeline.planning.actions import Plan, paths_of, read_plan, write_plan
 from changefeed.pipeline.state import State, read_state, write_state
 from changefeed.pipeline.store.base import (
@@ -25,6 +24,7 @@ from changefeed.pipeline.store.base import (
     taken_over,
     too_new,
 )
+from changefeed.telemetry import passed
 
 
 def _now() -> datetime:
@@ -93,13 +93,13 @@ class MemoryStore(StateStore):
                 memory.pipeline, memory.id = self.pipeline, uuid.uuid4().hex[:16]
             self._check()
             self.epoch = memory.epoch + 1
-        failpoint("epoch.before")
+        passed("epoch.before")
         with memory.lock:
             if memory.epoch == self.epoch:
                 raise taken_at_once(self.path, self.pipeline, self.epoch)
             self._check_newest(self.epoch - 1)
             memory.epoch, memory.token = self.epoch, self.token
-        failpoint("epoch.after")
+        passed("epoch.after")
         self.owner = owner_of(memory.pipeline, memory.id)
         with memory.lock:
             self._check_newest(self.epoch)
@@ -110,15 +110,15 @@ class MemoryStore(StateStore):
 
     def begin(self, plan: Plan) -> None:
         """See `StateStore`."""
-        failpoint("begun.before")
+        passed("begun.before")
         with self.memory.lock:
             self._check_newest(self.epoch)
             self.memory.plan = (write_plan(plan), self.epoch)
-        failpoint("begun.after")
+        passed("begun.after")
 
     def finish(self, state: State) -> None:
         """See `StateStore`."""
-        failpoint("done.before")
+        passed("done.before")
         memory = self.memory
         with memory.lock:
             self._check_newest(self.epoch)
@@ -128,7 +128,7 @@ class MemoryStore(StateStore):
             memory.step, memory.at = self.step + 1, max(self.now(), memory.at or self.now())
             memory.cuts.append(cut_of(self.epoch, memory.step, memory.at, state, wrote))
             memory.cuts = memory.cuts[self._old() :]
-        failpoint("done.after")
+        passed("done.after")
         self.step, self.state, self.unfinished, self.begun_by = self.step + 1, state, None, range(0)
 
     def is_fenced(self) -> bool:

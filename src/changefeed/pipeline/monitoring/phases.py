@@ -1,0 +1,74 @@
+"""The time of a run, divided among the parts of its steps.
+
+read            between steps: the start of the run, the source's answers, and Spark's start of a batch
+idle            the wait for more to read, or for a retry
+decode, stage   records to chunks in the pending store: one job
+plan            chunks to the writes of a step
+write           data files of all tables
+commit          commits of tables, and writes that are not prepared together; side by side, they count once
+ledger          entries of the ledger
+clean up        folders of the pending store
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+PHASES = ("read", "idle", "decode, stage", "plan", "write", "commit", "ledger", "clean up")
+_ENDS = {"stage.before": "read", "stage.after": "decode, stage", "begun.before": "plan", "begun.after": "ledger",
+         "done.after": "ledger", "cleanup.before": "read", "cleanup.after": "clean up",
+         "wait.before": "read", "wait.after": "idle"}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Phases:
+    """An observer that adds up the seconds of each phase.
+
+    Attributes:
+        clock: returns the time in seconds.
+        seconds: phase -> seconds.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
+    _last: float = field(init=False)
+    _begun: bool = False
+    _open: int = 0
+    _commits: float = 0.0
+    _since: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._last = self.clock()
+
+    def __call__(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Takes the time at a place of `telemetry`."""
+        now = self.clock()
+        with self._lock:
+            if phase := _ENDS.get(name):
+                self._end(phase, now)
+                self._begun = name == "begun.after"
+            elif name == "done.before":  # a step without writes is planned, and begins none
+                self._end("write" if self._begun else "plan", now)
+                self._begun = False
+            elif self._begun and name.endswith(".before"):
+                self._since = self._since if self._open else now
+                self._open += 1
+            elif self._begun and name.endswith(".after"):
+                self._open -= 1
+                self._commits += 0 if self._open else now - self._since
+
+    def finish(self) -> dict[str, float]:
+        """The seconds of each phase; what is left of the run counts as `read`."""
+        with self._lock:
+            self._end("read", self.clock())
+            return {name: round(seconds, 6) for name, seconds in self.seconds.items()}
+
+    def _end(self, phase: str, now: float) -> None:
+        self.seconds[phase] += now - self._last - self._commits
+        self.seconds["commit"] += self._commits
+        self._last, self._commits = now, 0.0
