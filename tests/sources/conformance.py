@@ -188,6 +188,22 @@ class Conformance:
         without_spark = harness.source().compared(None, batch.source_offset)  # as `check` asks
         assert json.loads(without_spark.source_offset) == json.loads(compared.source_offset)
 
+    def test_the_backlog_is_what_has_not_been_read(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+    ) -> None:
+        harness.arrive(records)
+        batches, source = follow(harness.source(limit=LIMIT)), harness.source()
+        left = len(records)
+        for offset, read in zip([None, *(b.source_offset for b in batches)], [None, *batches], strict=False):
+            left -= sum(c["rows"] for c in read.chunks if c["kind"] == "read") if read is not None else 0
+            backlog = source.backlog(offset)
+            assert backlog is not None
+            assert backlog.records == left
+            assert not backlog.partitions or sum(backlog.partitions.values()) == left
+            assert read is None or read.batch.left in (None, backlog)
+        assert left == 0
+        assert source.unreachable() is None
+
     def test_a_sample_needs_no_spark(self, harness: Harness, records: list[Row]) -> None:
         harness.arrive(records)
         source = harness.source()

@@ -22,7 +22,7 @@ from pydantic import Field
 from changefeed.errors import SourceError
 from changefeed.frames.mapped import Mapped, Work
 from changefeed.model.batch import record_batch
-from changefeed.sources import Compared, Missing, NextBatch
+from changefeed.sources import Backlog, Compared, Missing, NextBatch
 from changefeed.sources.section import SourceSection
 
 if TYPE_CHECKING:
@@ -149,6 +149,19 @@ class LinesSource:
             records = self.folder.records(name, 0, None).slice(0, limit)
             limit -= len(records)
             yield records
+
+    def backlog(self, before: str | None) -> Backlog:
+        """See `Stream`: the lines of all files that lie behind the source offset."""
+        starts = json.loads(before or "{}")
+        lines = {
+            self.folder.partition(name): sum(1 for _ in self.folder.lines(name, starts.get(name, 0), None))
+            for name in self.folder.files()
+        }
+        return Backlog(sum(lines.values()), lines)
+
+    def unreachable(self) -> str | None:
+        """See `Stream`: there is no server."""
+        return None
 
     def close(self) -> None:
         """See `Stream`: nothing is open."""

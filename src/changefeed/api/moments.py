@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 from changefeed.errors import ConfigError
 from changefeed.mysql import gtid
+from changefeed.pipeline.monitoring.cuts import commit_ts_of
 from changefeed.ticdc import tso
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_YEARS = range(2000, 2200)  # outside of these years a commit_ts is not a TSO but another upstream's number
 
 
 def moment_of(value: int | str | datetime) -> int | str:
@@ -17,13 +17,16 @@ def moment_of(value: int | str | datetime) -> int | str:
 
     Args:
         value: a commit_ts, as a number or as digits; a time (UTC unless it has a zone), which becomes the last commit_ts of
-            its millisecond; or a GTID or GTID set. Text such as `2026-03-01` is a date, not a GTID of MariaDB.
+            its millisecond; a GTID or GTID set; or a place in the binlog, `mysql-bin.000001:14624`. Text such as `2026-03-01`
+            is a date, not a GTID of MariaDB.
 
     Raises:
         ConfigError: the value is not one of these.
     """
     if isinstance(value, datetime):
         return _last_of(value, value.isoformat())
+    if isinstance(value, str) and (place := commit_ts_of(value)) is not None:
+        return place
     if isinstance(value, int) or (value.isascii() and value.isdigit()):
         if not 0 < int(value) < 2**63:
             raise ConfigError(f"{value} is not a commit_ts: it does not fit into 63 bits")
@@ -33,8 +36,10 @@ def moment_of(value: int | str | datetime) -> int | str:
     except ValueError as error:
         if gtid.parse(value) or gtid.is_set(value):
             return value
-        wanted = "neither a commit_ts (digits), nor an ISO time such as 2026-03-01T12:00:00Z, nor a GTID"
-        raise ConfigError(f"{value!r} is {wanted}") from error
+        raise ConfigError(
+            f"{value!r} is neither a commit_ts (digits), nor an ISO time such as 2026-03-01T12:00:00Z, nor a GTID, nor a place "
+            "in the binlog such as 000001:14624"
+        ) from error
     return _last_of(time, value)
 
 
@@ -49,13 +54,10 @@ def time_of(commit_ts: int | None) -> str | None:
     """Returns the time of a commit_ts of TiDB in ISO format, in UTC; None if the number contains no time."""
     if commit_ts is None:
         return None
-    try:
-        time = _EPOCH + timedelta(milliseconds=tso.milliseconds(commit_ts))
-    except OverflowError:
-        return None
-    return iso(time) if time.year in _YEARS else None
+    time = tso.time_of(commit_ts)
+    return None if time is None else tso.iso(time)
 
 
 def iso(time: datetime) -> str:
     """Formats a time in UTC as events show it: `2026-03-01T12:00:00.000Z`."""
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return tso.iso(time)

@@ -25,6 +25,7 @@ from changefeed.sources import source
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from changefeed.pipeline.monitoring.view import RunNow
     from changefeed.pipeline.operations.expire import Expiry
     from changefeed.pipeline.operations.repair import Repaired
     from changefeed.pipeline.operations.replay import Outcome
@@ -111,6 +112,7 @@ class Pipeline:
         progress: Callable[[Progress], None] | None = None,
         stopping: Callable[[], bool] | None = None,
         retrying: Callable[[Retry], None] | None = None,
+        watching: Callable[[RunNow], None] | None = None,
     ) -> Summary:
         """Applies the changes of the source to the tables of the sink, from where the last run ended.
 
@@ -122,6 +124,7 @@ class Pipeline:
             stopping: called every second; once it returns True, the run stops after the current step. If you pass it, Ctrl-C
                 is yours to handle.
             retrying: called before each wait for a retry, after a transient error.
+            watching: called every second with what the run is doing, in a thread of its own; not for decisions.
 
         Returns:
             What was applied. `reached` is False if the source does not reach `until` yet.
@@ -133,41 +136,45 @@ class Pipeline:
             FencedError: another run of the pipeline has taken over.
             SourceError, SinkError, ResourceError: source, sink or machine failed, and all retries failed too.
         """
-        from changefeed.pipeline.run import run
+        from changefeed.pipeline.run import run, watch_of
 
         self._stop.clear()
         point = None if until is None else moment_of(until)
 
-        def report(state: Any) -> None:
-            if progress is not None:
-                progress(Progress.of(self.definition, state))
-
         with session_for(self.definition, spark) as session, self._interrupts(stopping) as interrupted:
+            watch = watch_of(self.definition, session, watching)
+
+            def report(state: Any) -> None:
+                if progress is not None:
+                    progress(Progress.of(self.definition, state, watch.view.now()))
 
             def stops() -> bool:
                 return self._stop.is_set() or interrupted()
 
             began = time.monotonic()
             done = run(
-                self.definition, session, once=once, until=point, progress=report, stopping=stops, retrying=retrying
-            )
-            return Summary.of(self.definition, done, time.monotonic() - began, stopped=stops())
+                self.definition, session, once=once, until=point, progress=report, stopping=stops, retrying=retrying,
+                watch=watch,
+            )  # fmt: skip
+            seconds, busy = time.monotonic() - began, watch.view.now().busy
+            return Summary.of(self.definition, done, seconds, busy, stopped=stops())
 
     def stop(self) -> None:
         """Stops a `run` in another thread after its current step."""
         self._stop.set()
 
-    def status(self, cuts: int | None = NEWEST) -> Status:
-        """Reads the pipeline's state from its ledger: positions, cuts and counts.
+    def status(self, cuts: int | None = NEWEST, *, ask_source: bool = True) -> Status:
+        """Reads the pipeline's state from its ledger: positions, cuts and counts; and asks its source what is left to read.
 
         Args:
             cuts: how many of the newest cuts to return; None for all.
+            ask_source: whether to ask the source. If it does not answer, the result says so.
 
         Raises:
             ConfigError: the ledger belongs to another pipeline.
             SinkError: the ledger cannot be read.
         """
-        return asked(self.definition, lambda: status(self.definition, cuts))
+        return asked(self.definition, lambda: status(self.definition, cuts, ask_source=ask_source))
 
     def dead_letters(self, *, replayed: bool = False) -> list[KeptDeadLetter]:
         """Returns the pipeline's dead letters, sorted by position. Needs no Spark if the sink's folder can be read without it.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from changefeed.api.moments import time_of
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.frontier.marks import holders
+from changefeed.pipeline.monitoring.cuts import cut_text
+from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of
+from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.state import Counts, State
-from changefeed.sources import source
 
 if TYPE_CHECKING:
+    from changefeed.pipeline.monitoring.view import RunNow
     from changefeed.pipeline.run import RunResult
 
 
@@ -24,43 +27,54 @@ class Progress:
         commit_ts: the barrier, up to which all tables have been applied; None before the first cut, and with
             `consistency: key`.
         commit_time: the time of `commit_ts` in ISO format, in UTC; None if the upstream's numbers are not times.
+        cut: the cut for people, in a form that `until` takes: a time, a GTID, or a place in the binlog.
         counts: what has been read since the pipeline began, and how much of it is applied, repeated or pending.
         tables: number of tables.
         quarantined: tables that are held back because of their dead letters.
         late: tables that are in no cut until their topics have caught up.
-        waits_for: partitions without a resolved event, as `topic:partition`, while changes wait for one.
+        held_by: what the cut, or tables, wait for.
+        lag: how far the tables are behind.
         incomplete_transaction: a sentence about the transaction that all changes wait for, because the source lacks some of its
             events; None if there is none.
+        rows_per_second: row changes a second in this step; None if it applied none, and of the first, which includes the start
+            of Spark.
     """
 
     commit_ts: int | None
     commit_time: str | None
+    cut: str
     counts: Counts
     tables: int
     quarantined: tuple[str, ...]
     late: tuple[str, ...]
-    waits_for: tuple[str, ...]
+    held_by: tuple[Holder, ...]
+    lag: Lag
     incomplete_transaction: str | None = None
+    rows_per_second: float | None = None
 
     @classmethod
-    def of(cls, definition: Definition, state: State) -> Progress:
-        """Creates the progress report of a pipeline's state."""
-        quarantined = state.quarantined()
+    def of(cls, definition: Definition, state: State, now: RunNow | None = None) -> Progress:
+        """Creates the progress report of a pipeline's state; `now` is what its run does, which knows the rest."""
+        quarantined, held_by = state.quarantined(), held_by_of(definition, state)
         return cls(
             state.barrier,
             time_of(state.barrier),
+            cut_text(state.barrier, state.mark, binlog=has_binlog(definition)),
             state.counts,
             len(state.tables),
             tuple(quarantined),
             tuple(sorted(state.held.keys() - quarantined)),
-            tuple(_waits_for(definition, state)),
+            held_by,
+            lag_of(state, now.backlog if now else None, binlog=has_binlog(definition)),
             state.incomplete.waits if state.incomplete else None,
+            now.rows_per_second if now else None,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields of a line `{"event": "step", …}` of `changefeed run --json`."""
-        reached = _reached(self.commit_ts, self.counts, self.quarantined, self.incomplete_transaction)
-        return {**reached, "tables": self.tables, "waits_for": list(self.waits_for)}
+        rate = None if self.rows_per_second is None else round(self.rows_per_second)
+        lag = self.lag.to_dict(datetime.now(UTC))
+        return {**_reached(self), "tables": self.tables, "lag": lag, "rows_per_second": rate}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +107,14 @@ class Summary:
         applied: number of row changes that the run applied.
         schema_changes: number of schema changes that the run applied.
         seconds: duration of the run in seconds, without the start of Spark.
+        busy_seconds: the same without the waits for more to read, or for a retry.
         reached: whether `until` was reached; None without `until`.
         stopped: whether the run ended because it was asked to stop.
-        commit_ts, commit_time, counts, quarantined, late, incomplete_transaction: as in `Progress`, at the end of the run.
+        commit_ts, commit_time, cut, counts, quarantined, late, held_by, incomplete_transaction: as in `Progress`, at the end
+            of the run.
         tables: `database.table` -> the table's version and location.
         resolved: (topic, partition) -> commit_ts of its highest resolved event; None if none has been read.
+        binlog: whether each commit_ts is a place in the binlog: file number << 40 | position.
     """
 
     pipeline: str
@@ -106,20 +123,24 @@ class Summary:
     applied: int
     schema_changes: int
     seconds: float
+    busy_seconds: float
     reached: bool | None
     stopped: bool
     commit_ts: int | None
     commit_time: str | None
+    cut: str
     counts: Counts
     quarantined: tuple[str, ...]
     late: tuple[str, ...]
+    held_by: tuple[Holder, ...]
     tables: dict[str, TableVersion]
     resolved: dict[tuple[str, int], int | None] = field(repr=False)
     incomplete_transaction: str | None = None
+    binlog: bool = False
 
     @classmethod
-    def of(cls, definition: Definition, run: RunResult, seconds: float, *, stopped: bool) -> Summary:
-        """Creates the summary of a run from its result and its duration in seconds."""
+    def of(cls, definition: Definition, run: RunResult, seconds: float, busy: float, *, stopped: bool) -> Summary:
+        """Creates the summary of a run from its result and its duration in seconds, with and without waits."""
         state, before = run.state, run.before
         quarantined = state.quarantined()
         return cls(
@@ -129,16 +150,20 @@ class Summary:
             state.counts.applied - before.counts.applied,
             state.counts.schema_changes - before.counts.schema_changes,
             seconds,
+            busy,
             run.reached,
             stopped,
             state.barrier,
             time_of(state.barrier),
+            cut_text(state.barrier, state.mark, binlog=has_binlog(definition)),
             state.counts,
             tuple(quarantined),
             tuple(sorted(state.held.keys() - quarantined)),
+            held_by_of(definition, state),
             {name: _table(definition, state, before, name) for name in sorted(state.tables)},
             {(topic, p): state.resolved.get(topic, {}).get(p) for topic, of in state.positions.items() for p in of},
             state.incomplete.waits if state.incomplete else None,
+            has_binlog(definition),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,7 +175,8 @@ class Summary:
             "reached": self.reached,
             "applied": self.applied,
             "seconds": round(self.seconds, 3),
-            **_reached(self.commit_ts, self.counts, self.quarantined, self.incomplete_transaction),
+            "busy_seconds": round(self.busy_seconds, 3),
+            **_reached(self),
             "tables": {name: {"version": t.version, "path": t.path} for name, t in self.tables.items()},
         }
 
@@ -163,21 +189,9 @@ def _table(definition: Definition, state: State, before: State, name: str) -> Ta
     return TableVersion(path, table.version, old, name in state.held, after)
 
 
-def _reached(
-    commit_ts: int | None, counts: Counts, quarantined: tuple[str, ...], incomplete: str | None
-) -> dict[str, Any]:
-    numbers = {**asdict(counts), "pending": counts.pending}
-    waits = {"incomplete_transaction": incomplete} if incomplete else {}
-    times = {"commit_ts": commit_ts, "commit_time": time_of(commit_ts)}
-    return {**times, "counts": numbers, "held": list(quarantined), **waits}
-
-
-def _waits_for(definition: Definition, state: State) -> list[str]:
-    """Returns the partitions that block the barrier because they have no resolved event yet; empty if nothing waits."""
-    opened = source(definition.source)
-    marks = opened.capabilities.cuts == "marks"
-    if definition.pipeline.consistency == "key" or not marks or not state.counts.pending:
-        return []
-    asked = opened.offset_names_partitions and state.source is not None  # otherwise the source would be read to its end
-    partitions = opened.partitions(state.source or "") if asked else set()
-    return [f"{topic}:{partition}" for topic, partition in holders(state, partitions)]
+def _reached(of: Progress | Summary) -> dict[str, Any]:
+    numbers = {**asdict(of.counts), "pending": of.counts.pending}
+    incomplete = {"incomplete_transaction": of.incomplete_transaction} if of.incomplete_transaction else {}
+    cut = {"commit_ts": of.commit_ts, "commit_time": of.commit_time, "cut": of.cut}
+    held_by = [holder.to_dict() for holder in of.held_by]
+    return {**cut, "counts": numbers, "held": list(of.quarantined), "held_by": held_by, **incomplete}

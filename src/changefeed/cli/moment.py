@@ -7,7 +7,7 @@ import click
 from changefeed.api.moments import iso, moment_of, time_of
 from changefeed.errors import ConfigError
 
-__all__ = ["iso", "moment", "shown", "time_of"]
+__all__ = ["iso", "moment", "time_of"]
 
 
 def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
@@ -18,11 +18,3 @@ def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int
         return moment_of(value)
     except ConfigError as error:
         raise click.BadParameter(str(error), ctx, param) from error
-
-
-def shown(commit_ts: int | None) -> str:
-    """A commit_ts for people: the number and its time."""
-    time = time_of(commit_ts)
-    if commit_ts is None:
-        return "no cut yet"
-    return f"{commit_ts} ({time})" if time else str(commit_ts)

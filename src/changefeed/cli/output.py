@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -20,6 +21,7 @@ import click
 from changefeed.redaction import redact
 
 _LINES_AT_ONCE = 1000
+_SPACING = 10.0  # seconds between two lines of a run, where they are kept in a log
 _WIDE = 10_000  # width of a table that is written to a file or a pipe, where no line is folded
 
 
@@ -39,6 +41,16 @@ class ProgressCounter(Protocol):
         """Adds `count` to what has been done."""
 
 
+class RunLine:
+    """What people see of a run while it goes on; this one shows nothing."""
+
+    def say(self, text: str) -> None:
+        """Shows the newest text."""
+
+    def bar(self, done: int, total: int | None) -> None:
+        """Shows how much is done; `total` is None if that is not known."""
+
+
 class Output:
     """stdout and stderr of one command.
 
@@ -50,6 +62,11 @@ class Output:
     def __init__(self) -> None:
         self.json = False
         self.traceback = False
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person watches stderr."""
+        return not self.json and sys.stderr.isatty()
 
     def lines(self, lines: Iterable[str]) -> None:
         """Prints lines to stdout, in UTF-8 whatever the locale."""
@@ -132,6 +149,21 @@ class Output:
             yield lambda text: line.update(escape(redact(text)))
 
     @contextmanager
+    def run_line(self) -> Iterator[RunLine]:
+        """The line of a run on stderr: with a bar in a terminal; otherwise its newest text, at most every ten seconds."""
+        if self.json:
+            yield RunLine()
+        elif sys.stderr.isatty():
+            with _terminal_line() as line:
+                yield line
+        else:
+            spaced = _SpacedLines(self.note)
+            try:
+                yield spaced
+            finally:
+                spaced.flush()
+
+    @contextmanager
     def progress(self, what: str) -> Iterator[ProgressCounter]:
         """A record counter, shown if stderr is a terminal and nothing else is printed there."""
         if self.json or not sys.stderr.isatty():
@@ -148,6 +180,45 @@ class Output:
         )
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
             yield _Counted(bar, bar.add_task(what, total=None))
+
+
+class _SpacedLines(RunLine):
+    """Prints the newest text as a line, at most every ten seconds, and at the end."""
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note, self._waiting, self._last = note, "", -_SPACING
+
+    def say(self, text: str) -> None:
+        self._waiting = text
+        if time.monotonic() - self._last >= _SPACING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Prints the text that waits."""
+        if self._waiting:
+            self._last = time.monotonic()
+            self._note(self._waiting)
+            self._waiting = ""
+
+
+@contextmanager
+def _terminal_line() -> Iterator[RunLine]:
+    """A line with a spinner, and with a bar where the total is known."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+
+    class Bar(RunLine):
+        def say(self, text: str) -> None:
+            shown.update(task, description=escape(redact(text)))
+
+        def bar(self, done: int, total: int | None) -> None:
+            shown.update(task, completed=done, total=total)
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None)
+        yield Bar()
 
 
 class _Warnings(logging.Handler):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +11,14 @@ import click
 
 from changefeed.api.sessions import spark_for
 from changefeed.api.signals import Stop, stop_on_signals
-from changefeed.cli.moment import moment, shown
+from changefeed.cli.moment import moment
 from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
+from changefeed.cli.progress import RunProgress, troubles
 
 if TYPE_CHECKING:
-    from changefeed.api.results import Progress, Summary, TableVersion
+    from changefeed.api.pipeline import Pipeline
+    from changefeed.api.results import Summary, TableVersion
     from changefeed.pipeline.retry import Retry
 
 _log = logging.getLogger(__name__)
@@ -33,10 +34,10 @@ _log = logging.getLogger(__name__)
 @click.option("--once", is_flag=True, help="Apply what the source has now, then stop; without it, follow the source.")
 @click.option(
     "--until",
-    metavar="COMMIT_TS|TIME|GTID",
+    metavar="COMMIT_TS|TIME|GTID|FILE:POSITION",
     callback=moment,
     help="Bring all tables to exactly this point, then stop. A time includes its whole millisecond and is in UTC "
-    "unless it has a zone. A GTID names a transaction (Debezium), a GTID set a checkpoint (DTS).",
+    "unless it has a zone. A GTID or a place in the binlog names a transaction (Debezium), a GTID set a checkpoint (DTS).",
 )
 @common
 @click.pass_obj
@@ -55,21 +56,29 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
         _log.warning("%s yet; waiting for the first one", missing)
     if not output.json:
         output.note(f"{pipeline.name}: starting Spark, to read {pipeline.definition.source.reads}")
-    with output.status("starting Spark") as say, spark_for(pipeline.definition) as spark, stop_on_signals() as stop:
-        say(f"{pipeline.name}: reading the ledger")
-        done = pipeline.run(
-            spark,
-            once=once,
-            until=until,
-            progress=_Steps(output, say, cuts=pipeline.definition.pipeline.consistency == "transaction"),
-            stopping=_announced(stop, say),
-            retrying=_retrying(output),
-        )
+    with output.run_line() as line:
+        if output.is_terminal:
+            line.say(f"{pipeline.name}: starting Spark")
+        with spark_for(pipeline.definition) as spark, stop_on_signals() as stop:
+            shown = RunProgress(output, line, pipeline.name, cuts=_has_cuts(pipeline), ages=not once)
+            done = pipeline.run(
+                spark,
+                once=once,
+                until=until,
+                progress=shown.step,
+                stopping=_announced(stop, output.note),
+                retrying=_retrying(output),
+                watching=shown.watch,
+            )
     _tell(output, done, stop)
     if until is not None and not done.reached and stop.signal is None:
         output.error("UntilNotReached", _why(done, until), 1)
         return 1
     return stop.exit_code
+
+
+def _has_cuts(pipeline: Pipeline) -> bool:
+    return pipeline.definition.pipeline.consistency == "transaction"
 
 
 def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:
@@ -100,46 +109,6 @@ def _retrying(output: Output) -> Callable[[Retry], None]:
     return report
 
 
-class _Steps:
-    """Reports every step, with the cut if the pipeline has cuts.
-
-    The rate leaves out the first step, which includes the start of Spark.
-    """
-
-    def __init__(self, output: Output, say: Callable[[str], None], *, cuts: bool) -> None:
-        self._output, self._say, self._cuts = output, say, cuts
-        self._first: tuple[float, int] | None = None
-
-    def __call__(self, reached: Progress) -> None:
-        now, applied = time.monotonic(), reached.counts.applied
-        rate = None if self._first is None else round((applied - self._first[1]) / max(now - self._first[0], 0.001))
-        self._first = self._first or (now, applied)
-        if self._output.json:
-            self._output.document({"event": "step", **reached.to_dict(), "rows_per_second": rate})
-            self._output.flush()
-            return
-        words = [
-            f"{many(applied, 'row')} applied" + ("" if rate is None else f" ({rate:,}/s)"),
-            f"{reached.counts.pending:,} pending",
-            many(reached.tables, "table") + (f" at {shown(reached.commit_ts)}" if self._cuts else ""),
-            *_troubles(reached),
-        ]
-        if reached.waits_for:
-            words.append(f"waiting for {', '.join(reached.waits_for)}: no resolved event yet")
-        self._say(", ".join(words))
-
-
-def _troubles(reached: Progress | Summary) -> Iterator[str]:
-    if reached.counts.dead:
-        yield many(reached.counts.dead, "dead letter")
-    if reached.quarantined:
-        yield f"in quarantine: {', '.join(reached.quarantined)}"
-    if reached.late:
-        yield f"not in the cut until their topics have caught up: {', '.join(reached.late)}"
-    if reached.incomplete_transaction:
-        yield reached.incomplete_transaction
-
-
 def _tell(output: Output, done: Summary, stop: Stop) -> None:
     """Prints the end of a run: JSON, or a table and a sentence."""
     if output.json:
@@ -152,25 +121,38 @@ def _tell(output: Output, done: Summary, stop: Stop) -> None:
         f"{done.pipeline}: {many(done.applied, 'row')}"
         + (f" and {many(done.schema_changes, 'schema change')}" if done.schema_changes else ""),
         f"applied in {many(done.steps, 'step')} and {done.seconds:,.1f} s "
-        f"({done.applied / max(done.seconds, 0.001):,.0f} rows/s)",
+        f"({done.applied / max(done.busy_seconds, 0.001):,.0f} rows/s)",
     ]
-    output.lines([" ".join(words), ", ".join([f"{many(done.counts.pending, 'row')} pending", *_troubles(done)])])
+    output.lines(
+        [" ".join(words), ", ".join([f"{many(done.counts.pending, 'row')} pending", *_held(done), *troubles(done)])]
+    )
 
 
 def _table(done: Summary, name: str, table: TableVersion) -> tuple[str, str]:
     """The versions before and after the run, and the last applied commit_ts."""
+    from changefeed.pipeline.monitoring.cuts import cut_text
+
     old, version = table.before, table.version
     moved = f"{'new' if old is None else old} → {version}" if old != version else str(version)
     if table.held:
         state = "in quarantine" if name in done.quarantined else "not in the cut"
-        return moved, f"{state} since {shown(table.held_after)}"
-    return moved, shown(done.commit_ts) if done.commit_ts is not None else "everything read"
+        return moved, f"{state} since {cut_text(table.held_after, binlog=done.binlog)}"
+    return moved, cut_text(done.commit_ts, binlog=done.binlog) if done.commit_ts is not None else "everything read"
+
+
+def _held(done: Summary) -> list[str]:
+    """What holds the cut, if changes are pending; tables and transactions are named with the other troubles."""
+    from changefeed.pipeline.monitoring.holders import held_text
+
+    return list(filter(None, [held_text(holder for holder in done.held_by if holder.kind == "partition")]))
 
 
 def _why(done: Summary, until: int | str) -> str:
     """The reason why `until` was not reached: the partition with the smallest resolved commit_ts."""
-    wanted = until if isinstance(until, str) else shown(until)
-    text = f"--until {wanted} was not reached, the tables are at {shown(done.commit_ts)}: "
+    from changefeed.pipeline.monitoring.cuts import cut_text
+
+    wanted = until if isinstance(until, str) else cut_text(until, binlog=done.binlog)
+    text = f"--until {wanted} was not reached, the tables are at {done.cut}: "
     if isinstance(until, str):
         return text + "that transaction or checkpoint has not been read completely. Run again when the source has it"
     marks = done.resolved
@@ -184,6 +166,6 @@ def _why(done: Summary, until: int | str) -> str:
     if mark >= until:
         return text + "a partition without records has no resolved event either"
     return text + (
-        f"the last resolved event in partition {partition} of {topic} is {shown(mark)}. Run again when the source has "
+        f"the last resolved event in partition {partition} of {topic} is {cut_text(mark)}. Run again when the source has "
         "one at or above that point, or remove --until"
     )

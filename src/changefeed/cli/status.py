@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from changefeed.cli.moment import shown
 from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
 
@@ -23,7 +25,13 @@ def _cuts(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
     return int(value)
 
 
-@click.command(epilog=example("changefeed status pipeline.yaml", "changefeed status pipeline.yaml --json --cuts all"))
+@click.command(
+    epilog=example(
+        "changefeed status pipeline.yaml",
+        "changefeed status pipeline.yaml --watch",
+        "changefeed status pipeline.yaml --json --cuts all",
+    )
+)
 @pipeline
 @click.option(
     "--cuts",
@@ -31,31 +39,57 @@ def _cuts(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
     callback=_cuts,
     help="How many of the newest cuts to show; left out, one for people and a hundred with --json.",
 )
+@click.option("--watch", is_flag=True, help="Show it again and again, until Ctrl-C.")
+@click.option(
+    "--interval",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between two looks of --watch.",
+)
+@click.option("--no-source", is_flag=True, help="Do not ask the source what is left to read.")
 @common
 @click.pass_obj
-def status(output: Output, path: Path, cuts: int | str | None) -> None:
-    """Show the progress of a pipeline, from its ledger.
+def status(output: Output, path: Path, cuts: int | str | None, watch: bool, interval: float, no_source: bool) -> None:
+    """Show the progress of a pipeline: its cuts, how far they are behind, what they wait for, and whether a run is alive.
 
     A cut is a set of table versions that belong together: read at these versions, the tables are in one state that the
-    upstream had. Spark is started only if the sink's file system cannot be reached without it.
+    upstream had. All of it comes from the pipeline's folder, from any machine; only what is left to read is asked of the
+    source. Spark is started only if the sink's file system cannot be reached without it.
     """
     from changefeed.api.pipeline import Pipeline
-    from changefeed.pipeline.operations.status import NEWEST, listed
+    from changefeed.pipeline.operations.status import NEWEST
 
-    number = NEWEST if output.json else 1
-    report = Pipeline.load(path).status(None if isinstance(cuts, str) else cuts or number)
+    opened = Pipeline.load(path)
+    number = None if isinstance(cuts, str) else cuts or (NEWEST if output.json else 1)
+    while True:
+        report = opened.status(number, ask_source=not no_source)
+        if watch and output.is_terminal:
+            click.clear()
+        _show(output, report)
+        if not watch:
+            return
+        time.sleep(interval)
+
+
+def _show(output: Output, report: Status) -> None:
     if output.json:
         output.document(report.to_dict())
         return
     if not report.epoch:
         output.lines([f"{report.pipeline} has not run yet"])
         return
-    rows = [(shown(cut.commit_ts), name, str(v)) for cut in report.cuts for name, v in sorted(cut.tables.items())]
+    from changefeed.pipeline.monitoring.cuts import cut_text
+    from changefeed.pipeline.operations.status import listed
+
+    cuts = [(cut_text(cut.commit_ts, cut.name, binlog=report.binlog), cut.tables) for cut in report.cuts]
+    rows = [(cut, name, str(version)) for cut, tables in cuts for name, version in sorted(tables.items())]
     if rows:
         output.table(("cut", "table", "version"), rows)
         output.lines([""])
     if report.positions:
-        output.table(("topic", "partition", "next offset"), _positions(report))
+        output.table(("topic", "partition", "next offset", "left to read"), _positions(report))
         output.lines([""])
     if report.not_captured:
         output.lines([f"not captured, known by DDL alone: {', '.join(report.not_captured)}", ""])
@@ -64,15 +98,39 @@ def status(output: Output, path: Path, cuts: int | str | None) -> None:
         output.lines([f"no tables any more, kept for older cuts until `changefeed expire`: {folders}", ""])
     if report.incomplete_transaction:
         output.lines([report.incomplete_transaction, ""])
+    output.lines([*_facts(report), "", _counts(report)])
+
+
+def _facts(report: Status) -> Iterator[str]:
+    """The run, the source, the lag, and what holds the cut: a line each."""
+    from changefeed.pipeline.monitoring.holders import held_text
+    from changefeed.pipeline.monitoring.lag import lag_text
+    from changefeed.pipeline.monitoring.texts import clock_text, failure_text, run_text
+
+    now = datetime.now(UTC)
+    if report.run is not None:
+        yield f"run     {run_text(report.run, now)}"
+    if report.source_error:
+        yield f"source  {report.source_error}"
+    elif report.run is not None and report.run.is_alive(now) and report.run.source_down is not None:
+        yield f"source  {failure_text(report.run.source_down)}"
+    yield f"lag     {lag_text(report.lag, now) or 'nothing is known to be left'}"
+    if report.held_by:
+        yield held_text(report.held_by, clock_text(report.held_since) if report.held_since else None)
+
+
+def _counts(report: Status) -> str:
     counts = report.counts
-    output.lines(
-        [
-            f"{report.pipeline}, epoch {report.epoch}: {many(counts.records, 'record')}, {many(counts.rows, 'row')}: "
-            f"{counts.applied:,} applied, {counts.repeated:,} repeated, {report.pending:,} pending; "
-            f"{many(counts.schema_changes, 'schema change')}, {many(report.dead_letters, 'dead letter')}",
-        ]
+    return (
+        f"{report.pipeline}, epoch {report.epoch}: {many(counts.records, 'record')}, {many(counts.rows, 'row')}: "
+        f"{counts.applied:,} applied, {counts.repeated:,} repeated, {report.pending:,} pending; "
+        f"{many(counts.schema_changes, 'schema change')}, {many(report.dead_letters, 'dead letter')}"
     )
 
 
-def _positions(report: Status) -> list[tuple[str, str, str]]:
-    return [(topic, str(p), str(offset)) for topic, of in report.positions.items() for p, offset in of.items()]
+def _positions(report: Status) -> Iterator[tuple[str, str, str, str]]:
+    left = report.lag.partitions or {}
+    offsets = {(topic, p): offset for topic, of in report.positions.items() for p, offset in of.items()}
+    for topic, p in sorted(offsets.keys() | left.keys()):
+        records = left.get((topic, p))
+        yield topic, str(p), str(offsets.get((topic, p), "")), "" if records is None else f"{records:,}"

@@ -165,6 +165,7 @@ class Flow:
             actions=planned.actions, folders=state.pending, sums=state.sums,
             state=reached, notes=planned.notes, **self._left_out(state, chunks),
         )  # fmt: skip
+        passed("planned", writes=len(plan.actions), tables=len({action.path for action in plan.actions}))
         if plan.actions:
             self.sync(())
             self.ledger.begin(plan)
@@ -196,6 +197,7 @@ class Flow:
         covered = passed_by_all(state, state.partitions().union(batch.partitions), ended)
         state = with_repeats(state, held, waiting_before, fresh, covered, cuts=self.strategy.drops_resent)
         resent, last = sendings(held.resent, held.marks, waiting_before, fresh, held.barrier)
+        passed("batch.read", records=state.counts.records)
         return replace(state, resent=resent, marks=last)
 
     def _count(self, chunk: ChunkInfo, window: Window) -> int:

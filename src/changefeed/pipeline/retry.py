@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from changefeed.errors import ChangefeedError
+from changefeed.telemetry import passed
 
 _LONGEST = 60.0
 _UNITS = {"millisecond": 0.001, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0}
@@ -62,7 +63,10 @@ class Retries:
         self._number += 1
         if self.tell is not None:
             self.tell(Retry(error, self._number, self.limit, left))
+        passed("retry", error=error)
+        passed("wait.before", why="waiting to try again")
         while left > 0 and not self.stopping():
             self.sleep(min(1.0, left))
             left -= 1.0
+        passed("wait.after")
         return not self.stopping()

@@ -23,6 +23,9 @@ from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
+from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, Heartbeat
+from changefeed.pipeline.monitoring.view import RunNow, RunView
+from changefeed.pipeline.monitoring.watch import Watch
 from changefeed.pipeline.operations.expired import wait_for_expiry
 from changefeed.pipeline.paths import own_folder, tables_folder
 from changefeed.pipeline.pending.changes import RowOptions
@@ -31,11 +34,14 @@ from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.rebuilds import delete_rebuilds
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
+from changefeed.pipeline.store.hadoop import folder_of_session
 from changefeed.pipeline.tables import folder_of, open_tables
-from changefeed.sources import NextBatch, Source, source
+from changefeed.sources import Backlog, NextBatch, Source, source
 from changefeed.spark_runtime.scratch import sweep
 from changefeed.spark_runtime.session import lives, suited
 from changefeed.spark_runtime.workers import check
+from changefeed.storage.local import LocalFolder
+from changefeed.telemetry import passed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +51,7 @@ OnState = Callable[[State], None]
 Begun = tuple[int, State]  # the last completed step when a run began, and the state after it
 
 _LOOK = 0.5  # seconds between looks whether the run should stop
+_BEAT, _REMOTE_BEAT = 5.0, 15.0  # seconds between two heartbeats: on a local disk, and where each is two requests
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +76,7 @@ def run(
     progress: OnState | None = None,
     stopping: Callable[[], bool] | None = None,
     retrying: Callable[[Retry], None] | None = None,
+    watch: Watch | None = None,
 ) -> RunResult:
     """Applies the changes of the source: all that it has with `once`, else without end; with `until`, only up to that point.
 
@@ -81,6 +89,7 @@ def run(
         progress: called after every step with the state after it.
         stopping: called every half second; once it returns True, the run ends after the current step.
         retrying: called before the wait for a retry, after a transient error.
+        watch: what watches the run; by default, what `watch_of` returns.
 
     Raises:
         ConfigError: `until` is before what has been applied, the tables have no common point to stop at, or the session or a
@@ -96,9 +105,30 @@ def run(
     stopping = stopping or (lambda: False)
     behaviour = definition.pipeline
     retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
-    begun: Begun | None = None
     with as_ours(definition.sink.path):
         spark = suited(spark)
+        watch = watch or watch_of(definition, spark)
+    with watch.on():
+        try:
+            result = _with_retries(definition, spark, retries, once, until, progress, stopping)
+        except BaseException as error:
+            passed("run.ended", error=error)
+            raise
+        passed("run.ended", error=None)
+        return result
+
+
+def _with_retries(
+    definition: Definition,
+    spark: SparkSession,
+    retries: Retries,
+    once: bool,
+    until: Until,
+    progress: OnState | None,
+    stopping: Callable[[], bool],
+) -> RunResult:
+    """Runs until the end of the run, or an error that no retry can mend; arguments and errors are those of `run`."""
+    begun: Begun | None = None
     while True:
         runner: _Runner | None = None
         try:
@@ -144,6 +174,14 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
         expiry,
         partial(_sync, tables_folder(definition), own),
     )
+
+
+def watch_of(definition: Definition, spark: SparkSession, show: Callable[[RunNow], None] | None = None) -> Watch:
+    """What watches a run of a pipeline: its heartbeat, and `show`, which is called every second in a thread of its own."""
+    path = f"{own_folder(definition)}/{HEARTBEATS}"
+    folder = folder_of_session(spark, path, definition.storage)
+    view = RunView(definition.pipeline.name, _BEAT if isinstance(folder, LocalFolder) else _REMOTE_BEAT)
+    return Watch(view, source(definition.source).unreachable, Heartbeat(folder), show)
 
 
 def _sync(root: str, own: str, paths: Iterable[str]) -> None:
@@ -194,6 +232,7 @@ class _Runner:
         self.flow.begin()
         delete_rebuilds(self.definition, self.spark, self.ledger.epoch)
         self.begun = self.begun or (self.ledger.step, self.ledger.state)
+        passed("run.begun", epoch=self.ledger.epoch, state=self.ledger.state)
         self._recover()
         self.flow.letters.settle(self.ledger.state.positions)
         if self._done():
@@ -202,7 +241,9 @@ class _Runner:
         if not self.once:
             self._follow()
             return
-        self._read_to(self.source.end(self.spark, self.ledger.state.source))
+        passed("read.before")
+        end = self.source.end(self.spark, self.ledger.state.source)
+        self._read_to(end)
         if not self._done():
             self._settle()
 
@@ -277,18 +318,23 @@ class _Runner:
         return batch
 
     def _next_batch(self, end: str | None) -> NextBatch | None:
+        passed("read.before")
         try:
-            return self.source.next_batch(self.spark, self.ledger.state.source, end, short_first=self.short_first)
+            batch = self.source.next_batch(self.spark, self.ledger.state.source, end, short_first=self.short_first)
         except ChangefeedError:
             raise
         except Exception as error:
             self._raise_cause(error)
             raise
+        passed("read.after", left=Backlog(0) if batch is None else batch.left)
+        return batch
 
     def _wait(self, until: float) -> None:
         """Waits until this time of the monotonic clock, or the end of the run."""
+        passed("wait.before", why="waiting for new records")
         while (left := until - time.monotonic()) > 0 and not self._done():
             time.sleep(min(left, _LOOK))
+        passed("wait.after")
 
     def _take(self, batch: NextBatch) -> None:
         before = self.ledger.state
@@ -339,5 +385,6 @@ class _Runner:
         return self.flow.is_reached(self.until)
 
     def _report(self) -> None:
+        passed("step", state=self.ledger.state)
         if self.progress is not None:
             self.progress(self.ledger.state)

@@ -14,8 +14,8 @@ commit_ts keep the order of their offsets in the partition. Across partitions th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -67,6 +67,19 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """What a source has behind a source offset.
+
+    Attributes:
+        records: number of records; in Kafka, offsets without a record count too, such as those that compaction has removed.
+        partitions: (topic, partition) -> number of its records; empty if the source counts them together only.
+    """
+
+    records: int
+    partitions: Mapping[tuple[str, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class NextBatch:
     """The batch that a run reads next.
 
@@ -77,12 +90,14 @@ class NextBatch:
         ended: the partitions of which nothing is left to read after the batch.
         caught_up: whether the batch certainly contains everything that the source had when it was planned, or had up to the
             end that was given. If a source cannot be certain, then the answer that there is no next batch shows it.
+        left: what was behind the batch when it was planned, up to the end that was given; None if that is not known. For people.
     """
 
     records: DataFrame | Mapped | Slices
     source_offset: str
     ended: frozenset[tuple[str, int]]
     caught_up: bool = False
+    left: Backlog | None = None
 
 
 class Stream(Protocol):
@@ -126,6 +141,25 @@ class Stream(Protocol):
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """The source offset at the end of the source now; see `next_batch` for `before`."""
+        ...
+
+    def backlog(self, before: str | None) -> Backlog | None:
+        """What the source has behind a source offset, for people; None if that cannot be found out without Spark.
+
+        Args:
+            before: the ledger's source offset; None before the first batch.
+
+        Raises:
+            ConfigError: there is nothing to read yet.
+            SourceError: the source does not answer.
+        """
+        ...
+
+    def unreachable(self) -> str | None:
+        """Why the source's server cannot be reached now, for people; None if it can, or if there is no server.
+
+        A run calls it in a thread of its own when the source has not answered for some seconds. Returns within five seconds.
+        """
         ...
 
     def close(self) -> None:

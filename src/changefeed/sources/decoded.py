@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Capabilities
-from changefeed.sources import Compared, Missing, NextBatch, RecordSource
+from changefeed.sources import Backlog, Compared, Missing, NextBatch, RecordSource
 from changefeed.stages.changes import Redefinition
 from changefeed.stages.decode import RecordReader, decode
 
@@ -76,6 +76,14 @@ class DecodedSource:
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
         return self.records.end(spark, before)
+
+    def backlog(self, before: str | None) -> Backlog | None:
+        """See `Stream`."""
+        return self.records.backlog(before)
+
+    def unreachable(self) -> str | None:
+        """See `Stream`."""
+        return self.records.unreachable()
 
     def close(self) -> None:
         """See `Stream`."""

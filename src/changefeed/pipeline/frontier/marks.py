@@ -97,9 +97,3 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
     if until is not None:
         lowest = min(lowest, until)
     return lowest if state.barrier is None else max(lowest, state.barrier)
-
-
-def holders(state: State, partitions: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Returns the partitions without a resolved event: each of them blocks the barrier."""
-    known = state.partitions().union(partitions)
-    return sorted((topic, p) for topic, p in known if state.resolved.get(topic, {}).get(p) is None)

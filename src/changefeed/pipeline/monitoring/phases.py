@@ -37,6 +37,7 @@ class Phases:
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     _last: float = field(init=False)
     _begun: bool = False
+    _idle: bool = False
     _open: int = 0
     _commits: float = 0.0
     _since: float = 0.0
@@ -49,6 +50,7 @@ class Phases:
         """Takes the time at a place of `telemetry`."""
         now = self.clock()
         with self._lock:
+            self._idle = name == "wait.before"
             if phase := _ENDS.get(name):
                 self._end(phase, now)
                 self._begun = name == "begun.after"
@@ -61,6 +63,12 @@ class Phases:
             elif self._begun and name.endswith(".after"):
                 self._open -= 1
                 self._commits += 0 if self._open else now - self._since
+
+    def so_far(self) -> dict[str, float]:
+        """The seconds of each phase that has ended; the one that is under way counts as `read`, or as `idle`."""
+        with self._lock:
+            now = {"idle" if self._idle else "read": self.clock() - self._last}
+            return {name: round(seconds + now.get(name, 0.0), 6) for name, seconds in self.seconds.items()}
 
     def finish(self) -> dict[str, float]:
         """The seconds of each phase; what is left of the run counts as `read`."""

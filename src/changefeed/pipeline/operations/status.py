@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
+from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.monitoring.heartbeat import heartbeat_folder, read_heartbeat
+from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of
+from changefeed.pipeline.monitoring.lag import NO_LAG, Lag, lag_of
+from changefeed.pipeline.monitoring.texts import run_dict
+from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.operations.expire import old_folders, readable
 from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
+from changefeed.sources import Backlog, Source, source
+from changefeed.ticdc.tso import iso
 
 NEWEST = 100  # cuts that are shown unless more are asked for
+_LOOKED_AT = 5_000  # steps, to find out since when the cut has not moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +65,12 @@ class Status:
         not_captured: tables that are known by their DDL alone, and left out: no row and no topic shows that they are captured.
         old_folders: folders of renamed and dropped tables, below the sink's path, which only older cuts use -> the name that the
             table has now; None if it was dropped, or if that is no longer known. Readers still open them as tables.
+        lag: how far the tables are behind.
+        held_by: what the cut, or tables, wait for; empty if nothing waits.
+        held_since: when the newest cut was published first, if something holds it; None if nothing does.
+        run: the newest heartbeat of the newest run, which may be over; None if there is none.
+        source_error: why the source does not answer; None if it does, or was not asked.
+        binlog: whether the commit_ts of cuts are places in a binlog: file number << 40 | position.
     """
 
     pipeline: str
@@ -68,6 +84,12 @@ class Status:
     not_captured: tuple[str, ...] = ()
     incomplete_transaction: str | None = None
     old_folders: Mapping[str, str | None] = field(default_factory=dict)
+    lag: Lag = NO_LAG
+    held_by: tuple[Holder, ...] = ()
+    held_since: datetime | None = None
+    run: RunNow | None = None
+    source_error: str | None = None
+    binlog: bool = False
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -75,7 +97,8 @@ class Status:
         return self.cuts[-1] if self.cuts else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON document of `changefeed status --json`; without `older_cuts` and its last three if false."""
+        """Returns the JSON document of `changefeed status --json`; what is not there, or not known, is left out."""
+        now = datetime.now(UTC)
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,
@@ -88,15 +111,21 @@ class Status:
             **({"not_captured": list(self.not_captured)} if self.not_captured else {}),
             **({"incomplete_transaction": self.incomplete_transaction} if self.incomplete_transaction else {}),
             **({"old_folders": dict(self.old_folders)} if self.old_folders else {}),
+            "lag": self.lag.to_dict(now),
+            "held_by": [holder.to_dict() for holder in self.held_by],
+            **({"held_since": iso(self.held_since)} if self.held_since else {}),
+            **({"run": run_dict(self.run, now)} if self.run else {}),
+            **({"source_error": self.source_error} if self.source_error else {}),
         }
 
 
-def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
-    """Reads positions, cuts and counts of a pipeline from its ledger.
+def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: bool = True) -> Status:
+    """Reads positions, cuts and counts of a pipeline from its ledger, and asks its source what is left to read.
 
     Args:
         definition: the pipeline.
         cuts: how many of the newest cuts to return; None for all.
+        ask_source: whether to ask the source; otherwise the lag in records is that of the last heartbeat.
 
     Raises:
         ConfigError: the ledger belongs to another pipeline.
@@ -106,6 +135,9 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
     latest = ledger.latest()
     state = latest.state if latest else State()
     published = list(islice(_published(ledger, definition), None if cuts is None else cuts + 1))
+    opened, beat = source(definition.source), read_heartbeat(heartbeat_folder(definition))
+    backlog, source_error = _asked(opened, state.source) if ask_source else (None, None)
+    held_by, binlog = held_by_of(definition, state), has_binlog(definition)
     return Status(
         definition.pipeline.name,
         latest.epoch if latest else 0,
@@ -118,7 +150,33 @@ def status(definition: Definition, cuts: int | None = NEWEST) -> Status:
         tuple(sorted(state.uncaptured)),
         state.incomplete.waits if state.incomplete else None,
         old_folders(definition, latest, gone(definition)) if latest else {},
+        lag_of(state, backlog or (beat.backlog if beat else None), binlog=binlog),
+        held_by,
+        _standing_since(ledger, state.barrier) if held_by else None,
+        beat,
+        source_error,
+        binlog,
     )
+
+
+def _asked(opened: Source, before: str | None) -> tuple[Backlog | None, str | None]:
+    """What is left to read, and why the source does not answer."""
+    try:
+        return opened.backlog(before), None
+    except (ConfigError, SourceError) as error:
+        return None, str(error)
+
+
+def _standing_since(ledger: StoreReader, barrier: int | None) -> datetime | None:
+    """When the cut at the barrier was published first; None if that is further back than `_LOOKED_AT` steps."""
+    since = None
+    for number, cut in enumerate(ledger.history(newest_first=True)):
+        if cut.commit_ts != barrier:
+            return since
+        if number == _LOOKED_AT:
+            return None
+        since = cut.at
+    return since
 
 
 def listed(folders: Mapping[str, str | None]) -> str:

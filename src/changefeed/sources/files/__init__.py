@@ -23,7 +23,7 @@ import pyarrow as pa
 from changefeed import record_log
 from changefeed.errors import ConfigError
 from changefeed.frames.slices import Slice, Slices
-from changefeed.sources import Compared, Missing, NextBatch
+from changefeed.sources import Backlog, Compared, Missing, NextBatch
 from changefeed.sources.files.progress import Cursors, LogEnds, advanced, logs, read_offset, write_offset
 from changefeed.sources.files.spool import Spool
 
@@ -76,7 +76,7 @@ class LogFiles:
         if after == cursors:
             return None
         records = Slices(spark, [*self._slices(cursors, after, ends)])
-        return NextBatch(records, write_offset(after), self._ended(after))
+        return NextBatch(records, write_offset(after), self._ended(after), left=_behind(after, ends))
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """The end of the complete records in all files.
@@ -126,6 +126,18 @@ class LogFiles:
             what, "correct source.path, which is relative to the pipeline's file, or put the files there first"
         )
 
+    def backlog(self, before: str | None) -> Backlog | None:
+        """See `Stream`; None with compressed logs, whose records only reading them would count."""
+        if (missing := self.missing()) is not None:
+            raise ConfigError(str(missing))
+        if any(record_log.is_compressed(path) for path in logs(self.pattern)):
+            return None
+        cursors = _cursors(before)
+        return _behind(cursors, self._ends.after(cursors))
+
+    def unreachable(self) -> None:
+        """Returns None: there is no server."""
+
     def compared(self, spark: SparkSession | None, source_offset: str) -> Compared:
         """The source offset itself, if no log has become shorter."""
         self._ends.after(read_offset(source_offset))
@@ -168,6 +180,11 @@ class LogFiles:
 
 def _cursors(source_offset: str | None) -> Cursors:
     return {} if source_offset is None else read_offset(source_offset)
+
+
+def _behind(cursors: Cursors, ends: Cursors) -> Backlog:
+    """The records between cursors and ends, of all files together: which partitions they belong to is in the records."""
+    return Backlog(sum(end.records - cursors.get(path, record_log.START).records for path, end in ends.items()))
 
 
 def _look(path: str, size: tuple[int, ...], before: _Seen | None) -> _Seen:

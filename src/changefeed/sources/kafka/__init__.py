@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed.errors import ConfigError, MissingExtraError, SourceError
+from changefeed.errors import ConfigError, MissingExtraError, NeedsSparkError, SourceError
 from changefeed.frames.mapped import Mapped
-from changefeed.sources import Compared, NextBatch
+from changefeed.sources import Backlog, Compared, NextBatch
 from changefeed.sources.kafka import batches, compare, reader
 from changefeed.sources.kafka.connection import plain_properties
 from changefeed.sources.kafka.librdkafka import PlainBrokers
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SECONDS = 10.0  # timeout of a connection to a server
+_PROBE_SECONDS = 1.0  # of one that is only to show whether it answers
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
@@ -100,7 +101,8 @@ class KafkaTopics:
         if before is not None and after == read(before):
             return None
         ended = frozenset(place for place, stop in stops.items() if stop >= ends[place])
-        return NextBatch(self._records(spark, starts, stops), after.text(), ended, caught_up=ended == places)
+        left = batches.behind(stops, ends)
+        return NextBatch(self._records(spark, starts, stops), after.text(), ended, ended == places, left)
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """Returns the ends of all partitions."""
@@ -168,6 +170,39 @@ class KafkaTopics:
         topics = brokers.chosen(self.names, self.pattern, lenient=self.removed == "continue")
         return first_records(plain_properties(self.options), brokers, topics, limit)
 
+    def backlog(self, before: str | None) -> Backlog | None:
+        """Asks the brokers with librdkafka; None if only Spark's connector understands the properties."""
+        self._check_answer()
+        try:
+            brokers = self._ask_without_spark()
+            topics = brokers.chosen(self.names, self.pattern, lenient=self.removed == "continue")
+        except (MissingExtraError, NeedsSparkError):
+            return None
+        known = SourceOffset({}) if before is None else read(before)
+        places = known.extended({name: topic.partitions for name, topic in topics.items()}).without(
+            known.offsets.keys() - topics.keys()
+        )
+        ranges = brokers.ranges(places.partitions())
+        ends = {place: end for place, (_, end) in ranges.items()}
+        firsts = {place: first for place, (first, _) in ranges.items()}
+        if before is None:
+            return batches.behind(batches.begin(self.options["startingOffsets"], firsts, firsts | ends), ends)
+        starts = by_place(places.offsets)
+        return batches.behind({place: firsts[place] if at == EARLIEST else at for place, at in starts.items()}, ends)
+
+    def unreachable(self) -> str | None:
+        """See `Stream`."""
+        try:
+            self._check_answer()
+        except SourceError as error:
+            return str(error)
+        except ConfigError:  # the run says so
+            return None
+        return None
+
+    def _check_answer(self) -> None:
+        _check_reachable(self.options["kafka.bootstrap.servers"], _PROBE_SECONDS)
+
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:
         """Returns every partition of the source offset."""
         return read(source_offset).partitions()
@@ -215,15 +250,15 @@ class KafkaTopics:
         return wanted, brokers.topics(wanted)
 
 
-def _check_reachable(servers: str) -> None:
-    """Connects to one of the servers, to check that it can be reached."""
+def _check_reachable(servers: str, seconds: float = _SECONDS) -> None:
+    """Connects to one of the servers, to check that it can be reached; each has some seconds to answer."""
     reason: OSError | None = None
     for server in servers.split(","):
         host, _, port = server.strip().rpartition(":")
         if not port.isdigit():
             raise ConfigError(f"source.servers: expected host:port, not {server!r}")
         try:
-            with socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS):
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=seconds):
                 return
         except OSError as error:
             reason = error

@@ -13,6 +13,7 @@ import json
 from itertools import accumulate
 
 from changefeed.errors import ConfigError, SourceError
+from changefeed.sources import Backlog
 from changefeed.sources.kafka.source_offset import EARLIEST, LATEST, Place, Places, by_place
 
 
@@ -60,6 +61,12 @@ def stops(starts: Places, ends: Places, limit: int, *, short_first: bool = False
     left = {place: max(0, ends[place] - start) for place, start in starts.items()}
     total = max(limit, sum(left.values()))
     return {place: starts[place] + min(size, max(1, size * limit // total)) for place, size in left.items()}
+
+
+def behind(starts: Places, ends: Places) -> Backlog:
+    """The records between two offsets of each partition."""
+    records = {place: max(0, ends[place] - start) for place, start in starts.items() if place in ends}
+    return Backlog(sum(records.values()), records)
 
 
 def _short(starts: Places, ends: Places, limit: int) -> list[Place]:

@@ -1,0 +1,35 @@
+"""Cuts as people know them: a time, a GTID, a file of the binlog and a position in it; never a bare number of 13 digits."""
+
+from __future__ import annotations
+
+from changefeed.ticdc import tso
+
+_POSITION = 40  # bits of a position, in the commit_ts of a source that has positions instead of times
+
+
+def cut_text(commit_ts: int | None, name: str | None = None, *, binlog: bool = False) -> str:
+    """A cut for people, in a form that `--until` takes.
+
+    Args:
+        commit_ts: the cut's; None before the first.
+        name: the upstream's name of the cut: a GTID, or a GTID set.
+        binlog: whether the commit_ts is a place in the binlog: file number << 40 | position.
+    """
+    if commit_ts is None:
+        return name or "no cut yet"
+    if binlog:
+        place = f"binlog {commit_ts >> _POSITION:06d}:{commit_ts & (1 << _POSITION) - 1}"
+        return f"{name} ({place})" if name else place
+    if name:
+        return name
+    time = tso.time_of(commit_ts)
+    return str(commit_ts) if time is None else f"{commit_ts} ({tso.iso(time)})"
+
+
+def commit_ts_of(place: str) -> int | None:
+    """The commit_ts of a place in the binlog, `[binlog ][name.]000001:14624`; None if the text is no such place."""
+    file, _, position = place.removeprefix("binlog ").rpartition(":")
+    number = file.rpartition(".")[2]
+    if not (number.isascii() and number.isdigit() and position.isascii() and position.isdigit()):
+        return None
+    return None if int(position) >> _POSITION or int(number) >> 23 else int(number) << _POSITION | int(position)

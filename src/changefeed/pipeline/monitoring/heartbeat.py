@@ -1,0 +1,89 @@
+"""The heartbeat of a run: a small file in the pipeline's folder, from which `status` knows anywhere whether a run is alive.
+
+    heartbeat/<epoch, 20 digits>-<number, 20 digits>.json        a `RunNow`
+
+Rule 1. A run writes a file with the next number every few seconds, and deletes its last one. The first of a run deletes those of
+        earlier runs. A reader takes the last name, so a run that was replaced cannot be taken for the one that replaced it.
+Rule 2. The last file of a run says that it has ended. If there is none, the run was killed, or its machine is gone.
+Rule 3. Nothing depends on these files. A run that cannot write them goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import msgspec
+
+from changefeed.errors import SinkError
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.monitoring.view import FORMAT, RunNow
+from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
+from changefeed.pipeline.store.hadoop import folder_to_read
+
+HEARTBEATS = "heartbeat"  # the folder, in the pipeline's own
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Heartbeat:
+    """Writes the heartbeat of one run.
+
+    Attributes:
+        folder: the folder `heartbeat` of the pipeline.
+    """
+
+    folder: WritableFolder
+    _last: tuple[int, int] = (0, 0)  # epoch and number
+    _failed: bool = False
+
+    def write(self, now: RunNow) -> None:
+        """Writes a heartbeat; an error is logged once, and does not end the run."""
+        if not now.epoch:
+            return  # the ledger is not claimed yet: an older run may be alive
+        try:
+            self._write(now)
+        except (SinkError, OSError) as error:
+            if not self._failed:
+                _log.info("%s: the heartbeat cannot be written, so `status` does not know of this run: %s",
+                          self.folder.path, error)  # fmt: skip
+            self._failed = True
+
+    def _write(self, now: RunNow) -> None:
+        epoch, number = self._last
+        old = [_name(epoch, number)] if epoch == now.epoch else self.folder.names("")
+        number = number + 1 if epoch == now.epoch else 1
+        if not self.folder.create(_name(now.epoch, number), msgspec.json.encode(now) + b"\n"):
+            return
+        self._last = now.epoch, number
+        self.folder.delete([name for name in old if name < _name(now.epoch, number)])
+
+
+def heartbeat_folder(definition: Definition) -> LedgerFolder:
+    """Opens the folder of a pipeline's heartbeats to read them; raises as `folder_to_read`."""
+    return folder_to_read(f"{own_folder(definition)}/{HEARTBEATS}", definition.storage, definition.spark)
+
+
+def read_heartbeat(folder: LedgerFolder) -> RunNow | None:
+    """The newest heartbeat of a pipeline; None if it has none, or one of a later version of changefeed."""
+    for _ in range(3):  # a run may delete the file between the list and the read
+        names = folder.names("")
+        if not names:
+            return None
+        data = folder.read(max(names))
+        if data is not None:
+            break
+    else:
+        return None
+    try:
+        if msgspec.json.decode(data)["format"] > FORMAT:
+            return None
+        return msgspec.json.decode(data, type=RunNow)
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return None
+
+
+def _name(epoch: int, number: int) -> str:
+    return f"{epoch:020d}-{number:020d}.json"

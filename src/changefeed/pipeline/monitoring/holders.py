@@ -1,0 +1,114 @@
+"""What the cut waits for: who holds the barrier.
+
+    partition     it has no resolved event yet, or its last one is lower than that of all others
+    transaction   the source does not have all of its events
+    table         it is held back by its dead letters, or until its topic has caught up; the other tables go on
+
+The first two hold all tables. A pipeline of `consistency: key` has no barrier: of it only tables can be named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.frontier.base import Partition
+from changefeed.pipeline.monitoring.cuts import cut_text
+from changefeed.pipeline.state import State
+from changefeed.protocols.base import Capabilities
+from changefeed.sources import source
+
+_NAMED = 5  # holders in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Something that the cut waits for.
+
+    Attributes:
+        kind: what it is, see above.
+        name: `topic:partition`; the transaction's name; `database.table`.
+        reason: why, for people: `no resolved event yet`.
+        commit_ts: the partition's highest resolved commit_ts, or that up to which the table is applied; None if there is none.
+    """
+
+    kind: Literal["partition", "transaction", "table"]
+    name: str
+    reason: str
+    commit_ts: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason})"
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns one entry of `held_by` in JSON."""
+        return {"kind": self.kind, "name": self.name, "reason": self.reason, "commit_ts": self.commit_ts}
+
+
+def holders(
+    definition: Definition, capabilities: Capabilities, state: State, partitions: Iterable[Partition]
+) -> tuple[Holder, ...]:
+    """What the cut of a pipeline waits for, in the order: partitions, transaction, tables.
+
+    Args:
+        definition: the pipeline.
+        capabilities: of its source.
+        state: the newest state in the ledger.
+        partitions: the source's, as far as they are known; those of the state are added.
+    """
+    found: list[Holder] = []
+    if definition.pipeline.consistency == "transaction":
+        if capabilities.cuts == "marks":
+            found += _partitions(state, partitions)
+        if state.incomplete is not None:
+            found.append(Holder("transaction", state.incomplete.name or "newest rows", str(state.incomplete)))
+    for name, hold in sorted(state.held.items()):
+        if not hold.released:
+            why = "its topic has not caught up" if hold.late else "in quarantine, by its dead letters"
+            found.append(Holder("table", name, why, hold.after))
+    return tuple(found)
+
+
+def held_by_of(definition: Definition, state: State) -> tuple[Holder, ...]:
+    """What the cut of a pipeline waits for; its source is asked for nothing."""
+    opened = source(definition.source)
+    # otherwise the source would be read to its end
+    named = opened.partitions(state.source) if opened.offset_names_partitions and state.source is not None else set()
+    return holders(definition, opened.capabilities, state, named)
+
+
+def has_binlog(definition: Definition) -> bool:
+    """Whether the commit_ts of a pipeline's source are places in a binlog: file number << 40 | position."""
+    return source(definition.source).capabilities.cuts == "transactions"
+
+
+def held_text(found: Iterable[Holder], since: str | None = None) -> str:
+    """A sentence for people: `held by orders:1 (no resolved event yet), orders:2 (…), since 14:02:11`; empty without holders."""
+    named = [str(holder) for holder in found]
+    if not named:
+        return ""
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return f"held by {', '.join(named[:_NAMED])}{more}" + (f", since {since}" if since else "")
+
+
+def _partitions(state: State, partitions: Iterable[Partition]) -> list[Holder]:
+    """The partitions with the lowest resolved commit_ts, if anything waits for them."""
+    marks = {at: state.resolved.get(at[0], {}).get(at[1]) for at in state.partitions().union(partitions)}
+    newest = state.newest()
+    if newest is None or (state.barrier is not None and newest <= state.barrier and not state.counts.pending):
+        return []
+    unmarked = [at for at, mark in marks.items() if mark is None]
+    if unmarked:
+        return [Holder("partition", _name(at), "no resolved event yet") for at in sorted(unmarked)]
+    lowest = min(mark for mark in marks.values() if mark is not None)
+    last = [at for at, mark in marks.items() if mark == lowest]
+    if len(last) == len(marks) > 1:
+        return [Holder("partition", "every partition", f"no resolved event after {cut_text(lowest)}", lowest)]
+    reason = f"no resolved event after {cut_text(lowest)}"
+    return [Holder("partition", _name(at), reason, lowest) for at in sorted(last)]
+
+
+def _name(at: Partition) -> str:
+    return f"{at[0]}:{at[1]}"

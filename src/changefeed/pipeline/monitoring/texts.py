@@ -1,0 +1,63 @@
+"""A run in words and as JSON: the same in `run`, `status`, and on the page."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from changefeed.pipeline.monitoring.lag import duration
+from changefeed.pipeline.monitoring.view import STOPPED, Failure, RunNow
+
+
+def clock_text(time: datetime) -> str:
+    """A time of the clock for people, in UTC: `2026-03-01 12:00:00Z`."""
+    return time.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def run_text(now: RunNow, at: datetime) -> str:
+    """A run for people, as its newest heartbeat has it.
+
+    Args:
+        now: the heartbeat.
+        at: the time.
+    """
+    who = f"epoch {now.epoch} on {now.host} (pid {now.pid}), since {clock_text(now.started)}"
+    if now.ended:
+        why = f": {now.error.reason}" if now.error is not None and now.stage != STOPPED else ""
+        return f"none; the last was {who}, {now.stage} at {clock_text(now.stage_since)}{why}"
+    if not now.is_alive(at):
+        return f"none; the last was {who}. It was not ended, and was last heard of at {clock_text(now.at)}: killed"
+    words = [f"{now.stage} for {duration(at - now.stage_since)}", *speed_words(now)]
+    if now.retries:
+        error = f", the last after: {now.error.reason}" if now.error is not None else ""
+        words.append(f"{now.retries} retries{error}" if now.retries != 1 else f"1 retry{error}")
+    return f"{who}: {', '.join(words)}"
+
+
+def failure_text(down: Failure) -> str:
+    """Why the source does not answer, and since when."""
+    return f"the source has not answered since {clock_text(down.since)} ({down.reason})"
+
+
+def speed_words(now: RunNow) -> list[str]:
+    """The speed of a run for people: rows a second of the last step and on average, and the time left."""
+    words = []
+    if now.rows_per_second is not None and now.mean_rows_per_second is not None:
+        words.append(f"{now.rows_per_second:,.0f} rows/s now, {now.mean_rows_per_second:,.0f} on average")
+    if now.left and now.seconds_left is not None:
+        words.append(f"about {duration(timedelta(seconds=now.seconds_left))} left")
+    return words
+
+
+def run_dict(now: RunNow, at: datetime) -> dict[str, Any]:
+    """Returns `run` in the JSON of `status`: the heartbeat, and whether the run is alive."""
+    fields: dict[str, Any] = {
+        name: value
+        for name, value in msgspec.to_builtins(now, str_keys=True).items()
+        if value is not None and name != "format"
+    }
+    mean = now.mean_rows_per_second
+    known = {} if mean is None else {"mean_rows_per_second": round(mean, 1)}
+    return {**fields, **known, "alive": now.is_alive(at)}

@@ -1,0 +1,222 @@
+"""What a run is doing now: the one value that its line, its heartbeat, its metrics and `status` show.
+
+`RunView` is an observer of a run. It makes a `RunNow` whenever it is asked, from any thread.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from changefeed import __version__
+from changefeed.pipeline.monitoring.phases import Phases
+from changefeed.pipeline.state import State
+from changefeed.redaction import redact
+from changefeed.sources import Backlog
+
+FORMAT = 1
+STOPPED = "stopped"
+ASKING, READING = "asking the source", "reading and decoding"  # stages in which the source must answer
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """An error, or a source that does not answer: since when, and why."""
+
+    since: datetime
+    reason: str
+
+
+class RunNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is doing at one moment, and what it has done so far.
+
+    Attributes:
+        pipeline, epoch: the pipeline's name, and the number of the run.
+        host, pid: the machine and the process of the driver.
+        started, at: when the run began, and the moment.
+        every: seconds between two heartbeats.
+        ended: whether the run is over, by itself or by an error.
+        stage: what it is doing, for people; since `stage_since`.
+        steps, applied, schema_changes: steps, row changes and schema changes that the run has completed.
+        read, left: records that the run has read, and that are left to read; `left` is None if that is not known.
+        behind: topic -> partition -> records left to read, where the source counts them by partition.
+        barrier: commit_ts of the newest cut; None before the first.
+        barrier_since: when it was published; None if that was before the run.
+        busy: seconds without waits for more to read, or for a retry.
+        rows_per_second: of the last step that applied rows, without the first, which includes the start of Spark.
+        retries: retries so far.
+        error: the last error; None if there was none.
+        source_down: the source does not answer at this moment; None if it does.
+        phases: phase of a step -> seconds.
+    """
+
+    format: int = FORMAT
+    version: str = __version__
+    pipeline: str
+    epoch: int = 0
+    host: str
+    pid: int
+    started: datetime
+    at: datetime
+    every: float
+    ended: bool = False
+    stage: str
+    stage_since: datetime
+    steps: int = 0
+    applied: int = 0
+    schema_changes: int = 0
+    read: int = 0
+    left: int | None = None
+    behind: dict[str, dict[int, int]] = {}
+    barrier: int | None = None
+    barrier_since: datetime | None = None
+    busy: float = 0.0
+    rows_per_second: float | None = None
+    retries: int = 0
+    error: Failure | None = None
+    source_down: Failure | None = None
+    phases: dict[str, float] = {}
+
+    @property
+    def backlog(self) -> Backlog | None:
+        """What the source had behind the last batch."""
+        if self.left is None:
+            return None
+        return Backlog(self.left, {(topic, p): n for topic, of in self.behind.items() for p, n in of.items()})
+
+    @property
+    def mean_rows_per_second(self) -> float | None:
+        """Row changes a second since the run began, without waits; None before the first."""
+        return self.applied / self.busy if self.applied and self.busy else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The time until everything is read, at the speed of the run so far; None if that is not known."""
+        return self.left / self.read * self.busy if self.left is not None and self.read and self.busy else None
+
+    def is_alive(self, now: datetime) -> bool:
+        """Whether the run has been heard of lately: in the time of three heartbeats."""
+        return not self.ended and (now - self.at).total_seconds() < 3 * self.every + 1
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class RunView:
+    """An observer that knows what a run is doing.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        every: seconds between two heartbeats.
+        clock: returns the time.
+        state: the newest state of the ledger that the run has seen; None before the first.
+    """
+
+    pipeline: str
+    every: float
+    clock: Callable[[], datetime] = _utc_now
+    state: State | None = None
+    phases: Phases = field(default_factory=Phases)
+    _now: RunNow = field(init=False)
+    _before: State | None = None
+    _step: tuple[int, float] | None = None  # rows and busy seconds at the last step that applied rows
+    _writes: tuple[int, int] = (0, 0)  # made, and all, of the step that is under way
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        at = self.clock()
+        self._now = RunNow(
+            pipeline=self.pipeline, host=socket.gethostname(), pid=os.getpid(), started=at, at=at, every=self.every,
+            stage="starting", stage_since=at,
+        )  # fmt: skip
+
+    def now(self) -> RunNow:
+        """What the run is doing at this moment."""
+        with self._lock:
+            phases = self.phases.so_far()
+            busy = sum(seconds for name, seconds in phases.items() if name != "idle")
+            return msgspec.structs.replace(self._now, at=self.clock(), phases=phases, busy=busy)
+
+    def source_answers(self, since: datetime, reason: str | None) -> None:
+        """Notes why the source has not answered in the stage that began at `since`; `reason` is None if it does answer."""
+        with self._lock:
+            if self._now.stage_since == since and (reason is None) != (self._now.source_down is None):
+                self._set(source_down=None if reason is None else Failure(since, redact(reason)))
+
+    def __call__(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Takes in what the run passes."""
+        self.phases(name, facts)
+        with self._lock:
+            match name:
+                case "run.begun":
+                    self._before = self._before or facts["state"]
+                    self._set(epoch=facts["epoch"])
+                    self._take(facts["state"])
+                    self._at_stage("finishing what was pending")
+                case "read.before":
+                    self._at_stage(ASKING)
+                case "read.after":
+                    self._found(facts["left"])
+                    self._set(source_down=None)
+                    self._at_stage(READING)
+                case "batch.read":
+                    assert self._before is not None
+                    self._set(read=facts["records"] - self._before.counts.records, source_down=None)
+                    self._at_stage("planning")
+                case "planned":
+                    self._writes = 0, facts["writes"]
+                    self._at_stage(f"writing {facts['tables']} tables" if facts["tables"] != 1 else "writing 1 table")
+                case "done.before":
+                    self._at_stage("publishing the cut")
+                case "step":
+                    self._set(steps=self._now.steps + 1)
+                    self._take(facts["state"])
+                case "wait.before":
+                    self._at_stage(facts["why"])
+                case "retry":
+                    self._set(retries=self._now.retries + 1, error=Failure(self.clock(), redact(str(facts["error"]))))
+                case "run.ended":
+                    error = facts["error"]
+                    if error is not None:
+                        self._set(error=Failure(self.clock(), redact(str(error))))
+                    self._set(ended=True)
+                    self._at_stage("stopped by an error" if error is not None else STOPPED)
+
+    def _at_stage(self, stage: str) -> None:
+        if stage != self._now.stage:
+            self._set(stage=stage, stage_since=self.clock())
+
+    def _found(self, left: Backlog | None) -> None:
+        behind: dict[str, dict[int, int]] = {}
+        for (topic, partition), records in (left.partitions if left is not None else {}).items():
+            behind.setdefault(topic, {})[partition] = records
+        if left is not None and not left.records and not behind:
+            behind = {topic: dict.fromkeys(of, 0) for topic, of in self._now.behind.items()}
+        self._set(left=None if left is None else left.records, behind=behind)
+
+    def _take(self, state: State) -> None:
+        """Takes in the state after a step, or at the beginning of a run."""
+        if self.state is not None and state.barrier != self.state.barrier:
+            self._set(barrier_since=self.clock())
+        self.state = state
+        assert self._before is not None
+        applied = state.counts.applied - self._before.counts.applied
+        changes = state.counts.schema_changes - self._before.counts.schema_changes
+        if applied > (self._step[0] if self._step else 0):
+            spent = sum(seconds for name, seconds in self.phases.so_far().items() if name != "idle")
+            if self._step is not None:
+                rows, busy = self._step
+                self._set(rows_per_second=(applied - rows) / max(spent - busy, 0.001))
+            self._step = applied, spent
+        self._set(applied=applied, schema_changes=changes, barrier=state.barrier)
+
+    def _set(self, **changed: Any) -> None:
+        self._now = msgspec.structs.replace(self._now, **changed)

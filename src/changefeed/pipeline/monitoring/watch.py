@@ -1,0 +1,79 @@
+"""Watches a run from a thread of its own: heartbeat, the source's health, and whoever wants to see the run every second."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from changefeed.pipeline.monitoring.heartbeat import Heartbeat
+from changefeed.pipeline.monitoring.view import ASKING, READING, RunNow, RunView
+from changefeed.telemetry import observed
+
+_TICK = 1.0  # seconds
+_SILENT = 5.0  # seconds without an answer, after which the source is asked whether it can be reached
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Watch:
+    """Watches one run.
+
+    Attributes:
+        view: what the run is doing.
+        unreachable: returns why the source cannot be reached; None if it can.
+        heartbeat: writes the heartbeat; None to write none.
+        show: called every second, and at the end.
+    """
+
+    view: RunView
+    unreachable: Callable[[], str | None]
+    heartbeat: Heartbeat | None = None
+    show: Callable[[RunNow], None] | None = None
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Watches what runs inside."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._watch, args=(over,), name="watch", daemon=True)
+        with observed(self.view):
+            thread.start()
+            try:
+                yield
+            finally:
+                over.set()
+                thread.join()
+                self._look(beats=True)
+
+    def _watch(self, over: threading.Event) -> None:
+        last = -math.inf
+        while not over.wait(_TICK):
+            beats = time.monotonic() - last >= self.view.every
+            self._look(beats=beats)
+            last = time.monotonic() if beats else last
+
+    def _look(self, *, beats: bool) -> None:
+        """Looks at the run once. An error ends neither the watch nor the run."""
+        try:
+            self._ask_source(self.view.now())
+            now = self.view.now()
+            if beats and self.heartbeat is not None:
+                self.heartbeat.write(now)
+            if self.show is not None:
+                self.show(now)
+        except Exception:
+            _log.debug("watching the run failed", exc_info=True)
+
+    def _ask_source(self, now: RunNow) -> None:
+        """Notes whether the source can be reached, if the run has waited for it for some seconds."""
+        if now.stage not in (ASKING, READING) or (now.at - now.stage_since).total_seconds() < _SILENT:
+            return
+        reason = self.unreachable()
+        if reason is None and now.stage == ASKING:
+            reason = "no answer yet"
+        self.view.source_answers(now.stage_since, reason)

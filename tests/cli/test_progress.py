@@ -1,0 +1,125 @@
+"""What `run` shows while it runs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from changefeed.api.results import Progress
+from changefeed.cli.output import Output, RunLine
+from changefeed.cli.progress import RunProgress
+from changefeed.pipeline.config.load import read
+from changefeed.pipeline.monitoring.view import Failure, RunNow
+from changefeed.pipeline.state import Counts, State
+from changefeed.sources.kafka.source_offset import SourceOffset
+
+STATE = State(
+    resolved={"shop": {0: 7}},
+    latest={"shop": {0: 9}},
+    positions={"shop": {0: 4, 1: 2}},
+    source=SourceOffset({"shop": {"0": 4, "1": 2, "2": -2}}).text(),
+    counts=Counts(rows=9, applied=4),
+)
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def _pipeline(**pipeline: Any) -> Any:
+    source = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open"}
+    return read({"source": source, "sink": {"type": "delta", "path": "lake"}, "pipeline": pipeline})
+
+
+def _now(**more: Any) -> RunNow:
+    times: dict[str, Any] = {"started": NOON, "at": NOON, "stage_since": NOON}
+    return RunNow(pipeline="p", host="h", pid=7, every=5.0, **{"stage": "planning", **times, **more})
+
+
+class _Line(RunLine):
+    def __init__(self) -> None:
+        self.texts = list[str]()
+        self.bars = list[tuple[int, int | None]]()
+
+    def say(self, text: str) -> None:
+        self.texts.append(text)
+
+    def bar(self, done: int, total: int | None) -> None:
+        self.bars.append((done, total))
+
+
+def _progress(line: RunLine, output: Output | None = None, **more: bool) -> RunProgress:
+    return RunProgress(output or Output(), line, "p", **{"cuts": True, "ages": True, **more})
+
+
+def test_the_line_names_who_holds_the_cut_once_all_is_read() -> None:
+    line = _Line()
+    progress = _progress(line)
+    progress.step(Progress.of(_pipeline(), STATE))
+    progress.step(Progress.of(_pipeline(), STATE, _now(left=1200, rows_per_second=1234.4)))
+    assert line.texts == [
+        "4 rows applied, 5 pending, 0 tables at no cut yet, held by shop:1 (no resolved event yet), shop:2 (no resolved event "
+        "yet)",
+        "4 rows applied (1,234/s), 5 pending, 0 tables at no cut yet, 1,200 records to read",
+    ]
+
+
+def test_a_pipeline_without_cuts_shows_none() -> None:
+    line = _Line()
+    _progress(line, cuts=False).step(Progress.of(_pipeline(consistency="key"), STATE))
+    assert line.texts == ["4 rows applied, 5 pending, 0 tables"]
+
+
+def test_a_silent_source_is_told_once_and_its_return_too(capsys: pytest.CaptureFixture[str]) -> None:
+    progress, down = _progress(_Line()), Failure(NOON, "b:9092 does not answer: Connection refused")
+    for now in (_now(), _now(source_down=down), _now(source_down=down), _now()):
+        progress.watch(now)
+    assert capsys.readouterr().err.splitlines() == [
+        "the source has not answered since 2026-03-01 12:00:00Z (b:9092 does not answer: Connection refused)",
+        "the source answers again",
+    ]
+
+
+def test_in_json_steps_and_the_source_are_events(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output()
+    output.json = True
+    progress = _progress(_Line(), output)
+    progress.watch(_now(source_down=Failure(NOON, "gone")))
+    progress.step(Progress.of(_pipeline(), STATE, _now(left=3, behind={"shop": {0: 3}})))
+    source, step = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert source == {"event": "source", "answers": False, "since": "2026-03-01T12:00:00+00:00", "reason": "gone"}
+    assert step["lag"] == {"records": 3, "pending_rows": 5, "records_by_partition": {"shop": {"0": 3}}}
+    assert [holder["name"] for holder in step["held_by"]] == ["shop:1", "shop:2"]
+    assert step["cut"] == "no cut yet"
+
+
+def test_the_bar_shows_what_is_read_of_all_there_is() -> None:
+    line = _Line()
+    progress = _progress(line)
+    progress.watch(_now(read=300, left=700))
+    progress.watch(_now(read=1000, left=0))
+    progress.watch(_now(read=5, left=None))
+    assert line.bars == [(300, 1000), (1000, None), (5, None)]
+
+
+def test_in_a_terminal_the_line_says_what_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    line = _Line()
+    progress = _progress(line)
+    progress.step(Progress.of(_pipeline(), STATE, _now(left=1)))
+    progress.watch(_now(at=NOON + timedelta(seconds=20), stage="writing 3 tables", read=10, left=5, busy=2.0))
+    assert line.texts[-1] == (
+        "p: writing 3 tables for 20 s, about 1.0 s left, 4 rows applied, 5 pending, 0 tables at no cut yet, 1 record to read"
+    )
+
+
+def test_lines_in_a_log_are_ten_seconds_apart(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("changefeed.cli.output.time.monotonic", lambda: clock[0])
+    with Output().run_line() as line:
+        for number in range(100):
+            line.say(f"step {number}")
+            clock[0] += 1.0
+    assert capsys.readouterr().err.split("\n")[:-1] == [f"step {number}" for number in [*range(0, 100, 10), 99]]

@@ -1,0 +1,173 @@
+"""What a run is doing, from what it passes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from changefeed.pipeline.monitoring.heartbeat import Heartbeat
+from changefeed.pipeline.monitoring.phases import Phases
+from changefeed.pipeline.monitoring.view import ASKING, READING, RunNow, RunView
+from changefeed.pipeline.monitoring.watch import Watch
+from changefeed.pipeline.state import Counts, State
+from changefeed.redaction import remember
+from changefeed.sources import Backlog
+from changefeed.telemetry import observed, passed
+
+
+class _Clock:
+    """A clock that only moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 3, 1, 12, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+
+@pytest.fixture
+def clock() -> _Clock:
+    return _Clock()
+
+
+@pytest.fixture
+def view(clock: _Clock) -> RunView:
+    return RunView("p", 5.0, clock.now, phases=Phases(lambda: clock.seconds))
+
+
+def _state(records: int, applied: int, barrier: int | None = None) -> State:
+    return State(barrier=barrier, counts=Counts(records=records, rows=applied, applied=applied))
+
+
+def test_the_stages_of_a_step_are_told_in_order(view: RunView) -> None:
+    stages = []
+    with observed(view):
+        passes: list[tuple[str, dict[str, Any]]] = [
+            ("run.begun", {"epoch": 3, "state": _state(100, 50)}),
+            ("read.before", {}),
+            ("read.after", {"left": Backlog(30, {("a", 0): 30})}),
+            ("stage.before", {}),
+            ("batch.read", {"records": 120}),
+            ("planned", {"writes": 7, "tables": 2}),
+            ("done.before", {}),
+            ("step", {"state": _state(120, 70, 5)}),
+            ("wait.before", {"why": "waiting for new records"}),
+        ]
+        for name, facts in passes:
+            passed(name, **facts)
+            stages.append(view.now().stage)
+    assert stages == [
+        "finishing what was pending", ASKING, READING, READING, "planning", "writing 2 tables", "publishing the cut",
+        "publishing the cut", "waiting for new records",
+    ]  # fmt: skip
+    now = view.now()
+    assert (now.epoch, now.steps, now.applied, now.read, now.left, now.barrier) == (3, 1, 20, 20, 30, 5)
+    assert now.behind == {"a": {0: 30}}
+
+
+def test_waits_count_for_no_rate(view: RunView, clock: _Clock) -> None:
+    def step(applied: int, busy: float, idle: float) -> None:
+        passed("stage.before")
+        clock.seconds += busy
+        passed("done.after")
+        passed("step", state=_state(applied, applied))
+        passed("wait.before", why="waiting for new records")
+        clock.seconds += idle
+        passed("wait.after")
+
+    with observed(view):
+        passed("run.begun", epoch=1, state=State())
+        step(100, 10.0, 50.0)
+        assert view.now().rows_per_second is None  # with the start of Spark
+        step(300, 2.0, 500.0)
+        step(300, 1.0, 5.0)  # a step without rows leaves the rate
+    now = view.now()
+    assert (now.rows_per_second, now.busy) == (100.0, 13.0)
+    assert now.mean_rows_per_second == pytest.approx(300 / 13)
+
+
+def test_a_partition_that_was_read_to_its_end_has_nothing_left(view: RunView) -> None:
+    with observed(view):
+        passed("read.after", left=Backlog(5, {("a", 0): 5}))
+        passed("read.after", left=Backlog(0))
+    assert (view.now().left, view.now().behind) == (0, {"a": {0: 0}})
+    with observed(view):
+        passed("read.after", left=None)
+    assert view.now().left is None
+
+
+def test_errors_are_told_without_secrets(view: RunView) -> None:
+    remember("password", "s3cret-of-the-view")
+    with observed(view):
+        passed("retry", error=OSError("s3cret-of-the-view is wrong"))
+    view.source_answers(view.now().stage_since, "s3cret-of-the-view:9092")
+    now = view.now()
+    assert now.error is not None
+    assert now.source_down is not None
+    assert "s3cret" not in now.error.reason + now.source_down.reason
+    assert now.retries == 1
+
+
+def test_runs_in_one_process_do_not_see_each_other() -> None:
+    views = [RunView(name, 5.0) for name in "ab"]
+    ready = threading.Barrier(2, timeout=30)
+
+    def run(view: RunView) -> None:
+        with observed(view), ThreadPoolExecutor(1) as pool:
+            ready.wait()
+            passed("read.before")
+            pool.submit(copy_context().run, passed, "wait.before", why=view.pipeline).result()
+            ready.wait()
+
+    threads = [threading.Thread(target=run, args=(view,)) for view in views]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [view.now().stage for view in views] == ["a", "b"]
+    passed("read.before")
+    assert [view.now().stage for view in views] == ["a", "b"]
+
+
+def test_a_source_that_does_not_answer_is_told_and_its_return_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("changefeed.pipeline.monitoring.watch._TICK", 0.02)
+    monkeypatch.setattr("changefeed.pipeline.monitoring.watch._SILENT", 0.1)
+    why = "b:9092 does not answer: Connection refused"
+    answers, shown = list[str | None]([why]), list[RunNow]()
+    view = RunView("p", 5.0)
+    with Watch(view, lambda: answers[0], None, shown.append).on():
+        passed("read.before")
+        _until(lambda: any(now.source_down for now in shown))
+        down = view.now().source_down
+        assert down is not None
+        assert down.reason == why
+        answers[0] = None
+        passed("read.after", left=None)
+        assert view.now().source_down is None
+    assert shown[-1].source_down is None
+
+
+def test_what_watches_cannot_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("changefeed.pipeline.monitoring.watch._TICK", 0.02)
+    calls = []
+
+    def show(now: RunNow) -> None:
+        calls.append(now)
+        raise ValueError("the terminal is gone")
+
+    with Watch(RunView("p", 5.0), lambda: None, Heartbeat(None), show).on():  # type: ignore[arg-type]
+        _until(lambda: len(calls) > 3)
+
+
+def _until(condition: object) -> None:
+    assert callable(condition)
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
