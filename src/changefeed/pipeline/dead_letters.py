@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -142,6 +143,7 @@ class DeadLetters:
         passed("letters.before")
         which = stops_at(self.policy, fresh)
         first: StoredLetter | None = None
+        reasons = Counter[str]()
 
         def noted() -> Iterator[StoredLetter]:
             nonlocal first
@@ -150,10 +152,11 @@ class DeadLetters:
                 letter = _letter(row, self.ledger.pipeline, at)
                 if (which == "any" or letter.table is None) and (first is None or letter.order < first.order):
                     first = letter
+                reasons[letter.reason] += 1
                 yield letter
 
         self.files.write(noted(), self._check)
-        passed("letters.after")
+        passed("letters.after", reasons=reasons)
         if which is not None:
             raise stop(count, first.error if first is not None else "", which)
 

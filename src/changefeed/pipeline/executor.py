@@ -252,7 +252,7 @@ class Executor:
         applied = self.sink.apply(prepared)
         if changes is not None:
             self._check_read(write.path, changes, changes.read if applied.read is None else applied.read)
-        passed(f"{kind}.after")
+        passed(f"{kind}.after", write=kind, files=applied.files, bytes=applied.bytes)
 
     def _check_read(self, path: str, changes: Changes, read: int) -> None:
         if not changes.least <= read <= changes.rows:

@@ -10,6 +10,7 @@ Spark, as in tests; `replay` and recovery use it, too.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -165,7 +166,11 @@ class Flow:
             actions=planned.actions, folders=state.pending, sums=state.sums,
             state=reached, notes=planned.notes, **self._left_out(state, chunks),
         )  # fmt: skip
-        passed("planned", writes=len(plan.actions), tables=len({action.path for action in plan.actions}))
+        passed(
+            "planned",
+            tables=len({action.path for action in plan.actions}),
+            schema_changes=Counter(change.type for change in planned.schema_changes),
+        )
         if plan.actions:
             self.sync(())
             self.ledger.begin(plan)

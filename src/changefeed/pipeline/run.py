@@ -24,6 +24,8 @@ from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
 from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, Heartbeat
+from changefeed.pipeline.monitoring.otlp import sent
+from changefeed.pipeline.monitoring.prometheus import served
 from changefeed.pipeline.monitoring.view import RunNow, RunView
 from changefeed.pipeline.monitoring.watch import Watch
 from changefeed.pipeline.operations.expired import wait_for_expiry
@@ -108,7 +110,7 @@ def run(
     with as_ours(definition.sink.path):
         spark = suited(spark)
         watch = watch or watch_of(definition, spark)
-    with watch.on():
+    with served(definition, watch.view), sent(definition, watch.view), watch.on():
         try:
             result = _with_retries(definition, spark, retries, once, until, progress, stopping)
         except BaseException as error:

@@ -303,9 +303,12 @@ class Applied:
 
     Attributes:
         read: number of row changes that the sink has read from `Changes.chunked`; None if `Changes` has counted them.
+        files, bytes: number and size of the data files that it has added, for people; None if it does not know.
     """
 
     read: int | None = None
+    files: int | None = None
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

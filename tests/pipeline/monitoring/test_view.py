@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
@@ -54,8 +55,12 @@ def test_the_stages_of_a_step_are_told_in_order(view: RunView) -> None:
             ("read.after", {"left": Backlog(30, {("a", 0): 30})}),
             ("stage.before", {}),
             ("batch.read", {"records": 120}),
-            ("planned", {"writes": 7, "tables": 2}),
+            ("planned", {"tables": 2, "schema_changes": Counter({"create_table": 1})}),
+            ("upsert.after", {"write": "upsert", "files": 2, "bytes": 90}),
+            ("append.after", {"write": "append", "files": None, "bytes": None}),
+            ("letters.after", {"reasons": Counter({"json": 2})}),
             ("done.before", {}),
+            ("done.after", {}),
             ("step", {"state": _state(120, 70, 5)}),
             ("wait.before", {"why": "waiting for new records"}),
         ]
@@ -63,12 +68,15 @@ def test_the_stages_of_a_step_are_told_in_order(view: RunView) -> None:
             passed(name, **facts)
             stages.append(view.now().stage)
     assert stages == [
-        "finishing what was pending", ASKING, READING, READING, "planning", "writing 2 tables", "publishing the cut",
-        "publishing the cut", "waiting for new records",
+        "finishing what was pending", ASKING, READING, READING, "planning", *["writing 2 tables"] * 4,
+        *["publishing the cut"] * 3, "waiting for new records",
     ]  # fmt: skip
     now = view.now()
     assert (now.epoch, now.steps, now.applied, now.read, now.left, now.barrier) == (3, 1, 20, 20, 30, 5)
     assert now.behind == {"a": {0: 30}}
+    tally = view.tally
+    assert (tally.writes, tally.files, tally.bytes) == ({"upsert": 1, "append": 1}, 2, 90)
+    assert (tally.schema_changes, tally.dead) == ({"create_table": 1}, {"json": 2})
 
 
 def test_waits_count_for_no_rate(view: RunView, clock: _Clock) -> None:

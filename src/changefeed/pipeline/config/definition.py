@@ -142,6 +142,20 @@ class Behaviour(Section):
         description="Wait before the first retry: `1 second`. It doubles with each retry, up to a minute.",
     )
 
+    metrics: str | None = Field(
+        default=None,
+        description="Address at which a run serves its metrics to Prometheus: `127.0.0.1:9464`. Without it, none are served.",
+    )
+    metrics_otlp: str | None = Field(
+        default=None,
+        description="URL of an OpenTelemetry collector to which a run sends its metrics by OTLP over HTTP: "
+        "`http://127.0.0.1:4318`.",
+    )
+    metrics_by_table: bool = Field(
+        default=False,
+        description="Whether there are metrics for each topic, partition and table, too.",
+    )
+
     keep_cuts: str = Field(
         default="all",
         description="Cuts that the ledger keeps: `all`; the newest ones, by number (`10000`); or those of a period (`30 days`). "
@@ -174,6 +188,21 @@ class Behaviour(Section):
         if self.include and not table_patterns(tuple(self.include)).select(table):
             return True
         return bool(self.exclude) and table_patterns(tuple(self.exclude)).select(table)
+
+    @field_validator("metrics")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        host, _, port = (value or "").rpartition(":")
+        if value is not None and not (host and port.isascii() and port.isdigit() and int(port) < 2**16):
+            raise ValueError(f"expected host:port, such as `127.0.0.1:9464`, not {value!r}")
+        return value
+
+    @field_validator("metrics_otlp")
+    @classmethod
+    def _url(cls, value: str | None) -> str | None:
+        if value is not None and not re.match(r"https?://[^/]", value):
+            raise ValueError(f"expected a URL, such as `http://127.0.0.1:4318`, not {value!r}")
+        return value
 
     @field_validator("folder")
     @classmethod

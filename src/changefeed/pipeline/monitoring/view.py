@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,6 +53,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         rows_per_second: of the last step that applied rows, without the first, which includes the start of Spark.
         retries: retries so far.
         error: the last error; None if there was none.
+        source_answered: whether the source has answered this run once.
         source_down: the source does not answer at this moment; None if it does.
         phases: phase of a step -> seconds.
     """
@@ -80,6 +82,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
     rows_per_second: float | None = None
     retries: int = 0
     error: Failure | None = None
+    source_answered: bool = False
     source_down: Failure | None = None
     phases: dict[str, float] = {}
 
@@ -105,6 +108,30 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         return not self.ended and (now - self.at).total_seconds() < 3 * self.every + 1
 
 
+@dataclass(slots=True)
+class Tally:
+    """What a run has done so far, by kind.
+
+    Attributes:
+        writes: kind of write -> number of commits.
+        files, bytes: data files that were added, where the sink counts them.
+        schema_changes: kind of schema change -> number of them.
+        dead: reason -> number of dead letters.
+    """
+
+    writes: Counter[str] = field(default_factory=Counter)
+    files: int = 0
+    bytes: int = 0
+    schema_changes: Counter[str] = field(default_factory=Counter)
+    dead: Counter[str] = field(default_factory=Counter)
+
+    def wrote(self, kind: str, files: int | None, size: int | None) -> None:
+        """Counts a commit."""
+        self.writes[kind] += 1
+        self.files += files or 0
+        self.bytes += size or 0
+
+
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
@@ -118,17 +145,19 @@ class RunView:
         every: seconds between two heartbeats.
         clock: returns the time.
         state: the newest state of the ledger that the run has seen; None before the first.
+        tally: what the run has done so far, by kind.
     """
 
     pipeline: str
     every: float
     clock: Callable[[], datetime] = _utc_now
     state: State | None = None
+    tally: Tally = field(default_factory=Tally)
     phases: Phases = field(default_factory=Phases)
     _now: RunNow = field(init=False)
     _before: State | None = None
     _step: tuple[int, float] | None = None  # rows and busy seconds at the last step that applied rows
-    _writes: tuple[int, int] = (0, 0)  # made, and all, of the step that is under way
+    _planned: Counter[str] = field(default_factory=Counter)  # schema changes of the step that is under way
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -165,15 +194,20 @@ class RunView:
                     self._at_stage(ASKING)
                 case "read.after":
                     self._found(facts["left"])
-                    self._set(source_down=None)
+                    self._set(source_answered=True, source_down=None)
                     self._at_stage(READING)
                 case "batch.read":
                     assert self._before is not None
                     self._set(read=facts["records"] - self._before.counts.records, source_down=None)
                     self._at_stage("planning")
                 case "planned":
-                    self._writes = 0, facts["writes"]
+                    self._planned = facts["schema_changes"]
                     self._at_stage(f"writing {facts['tables']} tables" if facts["tables"] != 1 else "writing 1 table")
+                case "letters.after":
+                    self.tally.dead.update(facts.get("reasons", ()))
+                case "done.after":
+                    self.tally.schema_changes.update(self._planned)
+                    self._planned = Counter()
                 case "done.before":
                     self._at_stage("publishing the cut")
                 case "step":
@@ -189,6 +223,8 @@ class RunView:
                         self._set(error=Failure(self.clock(), redact(str(error))))
                     self._set(ended=True)
                     self._at_stage("stopped by an error" if error is not None else STOPPED)
+                case _ if "write" in facts:
+                    self.tally.wrote(facts["write"], facts["files"], facts["bytes"])
 
     def _at_stage(self, stage: str) -> None:
         if stage != self._now.stage:

@@ -202,7 +202,9 @@ class NativeWrites:
             except SinkError as error:  # the write stands, and the table is whole without
                 _log.warning("%s", error)
         is_chunked = request.changes is not None and request.changes.chunked is not None
-        return Applied(prepared.written.read if is_chunked else None)
+        written = prepared.written
+        size = sum(file.size for file in written.added)
+        return Applied(written.read if is_chunked else None, len(written.added), size)
 
     def _twice(self, owner: str, request: WriteRequest, attempt: Callable[[], bool]) -> bool:
         """Calls `attempt`, and once more if somebody else has committed meanwhile; returns what it returns."""
