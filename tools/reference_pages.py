@@ -21,6 +21,7 @@ from changefeed.cli import COMMANDS, failure
 from changefeed.frames.types import sink_type
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.monitoring.metrics import BY_TABLE, METRICS, Metric
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import Protocol
 from changefeed.protocols.by_columns import ColumnEncoder
@@ -117,7 +118,14 @@ def option_pages() -> str:
 
 
 # Tables in pages that are written by hand.
+def _metrics(shown: Iterable[Metric]) -> str:
+    rows = [f"| `{metric.shown}` | {metric.help} |" for metric in shown]
+    return "\n".join(["| metric | meaning |", "|---|---|", *rows]) + "\n"
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "metrics": lambda: _metrics(METRICS),
+    "tablemetrics": lambda: _metrics(BY_TABLE),
     "protocols": protocols,
     "options": option_pages,
     "ticdc": ticdc,

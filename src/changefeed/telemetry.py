@@ -1,6 +1,6 @@
-"""What a run passes on its way, told to those who watch it: progress, heartbeat, metrics, benchmarks, and tests that kill it.
+"""Places that a run passes on its way, for its observers: progress, heartbeat, metrics, benchmarks, and tests that kill it.
 
-A run calls `passed` with the name of a place and what it knows there, its facts. Observers are called in the run's thread, in the
+A run calls `passed` with the name of a place and the facts that it has there. Observers are called in the run's thread, in the
 order in which they were added; those of `observed` see only what their own run passes. An observer must be quick, and must not
 raise: it is not there for the run.
 
@@ -48,7 +48,7 @@ _killing: Counter[str] = Counter()  # place -> number of passes, if a place is t
 
 
 def passed(name: str, **facts: Any) -> None:
-    """Tells the observers that this run has come to a place."""
+    """Calls the observers of this run: it has come to a place."""
     for observer in _observers.get():
         observer(name, facts)
     if on_pass is not None:
@@ -63,9 +63,9 @@ def passed(name: str, **facts: Any) -> None:
 
 @contextmanager
 def observed(observer: Observer) -> Iterator[None]:
-    """Tells an observer what is passed inside: in this thread, and in those that run a copy of its context."""
-    token = _observers.set((*_observers.get(), observer))
+    """Calls an observer for what is passed inside: in this thread, and in those that run a copy of its context."""
+    before = _observers.set((*_observers.get(), observer))
     try:
         yield
     finally:
-        _observers.reset(token)
+        _observers.reset(before)

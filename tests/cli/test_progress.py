@@ -1,4 +1,4 @@
-"""What `run` shows while it runs."""
+"""The output of `run` while it runs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_pipeline_without_cuts_shows_none() -> None:
     assert line.texts == ["4 rows applied, 5 pending, 0 tables"]
 
 
-def test_a_silent_source_is_told_once_and_its_return_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_silent_source_is_reported_once_and_its_return_too(capsys: pytest.CaptureFixture[str]) -> None:
     progress, down = _progress(_Line()), Failure(NOON, "b:9092 does not answer: Connection refused")
     for now in (_now(), _now(source_down=down), _now(source_down=down), _now()):
         progress.watch(now)
@@ -102,7 +102,7 @@ def test_the_bar_shows_what_is_read_of_all_there_is() -> None:
     assert line.bars == [(300, 1000), (1000, None), (5, None)]
 
 
-def test_in_a_terminal_the_line_says_what_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_terminal_the_line_shows_what_the_run_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     line = _Line()
     progress = _progress(line)

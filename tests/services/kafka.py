@@ -162,6 +162,16 @@ class KafkaBroker:
             self._process = None
         shutil.rmtree(self._data, ignore_errors=True)
 
+    def kill(self) -> None:
+        """Kills the broker, as a power cut would; `restart` starts it again with its data."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def restart(self) -> None:
+        """Starts a broker that was killed, at the same address."""
+        self._start()
+
     def admin(self) -> AdminClient:
         """A client for requests that the helpers below do not cover."""
         return AdminClient(self._client())

@@ -168,7 +168,7 @@ class Pipeline:
 
         Args:
             cuts: how many of the newest cuts to return; None for all.
-            ask_source: whether to ask the source. If it does not answer, the result says so.
+            ask_source: whether to ask the source. If it does not answer, the result contains the reason.
 
         Raises:
             ConfigError: the ledger belongs to another pipeline.

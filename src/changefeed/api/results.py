@@ -54,7 +54,7 @@ class Progress:
 
     @classmethod
     def of(cls, definition: Definition, state: State, now: RunNow | None = None) -> Progress:
-        """Creates the progress report of a pipeline's state; `now` is what its run does, which knows the rest."""
+        """Creates the progress report of a pipeline's state; `now` has what only its run can supply."""
         quarantined, held_by = state.quarantined(), held_by_of(definition, state)
         return cls(
             state.barrier,

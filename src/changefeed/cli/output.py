@@ -42,7 +42,7 @@ class ProgressCounter(Protocol):
 
 
 class RunLine:
-    """What people see of a run while it goes on; this one shows nothing."""
+    """The line that people see of a run while it goes on; this one shows nothing."""
 
     def say(self, text: str) -> None:
         """Shows the newest text."""

@@ -1,4 +1,4 @@
-"""What `changefeed run` shows while it runs: a line for people, or events in JSON."""
+"""The output of `changefeed run` while it runs: a line for people, or events in JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RunProgress:
         line: the line of the run.
         pipeline: its name.
         cuts: whether the pipeline has cuts.
-        ages: whether the age of the newest change is shown; it says nothing about a run that does not follow its source.
+        ages: whether the age of the newest change is shown; it has no meaning for a run that does not follow its source.
     """
 
     def __init__(self, output: Output, line: RunLine, pipeline: str, *, cuts: bool, ages: bool) -> None:
@@ -40,15 +40,15 @@ class RunProgress:
 
     def watch(self, now: RunNow) -> None:
         """Shows what the run does at this moment; called every second, in a thread of its own."""
-        self._tell_of_source(now.source_down)
+        self._report_source(now.source_down)
         if self._output.json or now.ended:
             return
         self._line.bar(now.read, None if not now.left else now.read + now.left)
         if self._output.is_terminal:
             self._line.say(", ".join([f"{self._pipeline}: {_doing(now)}", *([self._reached] if self._reached else [])]))
 
-    def _tell_of_source(self, down: Failure | None) -> None:
-        """Says that the source has fallen silent, or that it answers again."""
+    def _report_source(self, down: Failure | None) -> None:
+        """Reports that the source has fallen silent, or that it answers again."""
         if (down is None) == (self._down is None):
             return
         self._down = down
@@ -80,7 +80,7 @@ class RunProgress:
 
 
 def troubles(reached: Progress | Summary) -> Iterator[str]:
-    """What is wrong with a pipeline, for people."""
+    """The troubles of a pipeline, for people."""
     if reached.counts.dead:
         yield many(reached.counts.dead, "dead letter")
     if reached.quarantined:
@@ -92,7 +92,7 @@ def troubles(reached: Progress | Summary) -> Iterator[str]:
 
 
 def _doing(now: RunNow) -> str:
-    """What a run does, for its line."""
+    """The stage of a run, for its line."""
     from changefeed.pipeline.monitoring.lag import duration
     from changefeed.pipeline.monitoring.texts import failure_text, speed_words
 

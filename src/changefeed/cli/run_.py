@@ -141,7 +141,7 @@ def _table(done: Summary, name: str, table: TableVersion) -> tuple[str, str]:
 
 
 def _held(done: Summary) -> list[str]:
-    """What holds the cut, if changes are pending; tables and transactions are named with the other troubles."""
+    """The partitions that hold the cut; tables and transactions are named with the other troubles."""
     from changefeed.pipeline.monitoring.holders import held_text
 
     return list(filter(None, [held_text(holder for holder in done.held_by if holder.kind == "partition")]))

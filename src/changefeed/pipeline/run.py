@@ -179,7 +179,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
 
 
 def watch_of(definition: Definition, spark: SparkSession, show: Callable[[RunNow], None] | None = None) -> Watch:
-    """What watches a run of a pipeline: its heartbeat, and `show`, which is called every second in a thread of its own."""
+    """Returns the watch of a run: its heartbeat, and `show`, which is called every second in a thread of its own."""
     path = f"{own_folder(definition)}/{HEARTBEATS}"
     folder = folder_of_session(spark, path, definition.storage)
     view = RunView(definition.pipeline.name, _BEAT if isinstance(folder, LocalFolder) else _REMOTE_BEAT)

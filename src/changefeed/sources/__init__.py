@@ -68,7 +68,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a source has behind a source offset.
+    """The records that a source has behind a source offset.
 
     Attributes:
         records: number of records; in Kafka, offsets without a record count too, such as those that compaction has removed.
@@ -144,7 +144,7 @@ class Stream(Protocol):
         ...
 
     def backlog(self, before: str | None) -> Backlog | None:
-        """What the source has behind a source offset, for people; None if that cannot be found out without Spark.
+        """Returns what lies behind a source offset, for people; None if that cannot be found out without Spark.
 
         Args:
             before: the ledger's source offset; None before the first batch.

@@ -43,7 +43,7 @@ def test_a_place_is_also_taken_as_the_server_writes_it(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["2026-03-01T12:00", "2026-03-01T12:00:00", GTID, "0-1-100", "a:b", ":1", "1:", f"1:{1 << 40}"]
 )
-def test_other_texts_are_no_places(text: str) -> None:
+def test_other_texts_are_not_taken_for_places(text: str) -> None:
     assert commit_ts_of(text) is None
 
 

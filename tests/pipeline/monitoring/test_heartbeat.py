@@ -83,14 +83,14 @@ def test_a_run_whose_heartbeat_cannot_be_written_goes_on(caplog: pytest.LogCaptu
     assert caplog.text.count("the heartbeat cannot be written") == 1
 
 
-def test_a_run_is_alive_as_long_as_it_is_heard_of() -> None:
+def test_a_run_is_alive_as_long_as_its_heart_beats() -> None:
     now = _now(3)
     assert now.is_alive(NOON + timedelta(seconds=15))
     assert not now.is_alive(NOON + timedelta(seconds=17))
     assert not msgspec.structs.replace(now, ended=True).is_alive(NOON)
 
 
-def test_a_run_is_told_in_words_and_in_json() -> None:
+def test_a_run_in_words_and_in_json() -> None:
     at = NOON + timedelta(seconds=12)
     alive = _now(
         3, retries=2, error=Failure(NOON, "no broker"), applied=900, busy=3.0, rows_per_second=250.0, read=100, left=50
@@ -99,11 +99,15 @@ def test_a_run_is_told_in_words_and_in_json() -> None:
         "epoch 3 on h (pid 7), since 2026-03-01 12:00:00Z: planning for 12 s, 250 rows/s now, 300 on average, about 1.5 s left, "
         "2 retries, the last after: no broker"
     )
-    assert "It was not ended, and was last heard of at 2026-03-01 12:00:00Z: killed" in run_text(
+    assert "It did not end by itself, and its last heartbeat was at 2026-03-01 12:00:00Z: killed" in run_text(
         alive, at + timedelta(minutes=1)
     )
     failed = msgspec.structs.replace(alive, ended=True, stage="stopped by an error")
     assert run_text(failed, at).endswith("stopped by an error at 2026-03-01 12:00:00Z: no broker")
-    told = run_dict(alive, at)
-    assert (told["alive"], told["mean_rows_per_second"], told["error"]["reason"]) == (True, 300.0, "no broker")
-    assert "source_down" not in told
+    document = run_dict(alive, at)
+    assert (document["alive"], document["mean_rows_per_second"], document["error"]["reason"]) == (
+        True,
+        300.0,
+        "no broker",
+    )
+    assert "source_down" not in document

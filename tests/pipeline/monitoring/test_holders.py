@@ -1,4 +1,4 @@
-"""Who holds the barrier: in every case, and nobody where nothing waits."""
+"""The holders of the barrier are named in every case, and none where nothing waits."""
 
 from __future__ import annotations
 
@@ -41,6 +41,8 @@ def _state(resolved: dict[int, int], newest: int, counts: Counts, **more: Any) -
         # nothing waits
         (_state({0: 7, 1: 7, 2: 7}, 7, DONE, barrier=7), []),
         (State(), []),
+        # a table in quarantine has pending rows, and holds back no other
+        (_state({0: 7, 1: 7, 2: 7}, 7, PENDING, barrier=7, held={"a.b": Hold(3, released=True)}), []),
     ],
 )
 def test_partitions_are_named(state: State, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""How far the tables are behind."""
+"""The lag of the tables, in time, rows and records."""
 
 from __future__ import annotations
 

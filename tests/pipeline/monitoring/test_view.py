@@ -1,4 +1,4 @@
-"""What a run is doing, from what it passes."""
+"""A run at one moment, from the places that it has passed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from changefeed.telemetry import observed, passed
 
 
 class _Clock:
-    """A clock that only moves when it is told to."""
+    """A clock that only moves when its seconds are set."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -46,7 +46,7 @@ def _state(records: int, applied: int, barrier: int | None = None) -> State:
     return State(barrier=barrier, counts=Counts(records=records, rows=applied, applied=applied))
 
 
-def test_the_stages_of_a_step_are_told_in_order(view: RunView) -> None:
+def test_the_stages_of_a_step_come_in_order(view: RunView) -> None:
     stages = []
     with observed(view):
         passes: list[tuple[str, dict[str, Any]]] = [
@@ -110,7 +110,7 @@ def test_a_partition_that_was_read_to_its_end_has_nothing_left(view: RunView) ->
     assert view.now().left is None
 
 
-def test_errors_are_told_without_secrets(view: RunView) -> None:
+def test_errors_are_shown_without_secrets(view: RunView) -> None:
     remember("password", "s3cret-of-the-view")
     with observed(view):
         passed("retry", error=OSError("s3cret-of-the-view is wrong"))
@@ -143,7 +143,7 @@ def test_runs_in_one_process_do_not_see_each_other() -> None:
     assert [view.now().stage for view in views] == ["a", "b"]
 
 
-def test_a_source_that_does_not_answer_is_told_and_its_return_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_does_not_answer_is_shown_and_its_return_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("changefeed.pipeline.monitoring.watch._TICK", 0.02)
     monkeypatch.setattr("changefeed.pipeline.monitoring.watch._SILENT", 0.1)
     why = "b:9092 does not answer: Connection refused"

@@ -1,4 +1,4 @@
-"""What people see of a run and of a pipeline: phases, lag, holders of the barrier, heartbeat, metrics.
+"""A run and a pipeline as people see them: phases, lag, holders of the barrier, heartbeat, metrics.
 
-It is told what a run passes (`telemetry`), and reads the ledger. A run never waits for it, and decides nothing by it.
+It observes the places that a run passes (`telemetry`), and reads the ledger. A run never waits for it, and decides nothing by it.
 """

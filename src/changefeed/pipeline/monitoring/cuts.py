@@ -27,7 +27,7 @@ def cut_text(commit_ts: int | None, name: str | None = None, *, binlog: bool = F
 
 
 def commit_ts_of(place: str) -> int | None:
-    """The commit_ts of a place in the binlog, `[binlog ][name.]000001:14624`; None if the text is no such place."""
+    """The commit_ts of a place in the binlog, `[binlog ][name.]000001:14624`; None if the text has another form."""
     file, _, position = place.removeprefix("binlog ").rpartition(":")
     number = file.rpartition(".")[2]
     if not (number.isascii() and number.isdigit() and position.isascii() and position.isdigit()):

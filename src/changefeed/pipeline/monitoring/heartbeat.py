@@ -1,10 +1,10 @@
-"""The heartbeat of a run: a small file in the pipeline's folder, from which `status` knows anywhere whether a run is alive.
+"""The heartbeat of a run: a small file in the pipeline's folder, by which `status` finds out anywhere whether a run is alive.
 
     heartbeat/<epoch, 20 digits>-<number, 20 digits>.json        a `RunNow`
 
 Rule 1. A run writes a file with the next number every few seconds, and deletes its last one. The first of a run deletes those of
         earlier runs. A reader takes the last name, so a run that was replaced cannot be taken for the one that replaced it.
-Rule 2. The last file of a run says that it has ended. If there is none, the run was killed, or its machine is gone.
+Rule 2. The last file of a run has `ended` set. If there is none, the run was killed, or its machine is gone.
 Rule 3. Nothing depends on these files. A run that cannot write them goes on.
 """
 
@@ -47,7 +47,7 @@ class Heartbeat:
             self._write(now)
         except (SinkError, OSError) as error:
             if not self._failed:
-                _log.info("%s: the heartbeat cannot be written, so `status` does not know of this run: %s",
+                _log.info("%s: the heartbeat cannot be written, so `status` does not show this run: %s",
                           self.folder.path, error)  # fmt: skip
             self._failed = True
 

@@ -1,4 +1,4 @@
-"""What the cut waits for: who holds the barrier.
+"""The holders of the barrier: partitions, transactions and tables for which the cut waits.
 
     partition     it has no resolved event yet, or its last one is lower than that of all others
     transaction   the source does not have all of its events
@@ -50,7 +50,7 @@ class Holder:
 def holders(
     definition: Definition, capabilities: Capabilities, state: State, partitions: Iterable[Partition]
 ) -> tuple[Holder, ...]:
-    """What the cut of a pipeline waits for, in the order: partitions, transaction, tables.
+    """Returns the holders of a pipeline's cut, in the order: partitions, transaction, tables.
 
     Args:
         definition: the pipeline.
@@ -58,21 +58,21 @@ def holders(
         state: the newest state in the ledger.
         partitions: the source's, as far as they are known; those of the state are added.
     """
-    found: list[Holder] = []
+    holding: list[Holder] = []
     if definition.pipeline.consistency == "transaction":
         if capabilities.cuts == "marks":
-            found += _partitions(state, partitions)
+            holding += _partitions(state, partitions)
         if state.incomplete is not None:
-            found.append(Holder("transaction", state.incomplete.name or "newest rows", str(state.incomplete)))
+            holding.append(Holder("transaction", state.incomplete.name or "newest rows", str(state.incomplete)))
     for name, hold in sorted(state.held.items()):
         if not hold.released:
             why = "its topic has not caught up" if hold.late else "in quarantine, by its dead letters"
-            found.append(Holder("table", name, why, hold.after))
-    return tuple(found)
+            holding.append(Holder("table", name, why, hold.after))
+    return tuple(holding)
 
 
 def held_by_of(definition: Definition, state: State) -> tuple[Holder, ...]:
-    """What the cut of a pipeline waits for; its source is asked for nothing."""
+    """Returns the holders of a pipeline's cut, without a question to its source."""
     opened = source(definition.source)
     # otherwise the source would be read to its end
     named = opened.partitions(state.source) if opened.offset_names_partitions and state.source is not None else set()
@@ -84,9 +84,9 @@ def has_binlog(definition: Definition) -> bool:
     return source(definition.source).capabilities.cuts == "transactions"
 
 
-def held_text(found: Iterable[Holder], since: str | None = None) -> str:
+def held_text(holding: Iterable[Holder], since: str | None = None) -> str:
     """A sentence for people: `held by orders:1 (no resolved event yet), orders:2 (…), since 14:02:11`; empty without holders."""
-    named = [str(holder) for holder in found]
+    named = [str(holder) for holder in holding]
     if not named:
         return ""
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
@@ -97,8 +97,8 @@ def _partitions(state: State, partitions: Iterable[Partition]) -> list[Holder]:
     """The partitions with the lowest resolved commit_ts, if anything waits for them."""
     marks = {at: state.resolved.get(at[0], {}).get(at[1]) for at in state.partitions().union(partitions)}
     newest = state.newest()
-    if newest is None or (state.barrier is not None and newest <= state.barrier and not state.counts.pending):
-        return []
+    if newest is None or (state.barrier is not None and newest <= state.barrier):
+        return []  # what is pending is of tables that are held
     unmarked = [at for at, mark in marks.items() if mark is None]
     if unmarked:
         return [Holder("partition", _name(at), "no resolved event yet") for at in sorted(unmarked)]

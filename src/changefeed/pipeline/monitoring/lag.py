@@ -1,4 +1,4 @@
-"""How far the tables are behind, from the ledger's state: in time where commits have times, in rows, and in records."""
+"""The lag of a pipeline's tables, from the ledger's state: in time where commits have times, in rows, and in records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a pipeline's tables are behind.
+    """The lag of a pipeline's tables.
 
     Attributes:
         applied: time of the newest commit in the tables; None if the upstream's numbers are not times.
@@ -39,10 +39,10 @@ class Lag:
 
     def topics(self) -> dict[str, int]:
         """Topic -> records that were not read yet."""
-        found: dict[str, int] = {}
+        records_of: dict[str, int] = {}
         for (topic, _), records in (self.partitions or {}).items():
-            found[topic] = found.get(topic, 0) + records
-        return found
+            records_of[topic] = records_of.get(topic, 0) + records
+        return records_of
 
     def behind_now(self, now: datetime) -> timedelta | None:
         """Age of the newest commit in the tables."""

@@ -42,7 +42,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric.
+    """The definition of one series or of several with labels.
 
     Attributes:
         name: without the suffix `_total`, which a counter gets where it is shown.
@@ -57,6 +57,11 @@ class Metric:
     kind: Literal["gauge", "counter"]
     labels: Labels
     values: Callable[[Sight], Values]
+
+    @property
+    def shown(self) -> str:
+        """The name under which Prometheus shows it."""
+        return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
 def sight_of(definition: Definition, view: RunView) -> Sight:
@@ -81,7 +86,7 @@ def _by_label(values: Mapping[str, int | float]) -> Values:
 
 
 def _resolved_lag(sight: Sight) -> float | None:
-    """The age of the lowest resolved event of all partitions; None if one has none, or they are no times."""
+    """The age of the lowest resolved event of all partitions; None if one has none, or they do not contain times."""
     marks = [sight.state.resolved.get(topic, {}).get(p) for topic, p in sight.state.partitions()]
     if not marks or None in marks or has_binlog(sight.definition):
         return None
@@ -106,7 +111,7 @@ def _read_lag(sight: Sight) -> float | None:
 
 
 def _held_for(sight: Sight) -> float:
-    """How long the cut has not moved although something holds it; 0 if nothing does."""
+    """Seconds since the cut last moved, if something holds it; 0 if nothing does."""
     if not any(holder.kind != "table" for holder in sight.held_by):
         return 0.0
     return (sight.now.at - (sight.now.barrier_since or sight.now.started)).total_seconds()
@@ -130,18 +135,18 @@ def _table_lags(sight: Sight) -> Values:
 
 
 def _memory(sight: Sight) -> float | None:
-    """Resident memory of this process and all that it has started, where `/proc` tells."""
+    """Resident memory of this process and all that it has started, where there is `/proc`."""
     try:
         children: dict[int, list[int]] = {}
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(entry.name))
-        found, waiting = [os.getpid()], [os.getpid()]
+        pids, waiting = [os.getpid()], [os.getpid()]
         while waiting:
             new = children.get(waiting.pop(), [])
-            found, waiting = found + new, waiting + new
-        pages = [int((Path("/proc") / str(pid) / "statm").read_text().split()[1]) for pid in found]
+            pids, waiting = pids + new, waiting + new
+        pages = [int((Path("/proc") / str(pid) / "statm").read_text().split()[1]) for pid in pids]
     except (OSError, ValueError, IndexError):  # no `/proc`, or a process has ended meanwhile
         return None
     return float(sum(pages) * os.sysconf("SC_PAGE_SIZE"))

@@ -28,7 +28,7 @@ def run_text(now: RunNow, at: datetime) -> str:
         why = f": {now.error.reason}" if now.error is not None and now.stage != STOPPED else ""
         return f"none; the last was {who}, {now.stage} at {clock_text(now.stage_since)}{why}"
     if not now.is_alive(at):
-        return f"none; the last was {who}. It was not ended, and was last heard of at {clock_text(now.at)}: killed"
+        return f"none; the last was {who}. It did not end by itself, and its last heartbeat was at {clock_text(now.at)}: killed"
     words = [f"{now.stage} for {duration(at - now.stage_since)}", *speed_words(now)]
     if now.retries:
         error = f", the last after: {now.error.reason}" if now.error is not None else ""

@@ -1,4 +1,4 @@
-"""What a run is doing now: the one value that its line, its heartbeat, its metrics and `status` show.
+"""A run at one moment: the one value that its line, its heartbeat, its metrics and `status` show.
 
 `RunView` is an observer of a run. It makes a `RunNow` whenever it is asked, from any thread.
 """
@@ -35,7 +35,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class RunNow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is doing at one moment, and what it has done so far.
+    """A run at one moment: its stage, and its work so far.
 
     Attributes:
         pipeline, epoch: the pipeline's name, and the number of the run.
@@ -43,7 +43,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         started, at: when the run began, and the moment.
         every: seconds between two heartbeats.
         ended: whether the run is over, by itself or by an error.
-        stage: what it is doing, for people; since `stage_since`.
+        stage: its stage, for people, since `stage_since`.
         steps, applied, schema_changes: steps, row changes and schema changes that the run has completed.
         read, left: records that the run has read, and that are left to read; `left` is None if that is not known.
         behind: topic -> partition -> records left to read, where the source counts them by partition.
@@ -88,7 +88,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def backlog(self) -> Backlog | None:
-        """What the source had behind the last batch."""
+        """The records that the source had behind the last batch."""
         if self.left is None:
             return None
         return Backlog(self.left, {(topic, p): n for topic, of in self.behind.items() for p, n in of.items()})
@@ -104,13 +104,13 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         return self.left / self.read * self.busy if self.left is not None and self.read and self.busy else None
 
     def is_alive(self, now: datetime) -> bool:
-        """Whether the run has been heard of lately: in the time of three heartbeats."""
+        """Whether there was a heartbeat of the run in the time of three."""
         return not self.ended and (now - self.at).total_seconds() < 3 * self.every + 1
 
 
 @dataclass(slots=True)
 class Tally:
-    """What a run has done so far, by kind.
+    """The work of a run so far, by kind.
 
     Attributes:
         writes: kind of write -> number of commits.
@@ -138,7 +138,7 @@ def _utc_now() -> datetime:
 
 @dataclass(slots=True)
 class RunView:
-    """An observer that knows what a run is doing.
+    """An observer that keeps a run's newest `RunNow`.
 
     Attributes:
         pipeline: the pipeline's name.
@@ -168,7 +168,7 @@ class RunView:
         )  # fmt: skip
 
     def now(self) -> RunNow:
-        """What the run is doing at this moment."""
+        """Returns the run at this moment."""
         with self._lock:
             phases = self.phases.so_far()
             busy = sum(seconds for name, seconds in phases.items() if name != "idle")

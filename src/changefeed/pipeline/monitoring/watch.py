@@ -1,4 +1,4 @@
-"""Watches a run from a thread of its own: heartbeat, the source's health, and whoever wants to see the run every second."""
+"""Watches a run from a thread of its own: heartbeat, health of the source, and a function that shows the run every second."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Watch:
     """Watches one run.
 
     Attributes:
-        view: what the run is doing.
+        view: the observer of the run.
         unreachable: returns why the source cannot be reached; None if it can.
         heartbeat: writes the heartbeat; None to write none.
         show: called every second, and at the end.

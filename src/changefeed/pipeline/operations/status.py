@@ -160,7 +160,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
 
 
 def _asked(opened: Source, before: str | None) -> tuple[Backlog | None, str | None]:
-    """What is left to read, and why the source does not answer."""
+    """Returns the backlog, and why the source does not answer."""
     try:
         return opened.backlog(before), None
     except (ConfigError, SourceError) as error:

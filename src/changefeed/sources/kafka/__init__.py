@@ -196,7 +196,7 @@ class KafkaTopics:
             self._check_answer()
         except SourceError as error:
             return str(error)
-        except ConfigError:  # the run says so
+        except ConfigError:  # the run reports it
             return None
         return None
 
