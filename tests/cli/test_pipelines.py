@@ -110,7 +110,12 @@ def test_a_schema_change_that_is_not_applied_is_reported(
 
 def test_status_after_a_run(ran: Ran) -> None:
     [result] = _printed("status", ran.path)
-    assert list(result) == ["pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts"]
+    assert list(result) == [
+        "pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts", "lag", "held_by", "held_since", "run",
+    ]  # fmt: skip
+    assert result["lag"]["records"] == 0
+    assert [holder["name"] for holder in result["held_by"]] == ["every partition"]
+    assert (result["run"]["epoch"], result["run"]["stage"], result["run"]["alive"]) == (1, "stopped", False)
     assert result["positions"] == {"app": {"0": 3, "1": 4}}
     assert result["cuts"] == [{"commit_ts": str(ran.mark), "tables": {"app.orders": 0}}]
     shown = invoke("status", ran.path).stdout.splitlines()

@@ -43,7 +43,7 @@ def test_topics(consistency: str, spark: SparkSession, kafka: KafkaBroker, tmp_p
         }
     )
     states: list[State] = []
-    run(pipe, spark, once=True, progress=states.append)
+    run(pipe, spark, once=True, progress=lambda state, _: states.append(state))
     check(pipe, history)
     in_steps(states)
     first = states[0].positions

@@ -35,7 +35,7 @@ def test_a_clock_set_back_by_a_day_between_two_runs(
         pipeline,
         spark,
         once=True,
-        progress=steps.append,
+        progress=lambda state, _: steps.append(state),
         stopping=lambda: sum(map(bool, map(State.versions, steps))) >= 3,
     )
     before = published(pipeline)

@@ -336,7 +336,7 @@ def test_a_topic_that_goes_while_a_run_reads_it(spark: SparkSession, cluster: Cl
     patience: dict[str, Any] = {"kafka.default.api.timeout.ms": 10000, "kafka.request.timeout.ms": 5000}
     pipeline = cluster.pipeline("a", **patience)
     with pytest.raises(SourceError) as error:
-        run(pipeline, spark, progress=go, until=40)
+        run(pipeline, spark, progress=lambda state, _: go(state), until=40)
     assert cluster.name("a") in str(error.value)
     assert "deleted" in str(error.value)
     assert not error.value.transient

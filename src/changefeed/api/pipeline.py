@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from changefeed.pipeline.operations.repair import Repaired
     from changefeed.pipeline.operations.replay import Outcome
     from changefeed.pipeline.retry import Retry
+    from changefeed.pipeline.state import State
 
 
 class Pipeline:
@@ -136,17 +137,16 @@ class Pipeline:
             FencedError: another run of the pipeline has taken over.
             SourceError, SinkError, ResourceError: source, sink or machine failed, and all retries failed too.
         """
-        from changefeed.pipeline.run import run, watch_of
+        from changefeed.pipeline.run import run
 
         self._stop.clear()
         point = None if until is None else moment_of(until)
 
-        with session_for(self.definition, spark) as session, self._interrupts(stopping) as interrupted:
-            watch = watch_of(self.definition, session, watching)
+        def report(state: State, now: RunNow) -> None:
+            if progress is not None:
+                progress(Progress.of(self.definition, state, now))
 
-            def report(state: Any) -> None:
-                if progress is not None:
-                    progress(Progress.of(self.definition, state, watch.view.now()))
+        with session_for(self.definition, spark) as session, self._interrupts(stopping) as interrupted:
 
             def stops() -> bool:
                 return self._stop.is_set() or interrupted()
@@ -154,10 +154,9 @@ class Pipeline:
             began = time.monotonic()
             done = run(
                 self.definition, session, once=once, until=point, progress=report, stopping=stops, retrying=retrying,
-                watch=watch,
+                watching=watching,
             )  # fmt: skip
-            seconds, busy = time.monotonic() - began, watch.view.now().busy
-            return Summary.of(self.definition, done, seconds, busy, stopped=stops())
+            return Summary.of(self.definition, done, time.monotonic() - began, stopped=stops())
 
     def stop(self) -> None:
         """Stops a `run` in another thread after its current step."""

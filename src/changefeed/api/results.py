@@ -139,8 +139,8 @@ class Summary:
     binlog: bool = False
 
     @classmethod
-    def of(cls, definition: Definition, run: RunResult, seconds: float, busy: float, *, stopped: bool) -> Summary:
-        """Creates the summary of a run from its result and its duration in seconds, with and without waits."""
+    def of(cls, definition: Definition, run: RunResult, seconds: float, *, stopped: bool) -> Summary:
+        """Creates the summary of a run from its result and its duration in seconds."""
         state, before = run.state, run.before
         quarantined = state.quarantined()
         return cls(
@@ -150,7 +150,7 @@ class Summary:
             state.counts.applied - before.counts.applied,
             state.counts.schema_changes - before.counts.schema_changes,
             seconds,
-            busy,
+            run.busy_seconds,
             run.reached,
             stopped,
             state.barrier,

@@ -53,6 +53,9 @@ pipeline:
   # max-retries: 5                 # retries after a transient error, each from the ledger
   # retry-backoff: 1 second        # wait before the first retry; it doubles up to a minute
   # keep-cuts: all                 # cuts that the ledger keeps: all, a number, or a period such as `30 days`
+  # metrics: "127.0.0.1:9464"      # where Prometheus finds the metrics of a run
+  # metrics-otlp: "http://127.0.0.1:4318" # an OpenTelemetry collector to which they are sent
+  # metrics-by-table: false        # also for each topic, partition and table
 
 # Spark configuration, passed to Spark unchanged.
 # spark: {spark.driver.memory: 4g}

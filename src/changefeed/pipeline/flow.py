@@ -143,6 +143,20 @@ class Flow:
             idle: nothing was read since then either.
             ended: see `FrontierStrategy.advance`.
         """
+        with self._fenced_first():
+            self._advance(state, partitions, until, caught_up=caught_up, idle=idle, ended=ended)
+
+    def _advance(
+        self,
+        state: State,
+        partitions: set[tuple[str, int]],
+        until: Until,
+        *,
+        caught_up: bool,
+        idle: bool,
+        ended: Mapping[tuple[str, int], int],
+    ) -> None:
+        """Makes one step; the arguments are those of `step`."""
         chunks = self.pending.index(state.pending, state.sums)
         # how far each table may advance
         fresh = [chunk for chunk in chunks if chunk.folder not in self.ledger.state.pending]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -60,13 +60,19 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The result of a run: from `before` to `state`; `reached` is whether `until` was reached, None if it was not set."""
+    """The result of a run, from `before` to `state`.
+
+    Attributes:
+        reached: whether `until` was reached; None if it was not set.
+        busy_seconds: without waits for more to read, or for a retry.
+    """
 
     epoch: int
     steps: int
     before: State
     state: State
     reached: bool | None
+    busy_seconds: float = 0.0
 
 
 def run(
@@ -75,10 +81,10 @@ def run(
     *,
     once: bool = False,
     until: Until = None,
-    progress: OnState | None = None,
+    progress: Callable[[State, RunNow], None] | None = None,
     stopping: Callable[[], bool] | None = None,
     retrying: Callable[[Retry], None] | None = None,
-    watch: Watch | None = None,
+    watching: Callable[[RunNow], None] | None = None,
 ) -> RunResult:
     """Applies the changes of the source: all that it has with `once`, else without end; with `until`, only up to that point.
 
@@ -88,10 +94,10 @@ def run(
             session.
         once: stop after what the source has now.
         until: a commit_ts, or the upstream's name of a transaction or resolved event; every table ends at exactly this point.
-        progress: called after every step with the state after it.
+        progress: called after every step with the state after it, and the run at this moment.
         stopping: called every half second; once it returns True, the run ends after the current step.
         retrying: called before the wait for a retry, after a transient error.
-        watch: what watches the run; by default, what `watch_of` returns.
+        watching: called every second with the run at this moment, in a thread of its own.
 
     Raises:
         ConfigError: `until` is before what has been applied, the tables have no common point to stop at, or the session or a
@@ -109,15 +115,20 @@ def run(
     retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
     with as_ours(definition.sink.path):
         spark = suited(spark)
-        watch = watch or watch_of(definition, spark)
+        watch = _watch(definition, spark, watching)
+
+    def report(state: State) -> None:
+        if progress is not None:
+            progress(state, watch.view.now())
+
     with served(definition, watch.view), sent(definition, watch.view), watch.on():
         try:
-            result = _with_retries(definition, spark, retries, once, until, progress, stopping)
+            result = _with_retries(definition, spark, retries, once, until, report, stopping)
         except BaseException as error:
             passed("run.ended", error=error)
             raise
         passed("run.ended", error=None)
-        return result
+        return replace(result, busy_seconds=watch.view.now().busy)
 
 
 def _with_retries(
@@ -126,7 +137,7 @@ def _with_retries(
     retries: Retries,
     once: bool,
     until: Until,
-    progress: OnState | None,
+    progress: OnState,
     stopping: Callable[[], bool],
 ) -> RunResult:
     """Runs until the end of the run, or an error that no retry can mend; arguments and errors are those of `run`."""
@@ -178,7 +189,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     )
 
 
-def watch_of(definition: Definition, spark: SparkSession, show: Callable[[RunNow], None] | None = None) -> Watch:
+def _watch(definition: Definition, spark: SparkSession, show: Callable[[RunNow], None] | None) -> Watch:
     """Returns the watch of a run: its heartbeat, and `show`, which is called every second in a thread of its own."""
     path = f"{own_folder(definition)}/{HEARTBEATS}"
     folder = folder_of_session(spark, path, definition.storage)
@@ -199,7 +210,7 @@ class _Runner:
         spark: SparkSession,
         once: bool,
         until: Until,
-        progress: OnState | None,
+        progress: OnState,
         stopping: Callable[[], bool],
         begun: Begun | None,
     ) -> None:
@@ -388,5 +399,4 @@ class _Runner:
 
     def _report(self) -> None:
         passed("step", state=self.ledger.state)
-        if self.progress is not None:
-            self.progress(self.ledger.state)
+        self.progress(self.ledger.state)

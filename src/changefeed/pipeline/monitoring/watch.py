@@ -15,6 +15,7 @@ from changefeed.pipeline.monitoring.view import ASKING, READING, RunNow, RunView
 from changefeed.telemetry import observed
 
 _TICK = 1.0  # seconds
+_LAST = 10.0  # seconds for the last heartbeat
 _SILENT = 5.0  # seconds without an answer, after which the source is asked whether it can be reached
 
 _log = logging.getLogger(__name__)
@@ -47,8 +48,7 @@ class Watch:
                 yield
             finally:
                 over.set()
-                thread.join()
-                self._look(beats=True)
+                thread.join(_LAST)  # a storage that is gone must not hold up the end of the run
 
     def _watch(self, over: threading.Event) -> None:
         last = -math.inf
@@ -56,6 +56,7 @@ class Watch:
             beats = time.monotonic() - last >= self.view.every
             self._look(beats=beats)
             last = time.monotonic() if beats else last
+        self._look(beats=True)
 
     def _look(self, *, beats: bool) -> None:
         """Looks at the run once. An error ends neither the watch nor the run."""
