@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from changefeed.frames.retype import Details, Server, conversion
@@ -116,3 +117,25 @@ def test_rounding_ends_at_the_last_moment_of_the_type() -> None:
     assert one("datetime(1)", "9999-12-31 23:59:59.9", "datetime", server="mysql") is None
     assert one("datetime(1)", "9999-12-31 23:59:59.9", "datetime", server="mariadb") == "9999-12-31 23:59:59"
     assert one("timestamp(1)", "2038-01-19T03:14:07.9Z", "timestamp", server="mysql") is None
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (953078824548156.0, "953078824548156"),
+        (953078824548156.9, "953078824548156.9"),
+        (3165967001143225.5, "3165967001143225.5"),
+        (-3319695277598443.5, "-3319695277598443.5"),
+        (4763549362336835.0, "4.763549362336835e15"),
+        (1e15, "1e15"),
+    ],
+)
+def test_a_whole_number_of_sixteen_digits_has_an_exponent_and_a_fraction_has_none(
+    server: Server, value: float, text: str
+) -> None:
+    """As MySQL 8.0 and MariaDB 10.11 print them."""
+    old, new = ColumnType.parse("double"), ColumnType.parse("varchar(30)")
+    made = conversion(old, new, Details(server, charset="utf8mb4"))
+    assert made is not None
+    assert made.values(pa.array([value])).to_pylist() == [text]

@@ -7,8 +7,8 @@
     double              the shortest text           datetime(3)   2026-01-02 03:04:05.100
     float(7,3)          0.100                       time(0)       -01:02:03
 
-A float or double has an exponent if there are more than 15 digits before its point, or more than 14 zeros behind it; in MySQL
-also if it would have more than 12 characters, or 24 for a double.
+A float or double has an exponent if there are more than 15 digits before its point and none behind it, or more than 14 zeros behind
+it; in MySQL also if it would have more than 12 characters, or 24 for a double.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from changefeed.frames.reshape.parts import family, plain_text
 from changefeed.model.types import ColumnType
 
-_POINT = 15  # the largest number of digits before the point, or of zeros behind it, without an exponent
+_POINT = 15  # the largest number of digits of a whole number, or of zeros behind the point, without an exponent
 _FLOAT_DIGITS = 6
 _WIDTHS = {"float": 12, "double": 24}  # of MySQL
 
@@ -63,7 +63,8 @@ def _real(value: float, old: ColumnType, widest: int | None = None) -> str:
     else:
         text = f"{digits[:point]}.{digits[point:]}"
     sign = "-" if short.is_signed() else ""
-    if not -_POINT < point <= _POINT or (widest is not None and len(sign + text) > widest):
+    is_long = point > _POINT and point >= len(digits)
+    if is_long or point <= -_POINT or (widest is not None and len(sign + text) > widest):
         tail = f".{digits[1:]}" if len(digits) > 1 else ""
         text = f"{digits[0]}{tail}e{point - 1}"
     return sign + text
