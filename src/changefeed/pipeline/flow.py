@@ -77,6 +77,7 @@ class Flow:
         sync: writes the files at paths below the sink's path to disk, and those of the pipeline itself.
         wait_for_paths: called with a begun plan and the state before it; returns when no `expire` deletes the plan's paths.
         report: called with each note of a step that is done.
+        register: called with the state before the first step, and after each step: keeps the tables' names in a catalog.
     """
 
     definition: Definition
@@ -89,6 +90,7 @@ class Flow:
     wait_for_paths: Callable[[Plan, State], None] = lambda plan, state: None
     sync: Callable[[Iterable[str]], None] = lambda paths: None
     report: Callable[[str], None] = log_note
+    register: Callable[[State], None] = lambda state: None
 
     def begin(self) -> None:
         """Takes the pipeline over.
@@ -111,6 +113,8 @@ class Flow:
         self.pending.delete_all_but(named, self.ledger.epoch)
         if plan is not None:
             self._carry_out(plan)
+        else:
+            self.register(self.ledger.state)
         return plan is not None
 
     def take(self, batch: Batch, until: Until = None) -> None:
@@ -241,6 +245,7 @@ class Flow:
         failpoint("cleanup.before")
         self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)
         failpoint("cleanup.after")
+        self.register(self.ledger.state)
 
     @contextmanager
     def _fenced_first(self) -> Iterator[None]:

@@ -29,6 +29,7 @@ from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.rebuilds import delete_rebuilds
+from changefeed.pipeline.registration import registration
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.pipeline.tables import folder_of, open_tables
@@ -133,7 +134,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     rules = rules_of(definition, opened.capabilities, opened.redefinition)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
     expiry = partial(wait_for_expiry, definition, spark)
-    return Flow(
+    flow = Flow(
         definition,
         rules,
         frontier,
@@ -144,6 +145,9 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
         expiry,
         partial(_sync, tables_folder(definition), own),
     )
+    if (registered := registration(definition, spark, executor.sink)) is not None:
+        flow.register = registered.settle
+    return flow
 
 
 def _sync(root: str, own: str, paths: Iterable[str]) -> None:
