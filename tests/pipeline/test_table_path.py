@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from changefeed.model.names import full_name
-from changefeed.pipeline.planning.table_path import table_path
+from changefeed.pipeline.planning.table_path import names_in, table_path
 from changefeed.pipeline.run import run
 from tests.pipeline.history import HistoryBuilder
 from tests.pipeline.running import definition
@@ -58,6 +58,7 @@ FOLDERS = {
 def test_a_name_is_a_folder(name: str, folder: str) -> None:
     expected = f"{folder}/{folder}"
     assert table_path(name, name) == expected
+    assert names_in(expected) == (None if "~~" in folder else (name, name))
 
 
 def test_no_two_names_have_one_folder() -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from changefeed.errors import MissingExtraError, NeedsSparkError, SinkError
 from changefeed.pipeline.config.definition import Definition
+from changefeed.spark_runtime.opened import spark_named
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,29 +32,6 @@ def session_for(definition: Definition, spark: SparkSession | None) -> Iterator[
         return
     with spark_for(definition) as started:
         yield started
-
-
-@contextmanager
-def spark_named(name: str, config: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Opens a Spark session. A session that was already running is not stopped.
-
-    Raises:
-        MissingExtraError: pyspark is not installed.
-    """
-    if find_spec("pyspark") is None:
-        raise MissingExtraError("Spark", "spark")
-    from changefeed.spark_runtime.session import session
-
-    ours = not _runs()
-    spark = session(name, config=config)
-    from py4j.protocol import Py4JNetworkError  # after the session, whose errors name what is missing
-
-    try:
-        yield spark
-    finally:
-        if ours:
-            with suppress(ConnectionError, Py4JNetworkError):  # the JVM may have ended already
-                spark.stop()
 
 
 def asked(definition: Definition, ask: Callable[[], _T]) -> _T:
@@ -81,8 +57,3 @@ def through(definition: Definition, spark: SparkSession) -> AbstractContextManag
 
 def _is_remote(definition: Definition) -> bool:
     return urlsplit(definition.sink.path).scheme not in ("", "file")
-
-
-def _runs() -> bool:
-    pyspark = sys.modules.get("pyspark")
-    return pyspark is not None and pyspark.SparkContext._active_spark_context is not None

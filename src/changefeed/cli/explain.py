@@ -25,7 +25,7 @@ def explain(output: Output, path: Path, records: int) -> None:
     """Show what a run would do: tables with keys and types, what is not kept, policies.
 
     Takes the first records of the source through the steps of a run, and changes nothing. What would stop the run stops the
-    command, with the same message and exit code.
+    command, with the same message and exit code. If the definition names a catalog, Spark is started to look into it.
     """
     from changefeed.api.pipeline import Pipeline
 
@@ -44,6 +44,8 @@ def explain(output: Output, path: Path, records: int) -> None:
 def _table(output: Output, table: ExplainedTable) -> None:
     keys = f"key {', '.join(table.keys)}" if table.keys else "no key"
     output.lines([f"{table.table}  {keys}, {table.apply}, types from {table.types_from}", f"→ {table.path}"])
+    if table.name is not None:
+        output.lines([f"→ {table.name}"])
     columns = [(c.name, c.upstream, c.sink, c.lossy or "") for c in table.columns]
     output.table(("  column", "upstream", "sink", "not kept"), [(f"  {name}", *rest) for name, *rest in columns])
     output.lines([""])

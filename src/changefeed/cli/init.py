@@ -31,6 +31,8 @@ sink:
   # writer: native                 # all tables in one Spark job, on disks and in object stores; or spark: SQL per table
   # write-mode: copy-on-write      # updates and deletes: write files again, or merge-on-read: mark rows as deleted
   # compaction: auto               # with merge-on-read: write files with many deleted rows again, or off
+  # catalog: spark_catalog         # names for queries in SQL, in the catalog of the Spark session
+  # catalog-names: "{database}.{table}"  # the names there
   # irregular: "null"              # zero dates and the like: "null", fail, or keep (as text in _irregular)
   # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
   # column-names: escaped          # unit price becomes unit~20price; as-is (default) refuses such names

@@ -90,9 +90,9 @@ def _on_spark(
     target: tuple[str, Mapping[str, str]],
     out: Path,
 ) -> int:
-    from changefeed.api.sessions import spark_named
     from changefeed.pipeline.operations.transcode import require_new
     from changefeed.pipeline.operations.transcode import transcode as on_spark
+    from changefeed.spark_runtime.opened import spark_named
     from changefeed.stages.transcode import Language
 
     require_new(out)

@@ -78,6 +78,7 @@ class Flow:
         sync: writes the files at paths below the sink's path to disk, and those of the pipeline itself.
         wait_for_paths: called with a begun plan and the state before it; returns when no `expire` deletes the plan's paths.
         report: called with each note of a step that is done.
+        register: called with the state before the first step, and after each step: keeps the tables' names in a catalog.
     """
 
     definition: Definition
@@ -90,6 +91,7 @@ class Flow:
     wait_for_paths: Callable[[Plan, State], None] = lambda plan, state: None
     sync: Callable[[Iterable[str]], None] = lambda paths: None
     report: Callable[[str], None] = log_note
+    register: Callable[[State], None] = lambda state: None
 
     def begin(self) -> None:
         """Takes the pipeline over.
@@ -112,6 +114,8 @@ class Flow:
         self.pending.delete_all_but(named, self.ledger.epoch)
         if plan is not None:
             self._carry_out(plan)
+        else:
+            self.register(self.ledger.state)
         return plan is not None
 
     def take(self, batch: Batch, until: Until = None) -> None:
@@ -262,6 +266,7 @@ class Flow:
         passed("cleanup.before")
         self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)
         passed("cleanup.after")
+        self.register(self.ledger.state)
 
     @contextmanager
     def _fenced_first(self) -> Iterator[None]:

@@ -34,6 +34,7 @@ from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.rebuilds import delete_rebuilds
+from changefeed.pipeline.registration import registration
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.hadoop import folder_of_session
@@ -176,7 +177,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
     rules = rules_of(definition, opened.capabilities, opened.redefinition)
     frontier = strategy(behaviour.consistency, opened.capabilities, rules)
     expiry = partial(wait_for_expiry, definition, spark)
-    return Flow(
+    flow = Flow(
         definition,
         rules,
         frontier,
@@ -187,6 +188,9 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
         expiry,
         partial(_sync, tables_folder(definition), own),
     )
+    if (registered := registration(definition, spark, executor.sink)) is not None:
+        flow.register = registered.settle
+    return flow
 
 
 def _watch(definition: Definition, spark: SparkSession, show: Callable[[RunNow], None] | None) -> Watch:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from changefeed.section import Section
+    from changefeed.sinks.catalog import Catalog
     from changefeed.sinks.section import SinkSection
     from changefeed.storage import Folder
 
@@ -46,6 +47,20 @@ def sink(definition: Any, session: SparkSession | None = None, folder: Folder | 
     """
     opened: TableSink = module_of("sink", definition.type, SINKS).open_sink(definition, session, folder)
     return opened
+
+
+def catalog_of(definition: Any, session: SparkSession | None, pipeline: str) -> Catalog | None:
+    """Opens the catalog that a definition's `sink` section names; None if it names none, or its sink has no catalogs.
+
+    Args:
+        definition: the section.
+        session: the Spark session; None to use only the catalog's name and the names in it.
+        pipeline: the pipeline's name, which its entries carry.
+    """
+    opener: Callable[..., Catalog | None] | None = getattr(
+        module_of("sink", definition.type, SINKS), "open_catalog", None
+    )
+    return None if opener is None else opener(definition, session, pipeline)
 
 
 def old_letters(

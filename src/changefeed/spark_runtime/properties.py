@@ -143,9 +143,10 @@ def one_machine(config: Mapping[str, str], scratch: Path, sets: Sequence[str]) -
     options += [] if _COLLECTOR.search(theirs) else ["-XX:+UseParallelGC"]
     options += [] if _COMPILER_CHOSEN.search(theirs) else [_COMPILER, _COMPILED_CODE]
     merged[JAVA_OPTIONS] = " ".join([*options, *filter(None, [theirs])])
-    # Spark's defaults are the current folder, although the catalog is in memory only; and the temporary folder, where a
-    # killed JVM leaves its files.
-    merged.setdefault("spark.sql.warehouse.dir", str(scratch / "warehouse"))
+    # Spark's defaults are the current folder, also for a catalog in memory; and the temporary folder, where a killed JVM
+    # leaves its files.
+    if merged.get("spark.sql.catalogImplementation") != "hive":
+        merged.setdefault("spark.sql.warehouse.dir", str(scratch / "warehouse"))
     merged.setdefault("spark.local.dir", str(scratch))
     return merged
 

@@ -15,6 +15,7 @@ from changefeed.errors import ConfigError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
 from changefeed.pipeline.operations.rehearsal import ENDS, lacks_ends, rehearse
+from changefeed.pipeline.registration import outlook
 from changefeed.pipeline.state import TableState
 from changefeed.pipeline.tables import open_tables
 from changefeed.protocols.base import Capabilities
@@ -70,6 +71,7 @@ class ExplainedTable:
         write_mode: `copy-on-write` or `merge-on-read`; None for a table without a handle key.
         types_from: `DDL`, or `rows` if the records contain no CREATE TABLE.
         columns: the columns, in upstream order.
+        name: name of the table in the catalog; None if it has none, or the definition names no catalog.
     """
 
     table: str
@@ -79,6 +81,7 @@ class ExplainedTable:
     write_mode: str | None
     types_from: str
     columns: tuple[ExplainedColumn, ...]
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +127,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     Raises:
         ConfigError: the source does not exist, or a table of another program is in the way.
         SourceError: the source cannot be read.
+        SinkError: the catalog that the definition names does not answer.
         ProtocolError: a record cannot be decoded, and a run would stop there.
         UnsupportedError, SchemaError: a run would stop at a schema change, a table or a row that it cannot apply.
     """
@@ -159,6 +163,10 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         )
     if seen.records < limit and rehearsal.state.incomplete is not None:
         notes.append(rehearsal.state.incomplete.waits)
+    left = latest.state.left if latest else ()
+    catalog = outlook(definition, {name: table.path for name, table in tables.items()}, left)
+    names = catalog.names if catalog else {}
+    notes += catalog.sentences if catalog else ()
     return Explanation(
         pipeline=behaviour.name,
         protocol=choice.name if (choice := protocol_of(definition.source)) else opened.title,
@@ -169,7 +177,7 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         schema_changes=_SCHEMA[behaviour.schema_change_behavior],
         guarantee=f"{opened.title} sends at least once; "
         + ("what it sends again is applied again" if behaviour.consistency == "key" else "each change is applied once"),
-        tables=tuple(_table(definition, target, name, table) for name, table in sorted(tables.items())),
+        tables=tuple(_table(definition, target, n, table, names.get(n)) for n, table in sorted(tables.items())),
         notes=tuple(notes),
         not_captured=tuple(name for name in rehearsal.left_out if name not in tables),
     )
@@ -199,7 +207,9 @@ def _doubt(keyless: list[str], consistency: str) -> str:
     )
 
 
-def _table(definition: Definition, target: TableSink, name: str, state: TableState) -> ExplainedTable:
+def _table(
+    definition: Definition, target: TableSink, name: str, state: TableState, entry: str | None
+) -> ExplainedTable:
     columns = []
     for column in state.table.columns:
         downstream = target.types.sink_type(column.type)
@@ -217,4 +227,5 @@ def _table(definition: Definition, target: TableSink, name: str, state: TableSta
         write_mode=mode or None,
         types_from=_types_from(state),
         columns=tuple(columns),
+        name=entry,
     )

@@ -18,6 +18,7 @@ Rule 2. A name that is longer than 200 bytes when it is escaped ends with `~~` a
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 
 _ESCAPED = frozenset('/\\%~:*?#"<>|[]{}=`^ ')
@@ -27,12 +28,19 @@ _FOLDERS = frozenset(
         "_temporary", "_success", "_metadata", "_common_metadata", "_changefeed",
     }
 )  # fmt: skip
+_ESCAPE = re.compile(rb"~([0-9A-F]{2})")
 _MAX_BYTES, _KEPT_BYTES = 200, 180
 
 
 def table_path(database: str, table: str) -> str:
     """The table's folder, relative to the sink's path."""
     return f"{_folder(database)}/{_folder(table)}"
+
+
+def names_in(path: str) -> tuple[str, str] | None:
+    """The database and the table whose path this is; None if one of their names was shortened."""
+    database, table = (_original(folder) for folder in path.split("/", 1))
+    return None if database is None or table is None else (database, table)
 
 
 def folders_of(paths: Iterable[str]) -> list[str]:
@@ -51,6 +59,13 @@ def _folder(name: str) -> str:
     if name and len(folder.encode()) <= _MAX_BYTES:
         return folder
     return _beginning(pieces) + "~~" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _original(folder: str) -> str | None:
+    if "~~" in folder:
+        return None
+    escaped = folder.encode()
+    return _ESCAPE.sub(lambda match: bytes.fromhex(match[1].decode()), escaped).decode("utf-8", "surrogatepass")
 
 
 def _bytes(char: str) -> str:

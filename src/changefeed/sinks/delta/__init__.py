@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from changefeed.sinks.delta.sink import DeltaTables
+    from changefeed.sinks.spark_catalog import SparkCatalog
     from changefeed.storage import Folder
 
 
@@ -41,6 +42,15 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
         compaction=CompactionRules() if marks and definition.compaction == "auto" else None,
         folder=folder if isinstance(folder, ObjectFolder) else None,
     )
+
+
+def open_catalog(section: Any, session: SparkSession | None, pipeline: str) -> SparkCatalog | None:
+    """Opens the catalog that the section names, if it names one; see `sinks.catalog_of`."""
+    from changefeed.sinks.spark_catalog import SparkCatalog
+
+    if section.catalog is None:
+        return None
+    return SparkCatalog(session, pipeline, "delta", section.catalog_names)
 
 
 def old_letters(path: str, session: SparkSession | None, folder: Folder | None = None) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from changefeed.sinks.catalog import check_pattern
 from changefeed.sinks.section import SinkSection
 
 
@@ -31,6 +32,22 @@ class DeltaSink(SinkSection):
         description="With `merge-on-read`. `auto`: files with many deleted rows, and small files where there are many, are "
         "written again now and then, in commits that change no row. `off`: that is left to OPTIMIZE.",
     )
+    catalog: Literal["spark_catalog"] | None = Field(
+        default=None,
+        description="Catalog in which the tables have names, for queries in SQL. `spark_catalog`: that of the Spark session, "
+        "Hive's metastore or AWS Glue where the session has one. Without it, tables are opened by path. See the guide "
+        "*Tables by name*.",
+    )
+    catalog_names: str = Field(
+        default="{database}.{table}",
+        description="Database and name of a table in the catalog, in which `{database}` and `{table}` are those of the upstream: "
+        "`lake.{database}_{table}`. The catalog folds both to lower case.",
+    )
+
+    @field_validator("catalog_names")
+    @classmethod
+    def _two_parts(cls, value: str) -> str:
+        return check_pattern(value)
 
 
 SECTION = DeltaSink

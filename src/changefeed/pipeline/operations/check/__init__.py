@@ -1,7 +1,7 @@
 """Checks whether a pipeline can run on this machine: `changefeed check`.
 
 One function per check, in the order in which a run would meet the problem. A failed check names the fix; checks that
-depend on it are skipped. No files are left behind, and Spark is not started.
+depend on it are skipped. No files are left behind, and Spark is started only for a catalog.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
+from changefeed.pipeline.operations.check.catalog import check_catalog
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check, CheckReport
 from changefeed.pipeline.operations.check.sink import check_folder, check_ledger
 from changefeed.pipeline.operations.check.source import check_source
@@ -66,6 +67,7 @@ def _checks(definition: Definition, records: int) -> Iterator[Check]:
     yield from folders
     if all(folder.status != FAIL for folder in folders):
         yield from check_ledger(definition)
+    yield from check_catalog(definition)
 
 
 def _spark() -> Iterator[Check]:
