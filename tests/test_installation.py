@@ -146,7 +146,9 @@ _NEEDING = {
         "claim-check-storage-uri memory://",
     ),
     "aws": (
-        "from changefeed.storage import s3\ns3._by_boto3(None)",
+        "import os\nfrom changefeed.storage import s3\n"
+        "os.environ |= {'AWS_ACCESS_KEY_ID': 'key', 'AWS_SECRET_ACCESS_KEY': 'secret'}\n"
+        "s3._by_boto3(None)",
         "Profile 'default', with a role, single sign-on or a process,",
     ),
 }
@@ -165,7 +167,7 @@ _NEEDING = {
         ("spark,aws", {"spark", "ticdc", "aws"}),
         ("all", set(_NEEDING)),
     ],
-    ids=lambda value: value or "none" if isinstance(value, str) else "",
+    ids=["none", "spark", "kafka", "schema-registry", "ticdc", "spark,aws", "all"],
 )
 def test_an_extra_brings_what_it_is_for_and_what_lacks_is_named(
     extras: str, provided: set[str], wheel: Path, tmp_path: Path
