@@ -19,6 +19,10 @@ VERSIONS = {
     "kernel/pyproject.toml": r'^version = "(.+)"$',
     "kernel/Cargo.toml": r'^version = "(.+)"$',
     "kernel/Cargo.lock": r'^name = "changefeed-kernel"\nversion = "(.+)"$',
+    "deploy/Dockerfile": r'image\.version="(.+)"',
+    "deploy/compose/compose.yaml": r"image: changefeed:(.+)$",
+    "deploy/kubernetes/kustomization.yaml": r"newTag: (.+)$",
+    "deploy/helm/changefeed/Chart.yaml": r"^version: (.+)$",
 }
 
 

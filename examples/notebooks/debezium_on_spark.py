@@ -20,7 +20,7 @@ SENT = {"decimal.handling.mode": "string", "bigint.unsigned.handling.mode": "pre
 
 # %% A Spark session with Delta's jars. Your own session will do, if it has them.
 spark = session("notebook")
-spark.dataSource.register(cf.spark.DataSource)
+cf.spark.register(spark)
 
 # %% The changes of one table. The connector sent decimals as texts and dates as numbers; the rows have the types of the DDL.
 changes = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from importlib import metadata
 from typing import cast
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from changefeed.errors import ConfigError
 from changefeed.model.batch import record_batch
 from changefeed.protocols import PROTOCOLS, protocol
 from tests.kernel.agreement import NAMES, Both, framed, history, made
+from tools import name_kernel
 
 KEY = b'{"ts":1,"scm":"shop","tbl":"%b","t":1}'
 VALUE = b'{"u":{"id":{"t":8,"h":true,"f":11,"v":7},"at":{"t":12,"f":65,"v":%b}}}'
@@ -72,6 +74,20 @@ def test_without_the_kernel_the_reference_decodes_with_one_warning(
         str(caught.value)
         == "the kernel is not installed: run `pip install ./kernel` in a checkout of changefeed (needs cargo)"
     )
+
+
+def test_a_release_names_the_wheel_that_it_requires(monkeypatch: pytest.MonkeyPatch) -> None:
+    required = ["pyarrow>=20", name_kernel.requirement("1.2.3"), "pyspark>=4.0; extra == 'spark'"]
+    monkeypatch.setattr(metadata, "requires", lambda _: required)
+    assert decoding.how_to_install() == "run `pip install changefeed-kernel==1.2.3`"
+
+
+def test_sources_without_an_installation_name_the_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_installed(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", not_installed)
+    assert decoding.how_to_install() == "run `pip install ./kernel` in a checkout of changefeed (needs cargo)"
 
 
 def test_an_unknown_option_is_an_error_here_too() -> None:

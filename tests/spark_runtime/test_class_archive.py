@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
@@ -127,6 +128,20 @@ def test_an_archive_that_was_not_used_for_a_month_is_deleted(archives: Path, jav
 def test_an_archive_that_the_user_chose_stays(archives: Path, java: Java, jar: Path, theirs: str) -> None:
     assert class_archive.options(java, str(jar), theirs, archives) == []
     assert not archives.exists()
+
+
+def test_an_archive_of_an_image_is_used(archives: Path, java: Java, jar: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers of an image keep whole seconds, and a container's root may be read only."""
+    archive = ready(archives, java, jar)
+    for path in (jar, java.home / "lib" / "modules"):
+        status = path.stat()
+        os.utime(path, (status.st_atime, int(status.st_mtime)))
+
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", read_only)
+    assert used(archives, java, jar) == archive
 
 
 def test_without_javas_own_archive_there_is_none(archives: Path, java: Java, jar: Path) -> None:

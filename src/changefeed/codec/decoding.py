@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import logging
+import re
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from importlib import import_module, metadata
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -30,7 +31,6 @@ def _installed() -> Any:
 
 changefeed_kernel = _installed()
 _log = logging.getLogger(__name__)
-INSTALL = "run `pip install ./kernel` in a checkout of changefeed (needs cargo)"
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -59,7 +59,7 @@ def decoder(
     make = kernel_of(twin, checked) if twin is not None and kernel != "off" else None
     if twin is None or make is None or changefeed_kernel is None:
         if kernel == "on":
-            why = "is not installed: " + INSTALL if make else f"has no decoder for {name} with these options"
+            why = f"is not installed: {how_to_install()}" if make else f"has no decoder for {name} with these options"
             raise ConfigError(f"the kernel {why}")
         if make is not None:
             _warn_slow()
@@ -76,6 +76,18 @@ def kernel_of(twin: KernelTwin, options: Options) -> Callable[[], Kernel] | None
     return lambda: getattr(changefeed_kernel, name)(**arguments)
 
 
+def how_to_install() -> str:
+    """Returns how to install the kernel: its wheel if this is a release, whose metadata requires it, else from a checkout."""
+    try:
+        required = metadata.requires("changefeed") or []
+    except metadata.PackageNotFoundError:
+        required = []
+    for requirement in required:
+        if match := re.match(r"changefeed-kernel==[^\s;]+", requirement):
+            return f"run `pip install {match[0]}`"
+    return "run `pip install ./kernel` in a checkout of changefeed (needs cargo)"
+
+
 @functools.cache
 def _warn_slow() -> None:
-    _log.warning("the kernel is not installed, decoding in Python is about 100 times slower: %s", INSTALL)
+    _log.warning("the kernel is not installed, decoding in Python is about 100 times slower: %s", how_to_install())

@@ -73,7 +73,7 @@ def encoder(
     reference = chosen.encoder(checked, stores or Stores())
     able, twin = isinstance(reference, ColumnEncoder), getattr(decoding.changefeed_kernel, "Templates", None)
     if kernel == "on" and (not able or twin is None):
-        why = f"is not installed, or an old one: {decoding.INSTALL}" if able else f"does not write {name}"
+        why = f"is not installed, or an old one: {decoding.how_to_install()}" if able else f"does not write {name}"
         raise ConfigError(f"the kernel {why}")
     if kernel == "off" or twin is None or not isinstance(reference, ColumnEncoder):
         return reference

@@ -2,7 +2,7 @@
 
     import changefeed.spark
 
-    spark.dataSource.register(changefeed.spark.DataSource)
+    changefeed.spark.register(spark)
     logs = spark.read.format("changefeed").option("protocol", "ticdc-open")
     logs.load("history/*.jsonl.gz")                                  # every change of every table, images as VARIANT
     logs.option("table", "shop.orders").load("history/*.jsonl.gz")   # one table's changes, in its own columns
@@ -30,6 +30,6 @@ if not (find_spec("pyspark") and find_spec("pandas")):  # mapInArrow imports pan
 
 from changefeed.spark.auto_cdc import auto_cdc, auto_cdc_arguments
 from changefeed.spark.frames import decode, encode
-from changefeed.spark.source import DataSource
+from changefeed.spark.source import DataSource, register
 
-__all__ = ["DataSource", "auto_cdc", "auto_cdc_arguments", "decode", "encode"]
+__all__ = ["DataSource", "auto_cdc", "auto_cdc_arguments", "decode", "encode", "register"]

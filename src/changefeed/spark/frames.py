@@ -33,6 +33,7 @@ from changefeed.spark.reading import ReadPlan, Rows, one_table
 from changefeed.spark.shapes import AllTables
 from changefeed.spark.types import spark_schema
 from changefeed.spark.writing import WritePlan, writing
+from changefeed.spark_runtime.python import use_this_python
 from changefeed.stages.decode import arrived
 from changefeed.stages.transcode import Language
 
@@ -70,8 +71,10 @@ def decode(
             for `-` and `.` in their names.
 
     Raises:
-        ConfigError: an option is unknown, a column is missing, or the records do not show the table.
+        ConfigError: an option is unknown, a column is missing, or the records do not show the table; or the workers run a
+            Python without changefeed.
     """
+    _own_python(records)
     settings = {"protocol": protocol, "table": table, **options}
     chosen, own = decode_options({name: value for name, value in settings.items() if value is not None})
     language = chosen.language(own)
@@ -111,10 +114,12 @@ def encode(
         options: options of the protocol; write `_` for `-` and `.` in their names.
 
     Raises:
-        ConfigError: an option is unknown, or the columns are not those of changes.
+        ConfigError: an option is unknown, or the columns are not those of changes; or the workers run a Python without
+            changefeed.
     """
     from pyspark.sql import functions as f
 
+    _own_python(changes)
     _, own = split(options, protocol, ())
     key = {name: tuple(columns) for name, columns in (keys or {}).items()}
     work = writing(Language(protocol, own), table, changes.schema, default_topic, key)
@@ -127,6 +132,12 @@ def encode(
     if protocol_by_name(protocol).read_options(own).one_writer:
         changes = changes.coalesce(1)
     return changes.mapInArrow(_encoder(work), _WRITTEN)
+
+
+def _own_python(frame: DataFrame) -> None:
+    """Makes the workers run this Python, where Spark would choose one by the PATH."""
+    if (context := getattr(frame.sparkSession, "_sc", None)) is not None:  # a client of Spark Connect has none
+        use_this_python(context)
 
 
 def _encoder(work: WritePlan) -> Work:

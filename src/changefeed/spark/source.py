@@ -28,17 +28,30 @@ from changefeed.spark.reading import ReadPlan, one_table
 from changefeed.spark.shapes import AllTables
 from changefeed.spark.types import spark_schema
 from changefeed.spark.writing import WritePlan, writing
+from changefeed.spark_runtime.python import use_this_python
 from changefeed.stages.transcode import Language
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
 
 
-class DataSource(datasource.DataSource):
-    """The data source `changefeed`; its options are those of `ReadOptions` and `WriteOptions`.
+def register(spark: SparkSession) -> None:
+    """Registers the data source `changefeed` in a session.
 
-    Register it with `spark.dataSource.register(changefeed.spark.DataSource)`.
+    It does what `spark.dataSource.register(changefeed.spark.DataSource)` does. On one machine, it also makes the workers run this
+    Python if PYSPARK_PYTHON is not set: Spark would run the first `python3` on the PATH.
+
+    Raises:
+        ConfigError: PYSPARK_PYTHON names a Python that has no changefeed, or another version of Python.
     """
+    if (context := getattr(spark, "_sc", None)) is not None:  # a client of Spark Connect has none
+        use_this_python(context)
+    spark.dataSource.register(DataSource)
+
+
+class DataSource(datasource.DataSource):
+    """The data source `changefeed`; its options are those of `ReadOptions` and `WriteOptions`. `register` registers it."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)

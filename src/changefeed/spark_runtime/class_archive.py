@@ -65,7 +65,7 @@ def options(java: Java, class_path: str, theirs: str, archives: Path | None = No
         _sweep(archives)
         key = _key(java, map(Path, filter(None, class_path.split(":"))))
         if archive := find(archives, key):
-            with suppress(PermissionError):
+            with suppress(OSError):  # another user's, or read only, as in a container image
                 os.utime(archive)
             return [f"{_USE}{archive}", "-Xshare:auto", *_SILENT]
         if re.search(r"[\s\"']", str(archives)) or any(_age(new) < _HOUR for new in _new(archives, key)):
@@ -126,7 +126,7 @@ def _key(java: Java, class_path: Iterable[Path]) -> str:
     parts = [str(java.home), java.version, pyspark.__version__]
     for path in (java.home / "lib" / "modules", spark, *class_path):
         status = path.stat()
-        parts.append(f"{path} {status.st_size} {status.st_mtime_ns}")
+        parts.append(f"{path} {status.st_size} {int(status.st_mtime)}")  # layers of images keep whole seconds
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -121,13 +121,14 @@ def suited(spark: SparkSession) -> SparkSession:
     """Returns the session if it has the required SQL settings, else a new one in the same application.
 
     Raises:
-        ConfigError: the session is a client of Spark Connect.
+        ConfigError: the session is a client of Spark Connect, or its workers run a Python without changefeed.
     """
     if getattr(spark, "_jvm", None) is None:
         raise ConfigError(
             "this session is a client of Spark Connect, which does not give access to Spark's JVM. Start the pipeline on the "
             "cluster itself, with spark-submit or as a job"
         )
+    python.use_this_python(spark.sparkContext)
     if all(spark.conf.get(name, None) == value for name, value in SESSION.items()):
         return spark
     return another(spark)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "CHANGEFEED_EXPECTED"
 _FIX = "Ship this installation: `changefeed package` makes the archive that spark.archives names"
-_PACKAGES = ("pyarrow", "pandas", "msgspec", "pydantic")
+PACKAGES = ("pyarrow", "pandas", "msgspec", "pydantic")
 _OPTIONAL = (
     "confluent_kafka",
     "deltalake",
@@ -56,7 +56,7 @@ def expected() -> Expected:
         "version": changefeed.__version__,
         "sources": sources(Path(changefeed.__file__).parent),
         "kernel": kernel,
-        "packages": [*_PACKAGES, *filter(find_spec, _OPTIONAL)],
+        "packages": [*PACKAGES, *filter(find_spec, _OPTIONAL)],
         "fix": _FIX,
     }
 
