@@ -1,7 +1,7 @@
 """Compressed parts of a binlog: payloads of MySQL (zstd), events and columns of MariaDB (zlib).
 
     event    80 + w │ size, w bytes, big-endian │ zlib                             statements, and rows after the bitmaps
-    column   80 + w, + 8 without zlib's head │ size, w bytes, little-endian │ zlib or deflate
+    column   80 + w, + 8 without zlib's head │ size, w bytes, big-endian │ zlib or deflate
              00 │ the bytes                                                         not compressed
 
 Rule 1. The size of the inflated bytes is checked before and after; it must be right to the byte.
@@ -44,7 +44,7 @@ def inflate_column(data: bytes) -> bytes:
     if data[0] & _METHOD != _ZLIB:
         raise _broken(f"method {data[:1].hex()} is unknown")
     width = data[0] & _WIDTH
-    size = int.from_bytes(data[1 : 1 + width], "little")
+    size = int.from_bytes(data[1 : 1 + width], "big")
     return _zlib(data[1 + width :], size, -zlib.MAX_WBITS if data[0] & _RAW else zlib.MAX_WBITS)
 
 

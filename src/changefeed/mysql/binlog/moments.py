@@ -21,7 +21,7 @@ MOST_DIGITS = 6
 
 
 def read_date(cursor: EventCursor) -> str:
-    """Reads a DATE: `2026-01-02`."""
+    """Reads three bytes: `2026-01-02`."""
     packed = cursor.uint(3)
     return _date(packed >> 9, packed >> 5 & 15, packed & 31)
 
@@ -46,7 +46,7 @@ def read_old_timestamp(cursor: EventCursor) -> str:
 
 
 def read_time(cursor: EventCursor, digits: int) -> str:
-    """Reads a TIME2: `-838:59:59.000`."""
+    """Reads three bytes and the fraction: `-838:59:59.000`."""
     width = (digits + 1) // 2
     packed = int.from_bytes(cursor.take(3 + width), "big") - (1 << (23 + 8 * width))
     whole, fraction = divmod(abs(packed), 1 << 8 * width)
@@ -54,7 +54,7 @@ def read_time(cursor: EventCursor, digits: int) -> str:
 
 
 def read_datetime(cursor: EventCursor, digits: int) -> str:
-    """Reads a DATETIME2: `2026-01-02 03:04:05.100`."""
+    """Reads five bytes and the fraction: `2026-01-02 03:04:05.100`."""
     packed = int.from_bytes(cursor.take(5), "big") - (1 << 39)
     if packed < 0:
         raise _bad("a DATETIME is negative", cursor)
@@ -65,7 +65,7 @@ def read_datetime(cursor: EventCursor, digits: int) -> str:
 
 
 def read_timestamp(cursor: EventCursor, digits: int) -> str:
-    """Reads a TIMESTAMP2: `2026-01-02T03:04:05.100Z`."""
+    """Reads four bytes and the fraction: `2026-01-02T03:04:05.100Z`."""
     seconds = int.from_bytes(cursor.take(4), "big")
     fraction = _fraction(_raw_fraction(cursor, digits), digits, cursor)
     return _instant(seconds, int(fraction[1:].ljust(6, "0") or 0), digits)

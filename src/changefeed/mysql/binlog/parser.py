@@ -53,8 +53,8 @@ class Parser:
 
         Args:
             checksum: whether events before the first format description end with a checksum.
-            complete: adds what the caller knows about a table's columns, such as names and character sets, where the
-                server did not send it. Called once for each different table map.
+            complete: adds details of a table's columns, such as names and character sets, where the server did not send them.
+                Called once for each different table map.
         """
         self.format: FormatDescription | None = None
         self._checksum = checksum
