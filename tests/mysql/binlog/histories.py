@@ -5,6 +5,7 @@ Each kind of column has random SQL literals, the SQL expression that shows a val
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import struct
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from changefeed.model.values import Irregular
-from changefeed.mysql.binlog.events import Event, Rows
+from changefeed.mysql.binlog import TableMap
+from changefeed.mysql.binlog.events import Event, Header, Rows, TransactionPayload
 from tests.services.database import Database
 
 DATABASE = "logged"
@@ -92,7 +94,9 @@ def _json(r: random.Random, depth: int = 0) -> Any:
         return r.choice(scalar)
     if roll < 0.7:
         return [_json(r, depth + 1) for _ in range(r.randrange(5))]
-    return {r.choice(["a", "bb", "é", "", "k" * 9, str(r.random())]): _json(r, depth + 1) for _ in range(r.randrange(5))}
+    return {
+        r.choice(["a", "bb", "é", "", "k" * 9, str(r.random())]): _json(r, depth + 1) for _ in range(r.randrange(5))
+    }
 
 
 def _json_literal(r: random.Random) -> str:
@@ -113,7 +117,8 @@ def _json_literal(r: random.Random) -> str:
 
 def _wkt(r: random.Random) -> str:
     a, b = r.randint(-9, 9), r.random()
-    return f"ST_GeomFromText('{r.choice([f'POINT({a} {b})', f'LINESTRING(0 0,{a} {b})', f'GEOMETRYCOLLECTION(POINT({b} {a}))'])}')"
+    shapes = [f"POINT({a} {b})", f"LINESTRING(0 0,{a} {b})", f"GEOMETRYCOLLECTION(POINT({b} {a}))"]
+    return f"ST_GeomFromText('{r.choice(shapes)}')"
 
 
 def _float(value: Any) -> str:
@@ -179,7 +184,7 @@ KINDS = {
     "enl": Kind(f"ENUM({','.join(repr(f'm{i}') for i in range(300))})", lambda r: f"'m{r.randrange(300)}'"),
     "enu": Kind("ENUM('ä','中') CHARACTER SET gbk", lambda r: "'中'"),
     "st": Kind("SET('x','y','ż')", lambda r: r.choice(["''", "'x'", "'y,ż'", "'x,y,ż'"])),
-    "stl": Kind(f"SET({','.join(repr(f's{i}') for i in range(64))})", lambda r: str(r.getrandbits(64)) if r.random() < .5 else "'s63'"),
+    "stl": Kind(f"SET({','.join(repr(f's{i}') for i in range(64))})", lambda r: r.choice([str(r.getrandbits(64)), "'s63'"])),
     "geo": Kind("GEOMETRY", _wkt, "HEX({})", _geometry),
     "pnt": Kind("POINT", lambda r: f"ST_GeomFromText('POINT({r.randint(-9, 9)} 2)')", "HEX({})", _geometry),
     "js": Kind("JSON", _json_literal, mariadb=False),
@@ -192,7 +197,8 @@ KINDS = {
         "::", "::1", "2001:db8::ff00:42:8329", "::ffff:192.0.2.1", "::192.0.2.1", "fe80::", "1:0:0:2:0:0:0:3"])), mysql=False),
     "vcc": Kind("VARCHAR(300) COMPRESSED CHARACTER SET utf8mb4", lambda r: f"REPEAT({_words(*_WIDE)(r)}, {r.choice([1, 30])})",
                 mysql=False),
-    "txc": Kind("TEXT COMPRESSED CHARACTER SET utf8mb4", lambda r: f"REPEAT({_words(*_WIDE)(r)}, {r.choice([1, 90])})", mysql=False),
+    "txc": Kind("TEXT COMPRESSED CHARACTER SET utf8mb4", lambda r: f"REPEAT({_words(*_WIDE)(r)}, {r.choice([1, 90])})",
+                mysql=False),
     "blc": Kind("BLOB COMPRESSED", lambda r: f"REPEAT({_bytes(9)(r)}, {r.choice([1, 90])})", **_BYTES, mysql=False),
 }  # fmt: skip
 
@@ -247,7 +253,9 @@ class History:
 
 
 def _selected(database: Database, table: str, columns: list[str]) -> dict[int, dict[str, str | None]]:
-    shown = ", ".join(f"HEX(CAST({KINDS[name].shown.format(f'`{name}`')} AS CHAR CHARACTER SET utf8mb4))" for name in columns)
+    shown = ", ".join(
+        f"HEX(CAST({KINDS[name].shown.format(f'`{name}`')} AS CHAR CHARACTER SET utf8mb4))" for name in columns
+    )
     rows = {}
     for key, *cells in database.selected(f"SELECT id, {shown} FROM {table}", DATABASE):
         texts = (None if cell == "NULL" else bytes.fromhex(cell).decode() for cell in cells)
@@ -284,6 +292,49 @@ def shown(column: str, value: Any) -> str | None:
     return KINDS[column].text(value)
 
 
+# Names of SHOW BINLOG EVENTS that differ from those of `codes`, after the case.
+_SHOWN_TYPES = {
+    "FORMAT_DESC": "FORMAT_DESCRIPTION",
+    "UPDATE_ROWS_PARTIAL": "PARTIAL_UPDATE_ROWS",
+    "ANONYMOUS_GTID": "ANONYMOUS_GTID",
+}
+
+
+def listed(database: Database, file: str) -> list[list[Any]]:
+    """The events of a file as the server lists them: position, type, next position."""
+    shown = database.selected(f"SHOW BINLOG EVENTS IN '{file}'", "mysql")
+    return [[int(row[1]), _type_name(row[2]), int(row[4])] for row in shown]
+
+
+def _type_name(shown: str) -> str:
+    name = shown.upper().replace(" ", "_")
+    return _SHOWN_TYPES.get(name, name)
+
+
+def listed_events(events: list[Event]) -> list[list[Any]]:
+    """The same of parsed events. The server lists those of a payload at its end."""
+    rows: list[list[Any]] = []
+    payload: Header | None = None
+    for event in events:
+        header = event.header
+        name = header.name.removesuffix("_EVENT").replace("MARIADB_", "")
+        inside = payload is not None and header.position == payload.position
+        if payload is not None and inside:
+            rows.append([payload.next_position, name, payload.next_position])
+        else:
+            rows.append([header.position, name, header.next_position])
+        if isinstance(event, TransactionPayload):
+            payload = header
+    return rows
+
+
 def rows_of(events: Iterator[Event]) -> Iterator[Rows]:
-    """The row events of the history's database."""
-    return (event for event in events if isinstance(event, Rows) and event.table.database == DATABASE)
+    """The row events of a history's tables."""
+    return (event for event in events if isinstance(event, Rows) and event.table.table.removeprefix("t").isdigit())
+
+
+def kinds_of_mariadb(table: TableMap) -> TableMap:
+    """Adds the types that no table map has, by the names of the columns."""
+    types = {"u": "uuid", "in4": "inet4", "in6": "inet6"}
+    columns = (dataclasses.replace(c, mariadb_type=types.get(c.name or "")) for c in table.columns)
+    return dataclasses.replace(table, columns=tuple(columns))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import pytest
 
-from changefeed.mysql.binlog import Parser, TableMap
-from tests.mysql.binlog.histories import DATABASE, History, Tables, kinds, rows_of
+from changefeed.mysql.binlog import Parser
+from tests.mysql.binlog.histories import (
+    DATABASE,
+    History,
+    Tables,
+    kinds,
+    kinds_of_mariadb,
+    listed,
+    listed_events,
+    rows_of,
+)
 from tests.services.database import Database, MariaDb, MySql
 
 pytestmark = pytest.mark.nightly
@@ -43,19 +51,14 @@ def test_rows_from_the_log_equal_those_of_select(database: Database, seed: int) 
     database.execute(history.create() + history.changes(60))
     for mode in MODES[database.connector]:
         database.execute(f"{mode};\n{history.changes(30)}")
-    tables, parser = Tables(), Parser(complete=mariadb_types)
+    tables, parser = Tables(), Parser(complete=kinds_of_mariadb)
     for path in database.binlogs()[first:]:
-        for event in rows_of(parser.file(path.read_bytes())):
+        events = list(parser.file(path.read_bytes()))
+        assert listed_events(events) == listed(database, path.name)
+        for event in rows_of(iter(events)):
             tables.apply(event)
     selected = history.selected(database)
     for table, rows in selected.items():
         assert tables.rows.get(table, {}).keys() == rows.keys(), table
         for key, row in rows.items():
             assert tables.rows[table][key] == row, (table, key)
-
-
-def mariadb_types(table: TableMap) -> TableMap:
-    """Adds the types that no table map has, by the names of the columns."""
-    types = {"u": "uuid", "in4": "inet4", "in6": "inet6"}
-    columns = (dataclasses.replace(c, mariadb_type=types.get(c.name or "")) for c in table.columns)
-    return dataclasses.replace(table, columns=tuple(columns))

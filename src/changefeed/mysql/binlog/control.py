@@ -8,7 +8,9 @@ XID                 number (8)                          XA_PREPARE    one phase 
 ROWS_QUERY          length (1, of no use), statement    ANNOTATE_ROWS statement
 GTID                flags (1), UUID (16), number (8), then if there are more bytes: 02, last committed (8), sequence number (8),
                     commit time (7; top bit: the original's follows), size (packed), version (4; top bit as before)
-PREVIOUS_GTIDS      count (8), then UUID (16), count (8), and intervals: first, last + 1 (8 each)
+PREVIOUS_GTIDS      count (8), then UUID (16), count (8), and intervals: first, last + 1 (8 each); with tags the
+                        highest byte of the first count is 1, the six below it are the count, and size and text of a tag
+                        follow each UUID
 GTID of MariaDB     number (8), domain (4), flags (1), 2: commit id (8); 64, 128: format id (4), two lengths (1), gtrid, bqual;
                     then extra flags (1), 1: engines (1), 4, 8: number of the ALTER's start (8), 16: thread (4); filled with 00
 GTID_LIST           count of 28 bits and flags of 4, then domain, server (4 each), number (8)
@@ -26,6 +28,7 @@ from changefeed.mysql.binlog import events as e
 from changefeed.mysql.binlog.cursor import EventCursor
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.query import read_query
+from changefeed.mysql.binlog.tagged import read_tagged_gtid, varlen
 
 _VERSION = 4
 _CHECKSUMS = {0: False, 1: True}
@@ -159,7 +162,7 @@ def _previous_gtids(cursor: EventCursor, header: e.Header) -> e.PreviousGtids:
     sets: dict[str, list[str]] = {}
     for _ in range(count):
         sid = str(uuid.UUID(bytes=cursor.take(16)))
-        tag = _text(cursor.take(cursor.uint(1) >> 1), cursor) if tagged else ""
+        tag = _text(cursor.take(varlen(cursor)), cursor) if tagged else ""
         parts = sets.setdefault(sid, [])
         if tag:
             parts.append(tag)
@@ -250,6 +253,7 @@ READERS: dict[int, Callable[[EventCursor, e.Header], e.Event]] = {
     codes.ROWS_QUERY: _rows_query,
     codes.GTID: _gtid,
     codes.ANONYMOUS_GTID: _gtid,
+    codes.GTID_TAGGED: read_tagged_gtid,
     codes.PREVIOUS_GTIDS: _previous_gtids,
     codes.XA_PREPARE: _xa_prepare,
     codes.ANNOTATE_ROWS: _annotate_rows,
