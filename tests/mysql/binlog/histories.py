@@ -16,6 +16,7 @@ from typing import Any
 from changefeed.model.values import Irregular
 from changefeed.mysql.binlog import TableMap
 from changefeed.mysql.binlog.events import Event, Header, Rows, TransactionPayload
+from changefeed.mysql.binlog.json_diff import JsonDiff
 from tests.services.database import Database
 
 DATABASE = "logged"
@@ -188,6 +189,7 @@ KINDS = {
     "geo": Kind("GEOMETRY", _wkt, "HEX({})", _geometry),
     "pnt": Kind("POINT", lambda r: f"ST_GeomFromText('POINT({r.randint(-9, 9)} 2)')", "HEX({})", _geometry),
     "js": Kind("JSON", _json_literal, mariadb=False),
+    "js2": Kind("JSON", _json_literal, mariadb=False),
     "u": Kind("UUID", lambda r: quoted(r.choice([
         "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
         "01890a5d-ac96-774b-bcce-b302099a8057", "123e4567-e89b-42d3-a456-426655440000", "123e4567-e89b-12d3-0456-426655440000",
@@ -249,10 +251,11 @@ class History:
 
     def selected(self, database: Database) -> dict[str, dict[int, dict[str, str | None]]]:
         """The rows of all tables as the server shows them: table -> id -> column -> text."""
-        return {table: _selected(database, table, columns) for table, columns in self.tables.items()}
+        return {table: selected(database, table, columns) for table, columns in self.tables.items()}
 
 
-def _selected(database: Database, table: str, columns: list[str]) -> dict[int, dict[str, str | None]]:
+def selected(database: Database, table: str, columns: list[str]) -> dict[int, dict[str, str | None]]:
+    """The rows of a table as the server shows them: id -> column -> text."""
     shown = ", ".join(
         f"HEX(CAST({KINDS[name].shown.format(f'`{name}`')} AS CHAR CHARACTER SET utf8mb4))" for name in columns
     )
@@ -279,8 +282,15 @@ class Tables:
             key = (before or after or {})["id"]
             row = rows.pop(key, {}) if before is not None else {}
             if after is not None:
-                row |= {name: shown(name, value) for name, value in after.items() if name != "id"}
+                row |= {name: _after(name, value, row.get(name)) for name, value in after.items() if name != "id"}
                 rows[after.get("id", key)] = row
+
+
+def _after(column: str, value: Any, before: str | None) -> str | None:
+    if isinstance(value, JsonDiff):
+        assert before is not None
+        return value.apply(before)
+    return shown(column, value)
 
 
 def shown(column: str, value: Any) -> str | None:

@@ -64,7 +64,7 @@ def test_every_truncation_of_an_event_is_refused(name: str) -> None:
 def test_truncated_bodies_with_a_right_size_and_checksum_raise_nothing_else(name: str) -> None:
     for earlier, frame in one_of_each(name):
         body = frame.data[19:-4]
-        ends = range(len(body)) if len(body) < 1500 else random.Random(1).sample(range(len(body)), 150)
+        ends = range(len(body)) if len(body) < 100 else random.Random(1).sample(range(len(body)), 100)
         for end in ends:
             fed(after(earlier), framed(frame.data[4], body[:end]))
 
@@ -73,7 +73,7 @@ def test_truncated_bodies_with_a_right_size_and_checksum_raise_nothing_else(name
 def test_changed_bytes_raise_nothing_else(name: str) -> None:
     changes = random.Random(4)
     for earlier, frame in one_of_each(name):
-        for _ in range(60):
+        for _ in range(30):
             body = bytearray(frame.data[19:-4])
             for _ in range(changes.choice([1, 1, 2, 8])):
                 if body:

@@ -8,12 +8,16 @@ document          packed size, binary JSON; not for remove
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass
+from typing import Any
 
-from changefeed.errors import ProtocolError
+from changefeed.errors import ProtocolError, SchemaError
 from changefeed.mysql.binlog.cursor import EventCursor
-from changefeed.mysql.binlog.json_binary import to_text
+from changefeed.mysql.binlog.json_binary import quote, to_text
 
+_LEG = re.compile(r"""\.("(?:[^"\\]|\\.)*")|\.([^.\["\s]+)|\[(\d{1,9})\]""", re.DOTALL)
 _OPERATIONS = ("replace", "insert", "remove")
 
 
@@ -37,6 +41,18 @@ class JsonDiff:
     """The changes of a column's document: they apply to the value before. Without changes, the value is the same."""
 
     changes: tuple[JsonChange, ...]
+
+    def apply(self, text: str) -> str:
+        """Applies the changes to the document before; both texts are as the server prints them.
+
+        Raises:
+            SchemaError: the document does not have a path of the changes.
+        """
+        document = json.loads(text, parse_float=_Number, parse_int=_Number)
+        for change in self.changes:
+            value = None if change.text is None else json.loads(change.text, parse_float=_Number, parse_int=_Number)
+            document = _changed(document, change, value)
+        return _written(document)
 
 
 def read_json_diff(cursor: EventCursor) -> JsonDiff:
@@ -62,3 +78,80 @@ def read_json_diff(cursor: EventCursor) -> JsonDiff:
         error.byte = start + diffs.at
         raise
     return JsonDiff(tuple(changes))
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _changed(document: Any, change: JsonChange, value: Any) -> Any:
+    legs = _legs(change.path)
+    if not legs:
+        if change.operation != "replace":
+            raise _not_applicable(change)
+        return value
+    parent = document
+    for leg in legs[:-1]:
+        if not _has(parent, leg):
+            raise _not_applicable(change)
+        parent = parent[leg]
+    last = legs[-1]
+    if change.operation == "insert":
+        _insert(parent, last, value, change)
+    elif not _has(parent, last):
+        raise _not_applicable(change)
+    elif change.operation == "replace":
+        parent[last] = value
+    else:
+        del parent[last]
+    return document
+
+
+def _insert(parent: Any, leg: str | int, value: Any, change: JsonChange) -> None:
+    if isinstance(parent, list) and isinstance(leg, int):
+        parent.insert(leg, value)
+    elif isinstance(parent, dict) and isinstance(leg, str) and leg not in parent:
+        parent[leg] = value
+    else:
+        raise _not_applicable(change)
+
+
+def _has(parent: Any, leg: str | int) -> bool:
+    if isinstance(leg, int):
+        return isinstance(parent, list) and leg < len(parent)
+    return isinstance(parent, dict) and leg in parent
+
+
+def _legs(path: str) -> list[str | int]:
+    """The keys and indexes of a path."""
+    legs: list[str | int] = []
+    at = 1
+    while at < len(path):
+        match = _LEG.match(path, at)
+        if match is None:
+            raise SchemaError(f"{path!r} is not a path of JSON")
+        quoted, plain, index = match.groups()
+        legs.append(int(index) if index else plain or json.loads(quoted, strict=False))
+        at = match.end()
+    if path[:1] != "$":
+        raise SchemaError(f"{path!r} is not a path of JSON")
+    return legs
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, _Number):
+        return str(value)
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, list):
+        return f"[{', '.join(map(_written, value))}]"
+    if isinstance(value, dict):
+        members = sorted(value.items(), key=lambda member: (len(key := member[0].encode()), key))
+        return f"{{{', '.join(f'{quote(key)}: {_written(one)}' for key, one in members)}}}"
+    return {None: "null", True: "true", False: "false"}[value]
+
+
+def _not_applicable(change: JsonChange) -> SchemaError:
+    return SchemaError(f"{change.operation} at {change.path!r} does not apply to the document before")
