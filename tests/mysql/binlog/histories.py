@@ -348,3 +348,41 @@ def kinds_of_mariadb(table: TableMap) -> TableMap:
     types = {"u": "uuid", "in4": "inet4", "in6": "inet6"}
     columns = (dataclasses.replace(c, mariadb_type=types.get(c.name or "")) for c in table.columns)
     return dataclasses.replace(table, columns=tuple(columns))
+
+
+JSON_COLUMNS = ["js", "i32", "js2"]
+DOCUMENT = (
+    '{"a": [1, 2.50, "é", {"k": 1e100}], "bb": {"x": null, "": "q"}, "é": 1.0, "q\\"x": [[]], '
+    f'"pad": "{"p" * 200}"}}'
+)
+PATHS = [
+    "$.a[0]", "$.a[1]", "$.a[3].k", "$.a[9]", "$.bb", "$.bb.x", '$.bb.""', '$."é"', '$."q\\"x"[0]', "$.n", "$.c", '$."a.b"',
+]  # fmt: skip
+
+
+def json_changes(image: str, count: int) -> str:
+    """Updates that MySQL logs as diffs of the documents in table t0, with this `binlog_row_image`."""
+    changes = random.Random(image)
+    lines = [
+        f"CREATE DATABASE {DATABASE}; USE {DATABASE}",
+        "CREATE TABLE t0 (id INT PRIMARY KEY, js JSON, i32 INT, js2 JSON)",
+        f"SET SESSION binlog_row_value_options = PARTIAL_JSON, binlog_row_image = {image}",
+    ]
+    for i in range(count):
+        if i < 4 or changes.random() < 0.1:
+            lines.append(f"REPLACE INTO t0 VALUES ({i % 4}, {quoted(DOCUMENT)}, 1, {quoted(DOCUMENT)})")
+        changed = ", ".join(_diff(changes, column) for column in changes.choice([["js"], ["js2"], ["js", "js2"]]))
+        lines.append(f"UPDATE t0 SET {changed}, i32 = {changes.randrange(9)} WHERE id >= {changes.randrange(3)}")
+    return ";\n".join(lines) + ";\n"
+
+
+def _diff(changes: random.Random, column: str) -> str:
+    parts = column
+    for _ in range(changes.randint(1, 3)):
+        function = changes.choice(["JSON_SET", "JSON_SET", "JSON_REPLACE", "JSON_REMOVE"])
+        path = changes.choice(PATHS)
+        new = changes.choice(
+            ["1", "2.5e0", "TRUE", "NULL", quoted("v\t"), "JSON_ARRAY(1, NULL)", "CAST('2024-01-02' AS DATE)"]
+        )
+        parts = f"{function}({parts}, {quoted(path)}{'' if function == 'JSON_REMOVE' else f', {new}'})"
+    return f"{column} = {parts}"

@@ -12,7 +12,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.mysql.binlog.histories import DATABASE, History, kinds, listed
+from tests.mysql.binlog.histories import JSON_COLUMNS, History, json_changes, kinds, listed, selected
 from tests.services.database import Database, MariaDb, MySql
 
 VECTORS = Path(__file__).parent / "vectors"
@@ -38,31 +38,33 @@ def main() -> None:
     for server in (MariaDb, MySql):
         with server() as database:
             history = History(1, kinds(database), tables=1, width=60)
-            record(database, f"{database.connector}-types", history, history.create() + history.changes(8))
+            record(database, f"{database.connector}-types", history.tables, history.create() + history.changes(8))
         with server() as database:
             history = History(2, ["i32", "vc_utf8mb4", "tx", "dec18_9"], tables=1)
             sql = f"{history.create()}{OTHER_EVENTS};{MINIMAL};{history.changes(5)}"
             record(
                 database,
                 f"{database.connector}-events",
-                history,
+                history.tables,
                 f"{sql}{COMPRESSED[database.connector]};{history.changes(5)}",
             )
+    with MySql() as database:
+        record(database, "mysql-json", {"t0": JSON_COLUMNS}, json_changes("MINIMAL", 20))
 
 
-def record(database: Database, name: str, history: History, sql: str) -> None:
+def record(database: Database, name: str, tables: dict[str, list[str]], sql: str) -> None:
     """Runs the statements and writes one vector."""
     database.execute("FLUSH LOGS")
     file = database.binlogs()[-1]
     database.execute(sql)
-    tables = history.selected(database)
+    rows = {table: selected(database, table, columns) for table, columns in tables.items()}
     database.execute("FLUSH LOGS")
     version = database.selected("SELECT VERSION()", "mysql")[0][0]
-    described: dict[str, Any] = {"server": version, "sql": sql, "tables": tables, "events": listed(database, file.name)}
+    described: dict[str, Any] = {"server": version, "sql": sql, "tables": rows, "events": listed(database, file.name)}
     (VECTORS / f"{name}.binlog").write_bytes(file.read_bytes())
     text = json.dumps(described, ensure_ascii=False, indent=1)
     (VECTORS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    print(name, file.stat().st_size, DATABASE)
+    print(name, file.stat().st_size)
 
 
 if __name__ == "__main__":

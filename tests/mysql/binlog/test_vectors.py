@@ -21,7 +21,7 @@ from changefeed.mysql.binlog.events import (
 from tests.mysql.binlog.histories import Tables, kinds_of_mariadb, listed_events, rows_of
 from tests.mysql.binlog.record import VECTORS
 
-RECORDED = ["mariadb-types", "mariadb-events", "mysql-types", "mysql-events"]
+RECORDED = ["mariadb-types", "mariadb-events", "mysql-types", "mysql-events", "mysql-json"]
 
 
 def events_of(name: str) -> list[Event]:
