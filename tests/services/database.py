@@ -108,6 +108,10 @@ class Database:
         ]
         return _rows(self.execute(f"SELECT {', '.join(names)} FROM `{table}`", database))
 
+    def binlogs(self) -> list[Path]:
+        """The server's binlog files, in order; the last one is being written."""
+        return sorted(self._data.glob("binlog.[0-9]*"))
+
     def _install(self) -> None:
         raise NotImplementedError
 
