@@ -134,7 +134,7 @@ def test_rounding_ends_at_the_last_moment_of_the_type() -> None:
 def test_a_whole_number_of_sixteen_digits_has_an_exponent_and_a_fraction_has_none(
     server: Server, value: float, text: str
 ) -> None:
-    """As MySQL 8.0 and MariaDB 10.11 print them."""
+    """The texts are those of MySQL 8.0 and MariaDB 10.11."""
     old, new = ColumnType.parse("double"), ColumnType.parse("varchar(30)")
     made = conversion(old, new, Details(server, charset="utf8mb4"))
     assert made is not None

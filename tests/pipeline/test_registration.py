@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from changefeed.errors import SinkError
 from changefeed import telemetry
+from changefeed.errors import SinkError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.run import run

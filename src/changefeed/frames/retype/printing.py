@@ -7,8 +7,8 @@
     double              the shortest text           datetime(3)   2026-01-02 03:04:05.100
     float(7,3)          0.100                       time(0)       -01:02:03
 
-A float or double has an exponent if there are more than 15 digits before its point and none behind it, or more than 14 zeros behind
-it; in MySQL also if it would have more than 12 characters, or 24 for a double.
+A float or double has an exponent if there are more than 15 digits before its point and none behind it, or more than 14
+zeros behind it; in MySQL also if it would have more than 12 characters, or 24 for a double.
 """
 
 from __future__ import annotations
