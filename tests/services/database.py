@@ -110,7 +110,7 @@ class Database:
 
     def binlogs(self) -> list[Path]:
         """The server's binlog files, in order; the last one is being written."""
-        return sorted(self._data.glob("binlog.[0-9]*"))
+        return sorted(self._data.glob("binlog." + 6 * "[0-9]"))
 
     def _install(self) -> None:
         raise NotImplementedError

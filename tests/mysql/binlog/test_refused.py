@@ -13,9 +13,10 @@ import pytest
 
 from changefeed.errors import ProtocolError
 from changefeed.mysql.binlog import BinlogError, Parser, codes, split_file
-from changefeed.mysql.binlog.events import Heartbeat, Ignorable, Incident, Rotate
+from changefeed.mysql.binlog.events import Heartbeat, Ignorable, Incident, Rotate, Rows
 from changefeed.mysql.binlog.framing import Frame
 from changefeed.mysql.binlog.json_binary import to_text
+from changefeed.mysql.binlog.rows import KINDS
 from tests.mysql.binlog.record import VECTORS
 
 NAMES = sorted(path.stem for path in VECTORS.glob("*.binlog"))
@@ -132,6 +133,37 @@ def test_rows_of_a_table_without_a_map_are_refused() -> None:
     with pytest.raises(BinlogError) as caught:
         Parser(checksum=True).feed(framed(30, bytes.fromhex("070000000000 0100 0200 01 01 00"), position=200))
     assert str(caught.value) == "binlog: WRITE_ROWS_EVENT at position 164: table 7 has no table map in this statement"
+
+
+def _uncompressed(payload: bytes) -> bytes:
+    """The body of a payload whose events are not compressed."""
+    size = b"\xfd" + struct.pack("<I", len(payload))[:3]
+    return b"\x02\x03\xfc\xff\x00" + b"\x03\x04" + size + b"\x01\x04" + size + b"\0" + payload
+
+
+@pytest.mark.parametrize("table", ["ffffff000000", "ffffffffffff"])
+def test_rows_of_no_table_end_the_statement(table: str) -> None:
+    (rows,) = Parser(checksum=True).feed(framed(30, bytes.fromhex(f"{table} 0100 0200 01 00")))
+    assert isinstance(rows, Rows)
+    assert (rows.statement_end, rows.rows) == (True, ())
+    with pytest.raises(BinlogError):
+        Parser(checksum=True).feed(framed(30, bytes.fromhex(f"{table} 0000 0200 01 00")))
+
+
+@pytest.mark.parametrize("name", ["mysql-types", "mysql-json"])
+def test_changed_bytes_in_a_payload_raise_nothing_else(name: str) -> None:
+    changes, frames = random.Random(7), list(split_file((VECTORS / f"{name}.binlog").read_bytes()))
+    inner = [bytearray(frame.data[:-4]) for frame in frames if frame.data[4] in (codes.TABLE_MAP, *KINDS)][:6]
+    for event in inner:
+        event[9:13] = struct.pack("<I", len(event))
+    for _ in range(100):
+        payload = bytearray(b"".join(inner))
+        for _ in range(changes.choice([0, 1, 2])):
+            payload[changes.randrange(len(payload))] = changes.randrange(256)
+        fed(after(frames[:1]), framed(codes.TRANSACTION_PAYLOAD, _uncompressed(bytes(payload))))
+    assert len(after(frames[:1]).feed(framed(codes.TRANSACTION_PAYLOAD, _uncompressed(b"".join(inner))))) == 1 + len(
+        inner
+    )
 
 
 def test_events_that_only_a_connection_has() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from changefeed.mysql.binlog import Parser, split_file
+from changefeed.mysql.binlog import Parser, codes, split_file
 from changefeed.mysql.binlog.events import (
     Event,
     Gtid,
@@ -20,6 +20,7 @@ from changefeed.mysql.binlog.events import (
 )
 from tests.mysql.binlog.histories import Tables, kinds_of_mariadb, listed_events, rows_of
 from tests.mysql.binlog.record import VECTORS
+from tests.mysql.binlog.test_refused import framed
 
 RECORDED = ["mariadb-types", "mariadb-events", "mysql-types", "mysql-events", "mysql-json"]
 
@@ -109,3 +110,18 @@ def test_events_carry_their_position_without_the_callers() -> None:
     parser = Parser()
     for frame in split_file((VECTORS / "mysql-events.binlog").read_bytes()):
         assert parser.feed(frame.data)[0].header.position == frame.position
+
+
+def test_table_numbers_of_four_bytes_where_the_format_declares_them() -> None:
+    description, *frames = split_file((VECTORS / "mysql-json.binlog").read_bytes())
+    at = next(i for i, frame in enumerate(frames) if frame.data[4] == codes.TABLE_MAP)
+    mapped, rows = frames[at : at + 2]
+    body = bytearray(description.data[19:-4])
+    for code in (codes.TABLE_MAP, rows.data[4]):
+        body[57 + code - 1] = 6
+    parser = Parser()
+    parser.feed(framed(codes.FORMAT_DESCRIPTION, bytes(body)))
+    short = [framed(frame.data[4], frame.data[19:23] + frame.data[25:-4]) for frame in (mapped, rows)]
+    _, event = (parser.feed(data)[0] for data in short)
+    assert isinstance(event, Rows)
+    assert event.rows == next(e.rows for e in events_of("mysql-json") if isinstance(e, Rows))

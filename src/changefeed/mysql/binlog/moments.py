@@ -72,16 +72,28 @@ def read_timestamp(cursor: EventCursor, digits: int) -> str:
 
 
 def packed_datetime(packed: int) -> str:
-    """The text of a DATETIME(6) in JSON: the 5 bytes of DATETIME2 without 2^39, and the fraction in 3."""
+    """The text of a DATETIME(6) in JSON: the 5 bytes of DATETIME2 without 2^39, and the fraction in 3.
+
+    Raises:
+        ProtocolError: the fields are not those of a date and time.
+    """
     moment, micros = divmod(packed, 1 << 24)
     year, month = divmod(moment >> 22, 13)
-    return f"{_date(year, month, moment >> 17 & 31)} {_fields(moment & 0x1FFFF)}.{micros:06}"
+    if packed < 0 or year > 9999:
+        raise ProtocolError(f"{packed} is not a date and time", reason="bad-moment")
+    return f"{_date(year, month, moment >> 17 & 31)} {_packed_micros(moment & 0x1FFFF, micros)}"
 
 
 def packed_time(packed: int) -> str:
-    """The text of a TIME(6) in JSON."""
-    whole, micros = divmod(abs(packed), 1 << 24)
-    return f"{'-' if packed < 0 else ''}{_fields(whole)}.{micros:06}"
+    """The text of a TIME(6) in JSON. Raises as `packed_datetime`."""
+    return ("-" if packed < 0 else "") + _packed_micros(*divmod(abs(packed), 1 << 24))
+
+
+def _packed_micros(clock: int, micros: int) -> str:
+    hours, minutes, seconds = clock >> 12, clock >> 6 & 63, clock & 63
+    if hours > 838 or minutes > 59 or seconds > 59 or micros > 999_999:
+        raise ProtocolError(f"{hours:02}:{minutes:02}:{seconds:02}.{micros:06} is not a time", reason="bad-moment")
+    return f"{hours:02}:{minutes:02}:{seconds:02}.{micros:06}"
 
 
 def _date(year: int, month: int, day: int) -> str:
@@ -96,10 +108,6 @@ def _instant(seconds: int, micros: int, digits: int) -> str:
 
 def _sixties(number: int) -> tuple[int, int, int]:
     return number // 10_000, number // 100 % 100, number % 100
-
-
-def _fields(packed: int) -> str:
-    return f"{packed >> 12:02}:{packed >> 6 & 63:02}:{packed & 63:02}"
 
 
 def _packed_clock(packed: int, cursor: EventCursor) -> str:

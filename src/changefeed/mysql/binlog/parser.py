@@ -32,7 +32,7 @@ from changefeed.mysql.binlog.events import (
     TableMapped,
     TransactionPayload,
 )
-from changefeed.mysql.binlog.rows import KINDS, NO_TABLE, STATEMENT_END, RowReader, read_rows
+from changefeed.mysql.binlog.rows import KINDS, NO_TABLES, STATEMENT_END, RowReader, read_rows
 from changefeed.mysql.binlog.table_map import TableMap, read_table_map
 
 _SHORT_ID_FIXED = 6  # the fixed part of row events whose table numbers have 4 bytes
@@ -151,14 +151,23 @@ class Parser:
         kind = KINDS[header.code]
         table_id = cursor.uint(self._id_size(header.code))
         table = self._tables.get(table_id)
-        if table is None and table_id == NO_TABLE:
-            table = _NO_ROWS
         if table is None:
+            if table_id in NO_TABLES:
+                return self._statement_end(cursor, header)
             raise ProtocolError(f"table {table_id} has no table map in this statement", reason="unknown-table")
-        rows: Rows = read_rows(cursor, header, kind, table)
-        if rows.flags & STATEMENT_END:
+        rows = read_rows(cursor, header, kind, table)
+        if rows.statement_end:
             self._tables.clear()
         return rows
+
+    def _statement_end(self, cursor: EventCursor, header: Header) -> Rows:
+        """Reads an event by which the server ends a statement that has no rows left."""
+        flags = cursor.uint(2)
+        if not flags & STATEMENT_END:
+            raise ProtocolError("rows of no table do not end their statement", reason="unknown-table")
+        cursor.rest()
+        self._tables.clear()
+        return Rows(header, KINDS[header.code].op, _NO_TABLE, True, None, None, (), flags)
 
     def _payload(self, cursor: EventCursor, header: Header) -> list[Event]:
         compression, size, declared = "none", None, None
@@ -190,4 +199,4 @@ class Parser:
         return self._event(frame.data, header)
 
 
-_NO_ROWS = RowReader(TableMap(NO_TABLE, 0, "", "", ()))
+_NO_TABLE = TableMap(0, 0, "", "", ())

@@ -34,8 +34,8 @@ from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.binlog.values import Read, reader
 
 STATEMENT_END = 1
-# The number of the event by which MySQL ends a statement that has no rows left.
-NO_TABLE = 0xFFFFFF
+# Numbers of no table: such an event ends a statement that has no rows left.
+NO_TABLES = (0xFFFFFF, 0xFFFFFFFFFFFF)
 _NDB, _PARTITION = 0, 1
 _PARTIAL_JSON = 1
 
@@ -106,11 +106,6 @@ class RowReader:
             partial = dict(zip(self._json, cursor.bits(len(self._json)), strict=True))
             readers = tuple(read_json_diff if partial.get(i) else read for i, read in enumerate(readers))
         return self.image(cursor, tuple(readers[i] for i in columns))
-
-
-def table_id(cursor: EventCursor, id_size: int) -> int:
-    """Reads the number of the table, with which a row event begins."""
-    return cursor.uint(id_size)
 
 
 def read_rows(cursor: EventCursor, header: Header, kind: Kind, table: RowReader) -> Rows:
