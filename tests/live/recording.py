@@ -54,14 +54,6 @@ _SETTINGS = {
     "enable.time.adjuster": "false",  # else the year 1 becomes 2001
 }
 
-# What the engine passes over by default, as far as histories may have it: a filter of its settings replaces that.
-_PASSED_OVER = (
-    "SAVEPOINT .*",
-    "(SET STATEMENT .*)?(TRUNCATE TABLE|REPLACE INTO) .*",
-    "(SET STATEMENT .*FOR )?(ANALYZE|OPTIMIZE|REPAIR) .*",
-    "(SET STATEMENT .*FOR )?(CREATE|ALTER|DROP) (OR REPLACE )?((ALGORITHM|DEFINER|SQL) .* )?(VIEW|FUNCTION|PROCEDURE|TRIGGER) .*",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -251,11 +243,6 @@ class Round:
             "provide.transaction.metadata": str(self.modes.transactions).lower(),
             "offset.flush.interval.ms": "2000" if self.modes.lazy else "0",
         }
-        if (
-            self.dead
-        ):  # the engine also parses the statements of databases that it leaves out, and would die of them again
-            filters = (*_PASSED_OVER, f"(?s)(.*[^0-9a-zA-Z])?({'|'.join(self.dead)})[abc]([^0-9a-zA-Z].*)?")
-            settings["schema.history.internal.ddl.filter"] = ",".join(filters)
         log = self.folder / "engine.log"
         self._log_before = log.stat().st_size if log.exists() else 0
         self._engine = Debezium(self.database, self.folder, settings)
