@@ -32,6 +32,7 @@ from changefeed.stages.changes import Redefinition
 from changefeed.stages.decode import RecordReader
 from tests.live.comparing import Difference, differences
 from tests.live.history import History
+from tests.live.recording import payload_of
 from tests.live.schema import MARKER
 from tests.pipeline.faithful import Compute, FaithfulSink
 from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
@@ -51,6 +52,7 @@ class Outcome:
         verdict: `RIGHT`, `DRIFT`, `KEPT`, `STOP`, `WRONG` or `CRASH`; see `verdicts.py`.
         text: the reason, or the differences.
         notes: notes of the run.
+        different: the differences, without those of which a note has the reason.
     """
 
     verdict: str
@@ -101,20 +103,34 @@ def _compared(history: History, way: str, storage: Storage, notes: list[str]) ->
         )
     if not different:
         return Outcome("RIGHT", "", tuple(notes))
-    if all(d.what == "types" for d in different):
-        verdict = "DRIFT"
-    else:
-        verdict = "KEPT" if all(_is_kept(d, history, way, notes) for d in different) else "WRONG"
-    return Outcome(verdict, "; ".join(map(str, different))[:3000], tuple(notes), tuple(different))
+    unexplained = tuple(d for d in different if not _is_kept(d, history, way, notes))
+    is_drift = all(d.what == "types" for d in different)
+    verdict = "DRIFT" if is_drift else "WRONG" if unexplained else "KEPT"
+    return Outcome(verdict, "; ".join(map(str, different))[:3000], tuple(notes), unexplained)
 
 
 def _is_kept(difference: Difference, history: History, way: str, notes: list[str]) -> bool:
     """Whether a note has the reason why the rows are not the server's; by key, there is none on what a snapshot lacks."""
     reason = {"rows": "of which no row was read", "tables": "does not have it"}.get(difference.what)
     if difference.what == "tables" and way == "by key":
-        return difference.table not in history.tables and history.engine.startswith("when_needed")
+        return difference.table not in history.tables and _is_lacking(difference.table, history)
     start = f"{difference.table} keeps its rows: "
     return reason is not None and any(note.startswith(start) and reason in note for note in notes)
+
+
+def _is_lacking(table: str, history: History) -> bool:
+    """Whether the engine's last snapshot does not have a table that earlier records have."""
+    place, since, before = ("", 0), set[str](), set[str]()
+    for event in history.events:
+        payload: dict[str, Any] = payload_of(event)
+        source = payload.get("source") or {}
+        changes = payload.get("tableChanges") or ()
+        if any(change["type"] == "DROP" for change in changes) or not source.get("table"):
+            continue
+        if source.get("snapshot") and changes and (source["file"], source["pos"]) != place:
+            place, since, before = (source["file"], source["pos"]), set(), before | since
+        since.add(f"{source['db']}.{source['table']}")
+    return table in before and table not in since
 
 
 def _run(

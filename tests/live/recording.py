@@ -37,7 +37,8 @@ _MARK_SECONDS = 1  # between two marks
 _FOLLOW_SECONDS = 900
 _PURGE_SECONDS = 30
 _REASON = re.compile(
-    r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException): (.*)", re.MULTILINE
+    r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException|IllegalArgumentException): (.*)",
+    re.MULTILINE,
 )
 _UNREADABLE = re.compile(r"Ignoring unparseable DDL statement '(CREATE TABLE .*?)'\nio\.debezium", re.DOTALL)
 _PLACE = re.compile(r"Last offset stored = \{.*?file=([^,]+), pos=(\d+)")
@@ -205,8 +206,7 @@ class Round:
         log = self._log()
         owners = (_unconverted(log), _died_at(session, log), self._not_read(session, log), _last_named(log))
         dead = next((owner for owner in owners if owner is not None and owner not in self.dead), None)
-        reasons = _REASON.findall(log)
-        reason = reasons[-1] if reasons else ""
+        reason = reason_of(log)
         if dead is None:
             raise RuntimeError(f"the engine has died, and it is not known of what: {self.folder}/engine.log: {reason}")
         if self.modes.mode == "recovery":  # what it recovers then has the definitions of later statements
@@ -237,9 +237,8 @@ class Round:
         mode = {"streamed": "no_data", "when_needed": "when_needed"}.get(self.modes.mode, self.modes.mode)
         if self.modes.mode == "recovery":
             mode = "recovery" if recovers else "no_data"
-        left_out = "".join(f"(?!{name}[abc])" for name in self.dead)
         settings = _SETTINGS | {
-            "database.include.list": f"{left_out}h[0-9]+[abc],zz",
+            "database.include.list": "".join(f"(?!{name}[abc])" for name in self.dead) + "h[0-9]+[abc],zz",
             "snapshot.mode": mode,
             "provide.transaction.metadata": str(self.modes.transactions).lower(),
             "offset.flush.interval.ms": "2000" if self.modes.lazy else "0",
@@ -296,6 +295,12 @@ def _purge(session: Session) -> None:
             if reader[4] == "Binlog Dump":
                 session.execute(f"KILL {reader[0]}")
         session.execute(f"PURGE BINARY LOGS TO '{logs[-1][0]}'")
+
+
+def reason_of(log: str) -> str:
+    """The innermost of the last exceptions in an engine's log; empty if it has none."""
+    reasons = _REASON.findall(log)
+    return reasons[-1] if reasons else ""
 
 
 def _unconverted(log: str) -> str | None:
@@ -364,4 +369,4 @@ def _owner(event: Event, payload: dict[str, object]) -> str | None:
     return match[1] if match else None
 
 
-__all__ = ["MARKER", "Job", "Modes", "Round", "draw_modes", "payload_of", "split"]
+__all__ = ["MARKER", "Job", "Modes", "Round", "draw_modes", "payload_of", "reason_of", "split"]

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changefeed.model.types import ColumnType
+from changefeed.pipeline.planning import schema_changes
 from tests.live.comparing import is_same_type
 from tests.live.history import History
 from tests.live.judging import WAYS, judge
 from tests.live.schema import Content
+from tests.live.verdicts import verdict
 from tests.pipeline.faithful import SparkCompute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DATA = Path(__file__).parent.parent / "data" / "ddl" / "live"
+LOST = DATA.with_name("live-lost")  # histories of which a snapshot of the engine has lost values
 RECORDED = sorted(path.name.removesuffix(".json.gz") for path in DATA.glob("*.json.gz"))
 
 
@@ -32,6 +35,24 @@ def recorded(name: str) -> History:
 def test_tables_end_as_the_servers(name: str, way: str, spark: SparkSession) -> None:
     outcome = judge(recorded(name), way, SparkCompute(spark))
     assert outcome.verdict == "RIGHT", outcome.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["mariadb-binary-members", "mysql-binary-members", "mariadb-second-snapshot"])
+def test_values_that_a_snapshot_has_lost_stop(name: str, way: str) -> None:
+    outcome = judge(History.load(LOST / f"{name}.json.gz"), way)
+    assert outcome.verdict == "STOP", outcome.text
+    assert "a snapshot of Debezium has NULL for every value of ENUM in the character set binary" in outcome.text
+
+
+def test_a_table_that_is_kept_does_not_hide_values_that_the_engine_has_spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_changes, "lost_in_snapshots", lambda columns: [])
+    history = History.load(LOST / "mariadb-second-snapshot.json.gz")
+    its_verdict = verdict(history, None)
+    assert its_verdict.verdict == "ENGINE"
+    assert its_verdict.text.startswith("values: h58000008c.t2: rows, n2: None for 'b'")
+    del history.tables["h58000008c.t2"]  # it is there, and no note has the reason
+    assert verdict(history, None).verdict == "WRONG"
 
 
 @pytest.mark.heavy

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 
+from changefeed.errors import UnsupportedError
 from changefeed.frames.payloads import write_shape
 from changefeed.frames.transactions import TRANSACTIONS
 from changefeed.model.event import SchemaChange
@@ -18,6 +20,7 @@ from changefeed.pipeline.frontier.cut import CutFrontier
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
+from changefeed.pipeline.planning.writes import NEW_SNAPSHOT
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.sinks.base import Create, Load
@@ -51,9 +54,9 @@ def snapshot(last: str = "true", at: int = PLACE, *, key: str = " PRIMARY KEY") 
     return [ddl(drop, "true", at, 1), ddl(create, last, at, 2)]
 
 
-def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE) -> Planned:
+def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE, behavior: str = "evolve") -> Planned:
     frontier, sink = CutFrontier(replace(state, barrier=upto), state.barrier), MemorySink(Lake())
-    return make(frontier, list(chunks), Rules(), sink, lambda spanning, window: ())
+    return make(frontier, list(chunks), Rules(behavior=behavior), sink, lambda spanning, window: ())
 
 
 def test_rows_come_after_the_create_table_at_their_position() -> None:
@@ -83,6 +86,55 @@ def test_a_table_that_a_later_snapshot_does_not_have_stays_with_a_note() -> None
     ]
     streamed = [ddl("CREATE TABLE `other`.`u` (id INT PRIMARY KEY)", None, PLACE + 50, 3)]
     assert planned(there, *streamed, upto=PLACE + 50).notes == []
+
+
+LOST = (
+    "column e: a snapshot of Debezium has NULL for every value of {} in the character set binary. Give the column another "
+    f"character set. {NEW_SNAPSHOT}"
+)
+
+
+@pytest.mark.parametrize(
+    "kind, table",
+    [
+        ("ENUM('a')", " DEFAULT CHARSET=binary"),
+        ("ENUM('a') NOT NULL DEFAULT 'a'", " CHARSET binary"),
+        ("SET('a') CHARACTER SET binary", ""),
+    ],
+)
+@pytest.mark.parametrize("stated", [True, False], ids=["stated", "by the statement"])
+def test_members_that_a_snapshot_has_lost_stop(kind: str, table: str, stated: bool) -> None:
+    (create,) = lossy(kind, table, "true", stated=stated)
+    why = LOST.format(kind.partition("(")[0])
+    with pytest.raises(UnsupportedError, match=re.escape(f"at srv:0:2: {why}. Set schema.change.behavior")):
+        planned(State(), create, rows())
+    noted = planned(State(), create, rows(), behavior="try_evolve")
+    assert noted.notes[0].startswith(f"not applied ({why})")
+
+
+@pytest.mark.parametrize(
+    "kind, table, mark",
+    [
+        ("ENUM('a')", " DEFAULT CHARSET=binary", None),
+        ("ENUM('a')", " DEFAULT CHARSET=binary", "last"),
+        ("ENUM('a')", "", "true"),
+        ("ENUM('a') CHARACTER SET utf8mb4", " DEFAULT CHARSET=binary", "true"),
+        ("VARCHAR(5)", " DEFAULT CHARSET=binary", "true"),
+    ],
+)
+def test_members_that_rows_have_do_not_stop(kind: str, table: str, mark: str | None) -> None:
+    assert planned(State(), *lossy(kind, table, mark)).notes == []
+
+
+def lossy(kind: str, table: str, mark: str | None, *, stated: bool = False) -> list[ChunkInfo]:
+    """The CREATE TABLE of a table with a column `e` of this type."""
+    create = ddl(f"CREATE TABLE t (id INT PRIMARY KEY, e {kind}){table}", mark, offset=2)
+    assert create.event is not None
+    columns = (
+        Column("id", ColumnType("int"), False, True),
+        Column("e", ColumnType.parse(kind.partition(")")[0] + ")"), True, False, charset="binary"),
+    )
+    return [replace(create, event=replace(create.event, columns=columns if stated else None))]
 
 
 def test_a_snapshot_with_rows_replaces_a_table_that_is_there() -> None:

@@ -12,6 +12,8 @@ Rule 4. A statement that cannot be read, or does not fit the table, is settled b
         and have no default are NULL, and types have changed. If columns are gone and others are new, one may have been renamed.
 Rule 5. Debezium's engine passes over a table's default character set where ALTER TABLE or a collation has set it. It decodes
         new columns by another one, so that their text is not the server's: the statement is refused.
+Rule 6. A snapshot of Debezium reads ENUM and SET of the character set `binary` as bytes, and sends NULL for every value. Changes
+        from the binary log have the values. So the CREATE of such a table in a snapshot with rows is refused.
 """
 
 from __future__ import annotations
@@ -204,6 +206,16 @@ def misread(own: Columns, stated: Columns, names: Collection[str] | None = None)
                 f"{producer}, so that rows do not contain the server's text"
             )
     return sentences
+
+
+def lost_in_snapshots(columns: Columns) -> list[str]:
+    """Sentences about columns whose values a snapshot of Debezium does not have: see Rule 6."""
+    return [
+        f"column {column.name}: a snapshot of Debezium has NULL for every value of {column.type.name.upper()} in the "
+        "character set binary. Give the column another character set"
+        for column in columns
+        if column.type.name in ("enum", "set") and column.charset == charsets.BINARY
+    ]
 
 
 def _charset_of(column: Column) -> str | None:

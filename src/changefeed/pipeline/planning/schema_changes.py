@@ -29,7 +29,7 @@ from changefeed.mysql.ddl.mentions import mentioned
 from changefeed.pipeline.planning import unplaced
 from changefeed.pipeline.planning.captured import concerned
 from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
-from changefeed.pipeline.planning.merging import Columns, misread
+from changefeed.pipeline.planning.merging import Columns, lost_in_snapshots, misread
 from changefeed.pipeline.planning.names import Name, Names, own_names, same
 from changefeed.pipeline.planning.renames import Answers, Renames
 from changefeed.pipeline.planning.rules import Rules
@@ -53,6 +53,7 @@ class SchemaChanges:
     notes: list[str] = field(default_factory=list)
     renames: Renames = field(init=False)
     _late: bool = False
+    _rowless: bool = False  # the schema changes are those of a snapshot without rows
 
     def __post_init__(self) -> None:
         self.names.notes = self.notes
@@ -70,7 +71,8 @@ class SchemaChanges:
         parsed = [(statement, event) for event in events for statement in self._parsed(event)]
         if ts is None:
             return
-        if any(snapshot_mark(event) == LAST for event in events):
+        self._rowless = any(snapshot_mark(event) == LAST for event in events)
+        if self._rowless:
             self._without_rows(parsed, ts)
             parsed = [pair for pair in parsed if snapshot_mark(pair[1]) is None]
         try:
@@ -415,6 +417,9 @@ class SchemaChanges:
         """Plans a new table, by its statement and by the producer's definition."""
         for refusal in misread(own.columns, stated or ()):
             self._refuse(event, refusal, None)
+        if snapshot_mark(event) is not None and not self._rowless:
+            for refusal in lost_in_snapshots(stated or own.columns):
+                self._refuse(event, f"{refusal}. {NEW_SNAPSHOT}", None)
         table, notes = created(own, stated, carries_virtual=not self.rules.restored_ddl)
         self.notes += [f"{table.full_name}: {note} ({event.place})" for note in notes]
         self.writes.create(table, declared=True, at=ts)
