@@ -118,11 +118,11 @@ class Pages:
 
     def pipeline(self, request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
         """`/pipelines/{id}`."""
-        found, reader = self._found(request)
+        chosen, reader = self._found(request)
         now = datetime.now(UTC)
         before = _number(request, "before")
         if reader is None:
-            return views.unreadable(found, now), {"charts": [], "before": None}
+            return views.unreadable(chosen, now), {"charts": [], "before": None}
         shown = views.pipeline(reader, now, before=before)
         return shown, {"charts": _charts(shown), "before": before}
 
@@ -143,9 +143,9 @@ class Pages:
     def letter(self, request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
         """`/pipelines/{id}/letter?position=`."""
         shown, stored = views.letter(self._reader(request), request.query_params.get("position", ""))
-        found, _ = self._found(request)
+        chosen, _ = self._found(request)
         dumps = [dump(name, data, stored.byte) for name, data in (("key", stored.key), ("value", stored.value))]
-        may = self.actions and found.definition is not None and stored.replayed is None
+        may = self.actions and chosen.definition is not None and stored.replayed is None
         return shown, {"dumps": dumps, "may_replay": may}
 
     def definition(self, request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -157,9 +157,9 @@ class Pages:
     def html(self, request: Request, name: str, status: int = 200, **context: Any) -> Response:
         """Renders a template."""
         cookie = request.cookies.get(COOKIE) or (self.access.new_session() if context.get("may_replay") else "")
-        found = self.catalog.pipelines.get(request.path_params.get("id", ""))
+        chosen = self.catalog.pipelines.get(request.path_params.get("id", ""))
         text = self.templates.get_template(name).render(
-            found=found and found[0], csrf=self.access.csrf(cookie), path=request.url.path, query=request.url.query,
+            found=chosen and chosen[0], csrf=self.access.csrf(cookie), path=request.url.path, query=request.url.query,
             actions=self.actions, needs_token=self.access.token is not None, **context,
         )  # fmt: skip
         response = HTMLResponse(text, status)
@@ -193,10 +193,10 @@ class Pages:
         form = await _form(request)
         if not self.access.may_post(request, form.get("csrf", "")):
             return self.failed(request, 403, "The form is not from this page, or it is too old. Go back and reload it.")
-        found, _ = self._found(request)
-        if found.path is None or found.definition is None:
+        chosen, _ = self._found(request)
+        if chosen.path is None or chosen.definition is None:
             return self.failed(request, 409, "Dead letters are replayed by a definition; the page has only the folder.")
-        path, position = found.path, form.get("position") or None
+        path, position = chosen.path, form.get("position") or None
         code, output = await anyio.to_thread.run_sync(lambda: replay(path, position))
         return self.html(request, "replay.html", code=code, output=output, position=position)
 
@@ -210,9 +210,9 @@ class Pages:
         return self.catalog.pipelines[id]
 
     def _reader(self, request: Request) -> PipelineReader:
-        found, reader = self._found(request)
+        chosen, reader = self._found(request)
         if reader is None:
-            raise views.NotThereError(f"The definition cannot be read: {found.error}")
+            raise views.NotThereError(f"The definition cannot be read: {chosen.error}")
         return reader
 
 

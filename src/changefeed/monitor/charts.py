@@ -64,7 +64,7 @@ def chart(points: Sequence[tuple[datetime, float]], what: str, unit: str) -> Cha
         f"{what}, {len(points)} points: newest {number(values[-1])} {unit}, lowest {number(min(values))} {unit}, "
         f"highest {number(max(values))} {unit}"
     )
-    ticks = tuple((y(step * n), number(step * n)) for n in range(round(top / step) + 1))
+    ticks = tuple((y(step * n), _short(step * n)) for n in range(round(top / step) + 1))
     first, last = (time.strftime("%m-%d %H:%M:%S") for time in (start, end))
     return Chart(line, f"{_LEFT},{bottom} {line} {right},{bottom}", ticks, first, last, title)
 
@@ -83,3 +83,11 @@ def _scale(highest: float) -> tuple[float, float]:
     power = 10.0 ** math.floor(math.log10(highest / 2))
     step = next((factor * power for factor in _STEPS if factor * power * 4 >= highest), 10 * power)
     return step, step * max(1, math.ceil(highest / step))
+
+
+def _short(value: float) -> str:
+    """A number that fits beside the chart: `28 M`."""
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
+        if value >= size:
+            return number(value / (1e3 if unit == " k" else size)) + unit
+    return number(value)

@@ -37,8 +37,8 @@ from changefeed.pipeline.store.reading import FileReader, MissingError, entry_na
 from changefeed.storage.section import StorageSection
 
 _STEPS_KEPT = 2_000
-_STANDING = 1_000  # steps that are looked at, to find out since when the cut has not moved
-_VERSIONS_IN = 100  # steps in which a table's older definitions are looked for
+_STANDING = 500  # steps that are looked at, to find out since when the cut has not moved
+_VERSIONS_IN = 50  # steps in which a table's older definitions are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +120,7 @@ class PipelineReader:
     _steps: list[StepRow] = field(default_factory=list)  # newest first
     _newest_cut: Cut | None = None
     _ledger_id: str = ""
+    _standing: tuple[int | None, datetime | None] | None = None  # a barrier, and when it was published first
     _letters: tuple[tuple[str, ...], list[LetterSummary]] | None = None
     _state: tuple[str, State] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -257,6 +258,7 @@ class PipelineReader:
         """Drops what was kept of another ledger at the same place."""
         if self._ledger_id != ledger:
             self._head, self._newest_cut, self._letters, self._state = None, None, None, None
+            self._standing = None
             self._steps.clear()
             self._ledger_id = ledger
 
@@ -271,16 +273,19 @@ class PipelineReader:
         return holders_in(state, marks=bool(state.resolved) and state.passed is None)
 
     def _standing_since(self, barrier: int | None) -> datetime | None:
-        count, since = 50, None
-        while True:
-            rows = self._recent(count)[:count]
-            for row in rows:
-                if row.commit_ts != barrier:
-                    return since
-                since = row.at
-            if len(rows) < count or count >= _STANDING:
-                return since if len(rows) < count else None
-            count *= 5
+        """When the cut at the barrier was published first; looks only at steps that are not known to have it."""
+        if self._standing is None or self._standing[0] != barrier:
+            self._standing = barrier, self._first_with(barrier)
+        return self._standing[1]
+
+    def _first_with(self, barrier: int | None) -> datetime | None:
+        since = None
+        for cut in islice(self._reader().history(newest_first=True), _STANDING):
+            if cut.commit_ts != barrier:
+                return since
+            since = cut.at
+        newest = self._newest()
+        return since if newest is not None and newest.step < _STANDING else None
 
     # Steps.
 
@@ -290,10 +295,11 @@ class PipelineReader:
         newest = self._newest()
         assert newest is not None
         if known < newest.step:
-            cuts = list(islice(self._reader().history(known, newest_first=True), _STEPS_KEPT if known else count + 1))
+            limit = _STEPS_KEPT if known else count + 1
+            cuts = list(islice(self._reader().history(known, newest_first=True), limit))
             whole = bool(known) and bool(cuts) and cuts[-1].step == known + 1
             tail = [self._newest_cut] if whole and self._newest_cut is not None else []
-            rows = list(_rows([*cuts, *tail], last=not whole))
+            rows = list(_rows([*cuts, *tail], last=not whole and len(cuts) < limit))
             self._steps[:] = [*rows, *self._steps][:_STEPS_KEPT] if whole else rows
             self._newest_cut = cuts[0] if cuts else self._newest_cut
         if len(self._steps) < count and self._steps and self._steps[-1].step > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -95,6 +96,7 @@ def serve(
     host = f"[{address.host}]" if ":" in address.host else address.host
     scheme = "http" if address.certificate is None else "https"
     started(f"{scheme}://{host}:{bound.getsockname()[1]}/", len(catalog.pipelines))
+    threading.Thread(target=catalog.overview, daemon=True, name="monitor-first").start()  # what it reads is kept
     with bound:
         uvicorn.Server(config).run(sockets=[bound])
 
