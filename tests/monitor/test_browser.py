@@ -115,7 +115,7 @@ def test_the_first_key_skips_to_the_content_and_every_focus_is_seen(browser: Chr
     assert "orders" in seen
 
 
-def test_the_page_refreshes_itself_and_can_be_told_not_to(browser: Chromium, url: str, own: str, lake: Path) -> None:
+def test_the_page_refreshes_itself_and_can_be_paused(browser: Chromium, url: str, own: str, lake: Path) -> None:
     browser.open(url, 1600)
     assert browser.value("document.querySelector('header button').textContent") == "Refresh: on"
     before = browser.value("document.querySelector('.summary time').dateTime")

@@ -55,7 +55,7 @@ def test_without_the_token_nothing_is_shown(folder: Path, path: str) -> None:
     with Site([str(folder)], Access("127.0.0.1", TOKEN)) as site:
         assert site.client.get(path).status_code == 401
         for value in (f"Bearer {TOKEN}x", "Bearer ", f"Basic {TOKEN}", "Bearer caf\xe9"):
-            answer = site.client.get(path, headers={"Authorization": value.encode("latin-1")})  # type: ignore[dict-item]
+            answer = site.client.get(path, headers={b"Authorization": value.encode("latin-1")})
             assert answer.status_code == 401
         page = site.client.get("/")
         assert (page.status_code, page.headers["location"]) == (303, "/login")

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +23,9 @@ from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs, quote
 
-import anyio
 import jinja2
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.base import BaseHTTPMiddleware
@@ -180,7 +181,7 @@ class Pages:
             return self.html(request, "login.html", wrong=False)
         form = await _form(request)
         if not self.access.is_token(form.get("token", "")):
-            await anyio.sleep(0.5)
+            await asyncio.sleep(0.5)
             return self.html(request, "login.html", 403, wrong=True)
         response = RedirectResponse("/", 303)
         self._set_cookie(response, self.access.new_session())
@@ -197,7 +198,7 @@ class Pages:
         if chosen.path is None or chosen.definition is None:
             return self.failed(request, 409, "Dead letters are replayed by a definition; the page has only the folder.")
         path, position = chosen.path, form.get("position") or None
-        code, output = await anyio.to_thread.run_sync(lambda: replay(path, position))
+        code, output = await run_in_threadpool(replay, path, position)
         return self.html(request, "replay.html", code=code, output=output, position=position)
 
     def _set_cookie(self, response: Response, cookie: str) -> None:
