@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,6 +20,8 @@ from changefeed.monitor.security import Access
 from changefeed.monitor.serving import Address
 from tests.monitor import pipelines
 from tests.monitor.site import Site
+from tests.services.certificates import write_certificate
+from tests.services.processes import stop
 
 TOKEN = "a-token-of-some-length"
 
@@ -158,3 +167,37 @@ def test_the_command_refuses_a_folder_that_is_not_there(tmp_path: Path, capsys: 
 def test_the_command_refuses_to_be_open_to_everybody(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["monitor", str(tmp_path), "--host", "0.0.0.0", "--port", "0"]) == 2
     assert "set a token" in capsys.readouterr().err
+
+
+def test_a_missing_package_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert run(["monitor", str(tmp_path), "--port", "0"]) == 2
+    assert capsys.readouterr().err == (
+        "error: `changefeed monitor` needs packages that are not installed: pip install 'changefeed[monitor]'\n"
+    )
+
+
+def test_the_command_serves_over_tls_to_who_has_the_token_until_sigterm(folder: Path, tmp_path: Path) -> None:
+    certificate, key = write_certificate(tmp_path)
+    command = [sys.executable, "-m", "changefeed", "monitor", str(folder), "--port", "0", "--json"]
+    environment = {**os.environ, "CHANGEFEED_MONITOR_TOKEN": TOKEN}
+    process = subprocess.Popen(
+        [*command, "--tls-cert", str(certificate), "--tls-key", str(key)], stdout=subprocess.PIPE, env=environment
+    )
+    try:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        assert url.startswith("https://127.0.0.1:")
+        trusted = ssl.create_default_context(cafile=str(certificate))
+        request = urllib.request.Request(f"{url}overview.json", headers={"Authorization": f"Bearer {TOKEN}"})
+        with urllib.request.urlopen(request, context=trusted) as answer:
+            assert json.load(answer)["pipelines"][0]["name"] == "p"
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"{url}overview.json", context=trusted)
+    finally:
+        stop(process)
+        if process.stdout is not None:
+            process.stdout.close()
+    assert process.returncode in (0, -15, 143)
