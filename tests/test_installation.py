@@ -54,7 +54,13 @@ def test_the_wheel_has_the_package_alone(wheel: Path) -> None:
     }
     assert inside == sources
     assert {"changefeed/py.typed", "changefeed/spark_runtime/log4j2.properties", "changefeed/api/logs.py"} <= inside
-    assert {name for name in inside if Path(name).suffix not in (".py", ".md", ".properties", ".typed")} == set()
+    of_page = {
+        name for name in inside if name.startswith(("changefeed/monitor/templates/", "changefeed/monitor/static/"))
+    }
+    assert {Path(name).suffix for name in of_page} == {".html", ".css", ".js"}
+    assert {
+        name for name in inside - of_page if Path(name).suffix not in (".py", ".md", ".properties", ".typed")
+    } == set()
 
 
 def test_the_wheel_is_small(wheel: Path) -> None:

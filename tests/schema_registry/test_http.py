@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import datetime
-import ipaddress
 import json
 import os
 import ssl
@@ -12,10 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from changefeed import schema_registry
 from changefeed.errors import ConfigError, ProtocolError, SchemaRegistryError
@@ -23,6 +17,7 @@ from changefeed.protocols.base import RegistryOptions
 from changefeed.protocols.ticdc_avro.options import Options
 from changefeed.stores import stores_of
 from tests.schema_registry.answers import Asked, serving
+from tests.services.certificates import write_certificate
 from tests.services.registry import SchemaRegistry
 
 TEXT = '{"type":"record","name":"t","namespace":"default.shop","fields":[{"name":"id","type":"int"}]}'
@@ -251,25 +246,7 @@ def test_a_certificate_that_is_replaced_is_used(tmp_path: Path) -> None:
 
 
 def _certificate(folder: Path) -> ssl.SSLContext:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (folder / "key.pem").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    certificate, key = write_certificate(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    context.load_cert_chain(certificate, key)
     return context

@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "explain": "changefeed.cli.explain:explain",
     "run": "changefeed.cli.run_:run",
     "status": "changefeed.cli.status:status",
+    "monitor": "changefeed.cli.monitor:monitor",
     "dlq": "changefeed.cli.dlq:dlq",
     "repair": "changefeed.cli.repair:repair",
     "expire": "changefeed.cli.expire:expire",
@@ -40,7 +41,7 @@ COMMANDS: dict[str, str] = {
 }
 # title -> its commands, in the order of `changefeed --help`; commands that are not listed come last
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Pipelines": ("init", "check", "explain", "run", "status", "dlq", "repair", "expire", "package"),
+    "Pipelines": ("init", "check", "explain", "run", "status", "monitor", "dlq", "repair", "expire", "package"),
     "Record logs": ("detect", "decode", "encode", "transcode"),
 }
 

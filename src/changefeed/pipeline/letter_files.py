@@ -111,6 +111,22 @@ class StoredLetter(_Placed, frozen=True, kw_only=True, omit_defaults=False):
         return self.topic, self.partition, self.offset, -1 if self.index is None else self.index
 
 
+class LetterSummary(_Placed, frozen=True, kw_only=True, omit_defaults=False):
+    """A dead letter without the record's bytes; the attributes are those of `StoredLetter`."""
+
+    at: datetime
+    reason: str
+    error: str
+    protocol: str
+    byte: int | None = None
+    sha256: str
+
+    @property
+    def order(self) -> tuple[str, int, int, int]:
+        """Sorts them as `StoredLetter.order` does."""
+        return self.topic, self.partition, self.offset, -1 if self.index is None else self.index
+
+
 _Letter = TypeVar("_Letter", bound=_Placed)
 
 
@@ -142,6 +158,10 @@ class LetterFiles:
         """
         letters = self._letters(StoredLetter).values()
         return sorted((one for one in letters if replayed or one.replayed is None), key=lambda one: one.order)
+
+    def summaries(self) -> list[LetterSummary]:
+        """Returns all dead letters without the records' bytes, sorted by position; raises as `rows`."""
+        return sorted(self._letters(LetterSummary).values(), key=lambda one: one.order)
 
     def waiting(self) -> int:
         """Returns the number of dead letters that wait; raises as `rows`."""

@@ -58,12 +58,26 @@ def holders(
         state: the newest state in the ledger.
         partitions: the source's, as far as they are known; those of the state are added.
     """
+    whole = definition.pipeline.consistency == "transaction"
+    return holders_in(state, partitions, marks=whole and capabilities.cuts == "marks", whole=whole)
+
+
+def holders_in(
+    state: State, partitions: Iterable[Partition] = (), *, marks: bool, whole: bool = True
+) -> tuple[Holder, ...]:
+    """Returns the holders of a cut, as `holders` does, for code that has no definition.
+
+    Args:
+        state: the newest state in the ledger.
+        partitions: the source's; those of the state are added.
+        marks: whether the cuts are those of resolved events.
+        whole: whether all tables move together.
+    """
     holding: list[Holder] = []
-    if definition.pipeline.consistency == "transaction":
-        if capabilities.cuts == "marks":
-            holding += _partitions(state, partitions)
-        if state.incomplete is not None:
-            holding.append(Holder("transaction", state.incomplete.name or "newest rows", str(state.incomplete)))
+    if marks:
+        holding += _partitions(state, partitions)
+    if whole and state.incomplete is not None:
+        holding.append(Holder("transaction", state.incomplete.name or "newest rows", str(state.incomplete)))
     for name, hold in sorted(state.held.items()):
         if not hold.released:
             why = "its topic has not caught up" if hold.late else "in quarantine, by its dead letters"

@@ -23,8 +23,8 @@ from changefeed import __version__
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.planning.actions import Plan
-from changefeed.pipeline.state import State, TableState, WrittenVersion
-from changefeed.pipeline.store.base import FORMAT, Cut, cut_of, damaged, too_new
+from changefeed.pipeline.state import Counts, State, TableState, WrittenVersion
+from changefeed.pipeline.store.base import FORMAT, Cut, Pinned, damaged, too_new
 
 _T = TypeVar("_T")
 EntryStatus = Literal["created", "epoch", "begun", "done"]
@@ -290,9 +290,33 @@ def unpack_plan(data: bytes | msgspec.Raw, tables: list[Table], ledger: str, nam
     return msgspec.structs.replace(plan, state=unpack_state(packed.state, tables))
 
 
+class _CutTable(msgspec.Struct, frozen=True, array_like=True):
+    """The members of `_PackedTable` that a cut has; the others are skipped."""
+
+    definition: int
+    path: str
+    declared: bool
+    written: _Written | None
+
+
+class _CutState(msgspec.Struct, frozen=True):
+    barrier: int | None = None
+    mark: str | None = None
+    held: dict[str, msgspec.Raw] = {}
+    counts: Counts = Counts()
+
+
+class _PackedCut(msgspec.Struct, frozen=True):
+    state: _CutState
+    tables: dict[str, _CutTable]
+
+
 def cut_in(entry: LedgerEntry, ledger: str, name: str) -> Cut:
-    """Returns the cut of an entry with a state."""
-    packed = decoded(entry.state, PackedState, ledger, name)
-    none = Table("", "", ())
-    tables = {n: TableState(none, t.path, t.declared, _unpacked(t.written)) for n, t in packed.tables.items()}
-    return cut_of(entry.epoch, entry.step, entry.at, dataclasses.replace(packed.state, tables=tables), entry.wrote)
+    """Returns the cut of an entry with a state; reads no more of the state."""
+    packed = decoded(entry.state, _PackedCut, ledger, name)
+    state = packed.state
+    tables = {
+        name: Pinned(table.path, table.written.version if table.written else None, name in state.held)
+        for name, table in packed.tables.items()
+    }
+    return Cut(entry.epoch, entry.step, entry.at, state.barrier, state.mark, tables, state.counts, entry.wrote)

@@ -1,0 +1,427 @@
+"""Reads one pipeline for the page: the newest state, steps, tables and dead letters; keeps what cannot change.
+
+    log/<number>.json         an entry never changes: the newest state is kept until there is a newer entry
+    history/<a>-<b>.json      pages of a hundred steps: only those with steps that are shown are read
+    dead_letters/<n>.jsonl    a file never changes: what was read of them is kept until the list of names differs
+    heartbeat/                is read each time
+
+A ledger that was deleted and made again has another id and other checksums, so nothing that was kept is taken for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from changefeed.model.definition import Table
+from changefeed.monitor.finding import FoundPipeline
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.dead_letters import files_of
+from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.letter_files import LetterFiles, LetterSummary, StoredLetter
+from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, read_heartbeat
+from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, holders_in
+from changefeed.pipeline.monitoring.lag import Lag, lag_of
+from changefeed.pipeline.monitoring.view import RunNow
+from changefeed.pipeline.state import Counts, State
+from changefeed.pipeline.store.base import Cut, StoreReader
+from changefeed.pipeline.store.entries import LedgerEntry, PackedState, decoded
+from changefeed.pipeline.store.hadoop import folder_to_read
+from changefeed.pipeline.store.reading import FileReader, MissingError, entry_name
+from changefeed.storage.section import StorageSection
+
+_STEPS_KEPT = 2_000
+_STANDING = 500  # steps that are looked at, to find out since when the cut has not moved
+_VERSIONS_IN = 50  # steps in which a table's older definitions are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A step, as the list of steps shows it.
+
+    Attributes:
+        tables: number of tables in its cut.
+        written: `database.table` -> version, of the tables that differ from the step before; None for the oldest step that the
+            ledger has.
+        gone: tables of the step before that its cut does not have.
+        earlier: when the step before was done, and its counts; None for the oldest step.
+    """
+
+    step: int
+    epoch: int
+    at: datetime
+    commit_ts: int | None
+    mark: str | None
+    counts: Counts
+    tables: int
+    written: Mapping[str, int | None] | None
+    gone: tuple[str, ...] = ()
+    earlier: tuple[datetime, Counts] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest content of a ledger.
+
+    Attributes:
+        epoch, step, at: as of `store.base.Latest`.
+        state: the newest state; its tables are empty if it was read for the overview.
+        count: number of tables.
+        unfinished: whether a step was begun and is not done.
+    """
+
+    epoch: int
+    step: int
+    at: datetime | None
+    state: State
+    count: int
+    unfinished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """A pipeline at a glance: its line in the overview, and the head of its own page.
+
+    Attributes:
+        newest: None if no run has created the ledger yet.
+        beat: the newest heartbeat; None if there is none.
+        waiting: number of dead letters that have not been replayed.
+        lag, held_by: see `Status`.
+        held_since: when the newest cut was published first, if something holds it; None if that is not known.
+        binlog: see `Status`.
+    """
+
+    newest: Newest | None
+    beat: RunNow | None
+    waiting: int
+    lag: Lag
+    held_by: tuple[Holder, ...]
+    held_since: datetime | None
+    binlog: bool
+
+
+@dataclass(slots=True)
+class PipelineReader:
+    """Reads a pipeline; used by many requests at the same time, one after the other.
+
+    Attributes:
+        pipeline: the pipeline, which has a folder.
+    """
+
+    pipeline: FoundPipeline
+    _ledger: StoreReader | None = None
+    _head: tuple[str, Newest, LedgerEntry | None] | None = None
+    _steps: list[StepRow] = field(default_factory=list)  # newest first
+    _newest_cut: Cut | None = None
+    _ledger_id: str = ""
+    _standing: tuple[int | None, datetime | None] | None = None  # a barrier, and when it was published first
+    _letters: tuple[tuple[str, ...], list[LetterSummary]] | None = None
+    _state: tuple[str, State] | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def definition(self) -> Definition | None:
+        """The pipeline's definition; None if only its folder is known."""
+        return self.pipeline.definition
+
+    def glance(self) -> Glance:
+        """Returns the pipeline at a glance.
+
+        Raises:
+            ConfigError, SinkError: the pipeline's files cannot be read.
+        """
+        with self._lock:
+            newest, beat = self._newest(), read_heartbeat(self._folder(HEARTBEATS))
+            state = newest.state if newest else State()
+            binlog, held_by = self._binlog(state), self._held_by(state)
+            lag = lag_of(state, beat.backlog if beat else None, binlog=binlog)
+            waiting = sum(letter.replayed is None for letter in self._summaries())
+            since = self._standing_since(state.barrier) if held_by and newest else None
+            return Glance(newest, beat, waiting, lag, held_by, since, binlog)
+
+    def state(self) -> State:
+        """Returns the newest state with its tables and their definitions; raises as `glance`."""
+        with self._lock:
+            newest = self._newest()
+            if newest is None or self._head is None:
+                return State()
+            sum, _, entry = self._head
+            if self._state is None or self._state[0] != sum:
+                ledger = self._reader()
+                if isinstance(ledger, FileReader):
+                    state = ledger.steady(lambda: ledger.state(entry)) if entry is not None else State()
+                else:
+                    latest = ledger.latest()
+                    state = latest.state if latest else State()
+                self._state = sum, state
+            return self._state[1]
+
+    def steps(self, count: int, before: int | None = None) -> list[StepRow]:
+        """Returns steps, newest first; raises as `glance`.
+
+        Args:
+            count: how many, at most.
+            before: only steps before this one; None for the newest.
+        """
+        with self._lock:
+            newest = self._newest()
+            if newest is None:
+                return []
+            if before is None or before > newest.step:
+                return self._recent(count)[:count]
+            known = [row for row in self._steps if row.step < before]
+            if len(known) >= count:
+                return known[:count]
+            return list(islice(self._older(before), count))
+
+    def letters(self) -> list[LetterSummary]:
+        """Returns all dead letters without their bytes, sorted by position; raises as `glance`."""
+        with self._lock:
+            return self._summaries()
+
+    def letter(self, summary: LetterSummary) -> StoredLetter | None:
+        """Returns a dead letter with its bytes; None if it is gone."""
+        rows = self._letter_files().rows(replayed=True)
+        return next((row for row in rows if row.position == summary.position), None)
+
+    def definitions(self, name: str) -> list[tuple[int, datetime, Table]]:
+        """Returns the definitions of a table, newest first, as far as the ledger still has them.
+
+        Each has the first step of those that were read in which the table had it.
+        """
+        ledger = self._reader()
+        if not isinstance(ledger, FileReader):
+            return []
+        with self._lock:
+            return _definitions(ledger, name)
+
+    # The parts.
+
+    def _reader(self) -> StoreReader:
+        if self._ledger is None:
+            if self.definition is not None:
+                self._ledger = read_ledger(self.definition)
+            else:
+                folder = self._folder("ledger")
+                first = FileReader(folder, "")
+                numbers = first.numbers()
+                name = first.entry(numbers[-1])[0].pipeline if numbers else ""
+                self._ledger = FileReader(folder, name)
+        return self._ledger
+
+    def _folder(self, name: str) -> Any:
+        storage = self.definition.storage if self.definition else StorageSection()
+        return folder_to_read(
+            f"{self.pipeline.folder}/{name}", storage, self.definition.spark if self.definition else {}
+        )
+
+    def _letter_files(self) -> LetterFiles:
+        return files_of(self.definition) if self.definition else LetterFiles(self._folder("dead_letters"))
+
+    def _newest(self) -> Newest | None:
+        ledger = self._reader()
+        if isinstance(ledger, FileReader):
+            return ledger.steady(lambda: self._newest_of(ledger))
+        latest = ledger.latest()
+        if latest is None:
+            return None
+        count = len(latest.state.tables)
+        newest = Newest(latest.epoch, latest.step, latest.at, latest.state, count, latest.unfinished is not None)
+        self._forget(latest.owner)
+        self._head = f"{latest.epoch}:{latest.step}", newest, None
+        return newest
+
+    def _newest_of(self, ledger: FileReader) -> Newest | None:
+        head = ledger.head()
+        if head is None:
+            return None
+        entry, sum = head
+        self._forget(entry.id)
+        if self._head is None or self._head[0] != sum:
+            done = entry if entry.status == "done" else ledger.at(entry.done)[0] if entry.done else None
+            state, count = State(), 0
+            if done is not None:
+                packed = decoded(done.state, PackedState, ledger.folder.path, entry_name(done.number))
+                state, count = packed.state, len(packed.tables)
+            unfinished = entry.status == "begun" or entry.begun is not None
+            step, at = (done.step, done.at) if done else (0, None)
+            self._head = sum, Newest(entry.epoch, step, at, state, count, unfinished), done
+        return self._head[1]
+
+    def _forget(self, ledger: str) -> None:
+        """Drops what was kept of another ledger at the same place."""
+        if self._ledger_id != ledger:
+            self._head, self._newest_cut, self._letters, self._state = None, None, None, None
+            self._standing = None
+            self._steps.clear()
+            self._ledger_id = ledger
+
+    def _binlog(self, state: State) -> bool:
+        if self.definition is not None:
+            return has_binlog(self.definition)
+        return state.time is not None or bool(state.reached)  # only sources without resolved events have them
+
+    def _held_by(self, state: State) -> tuple[Holder, ...]:
+        if self.definition is not None:
+            return held_by_of(self.definition, state)
+        return holders_in(state, marks=bool(state.resolved) and state.passed is None)
+
+    def _standing_since(self, barrier: int | None) -> datetime | None:
+        """When the cut at the barrier was published first; looks only at steps that are not known to have it."""
+        if self._standing is None or self._standing[0] != barrier:
+            self._standing = barrier, self._first_with(barrier)
+        return self._standing[1]
+
+    def _first_with(self, barrier: int | None) -> datetime | None:
+        since = None
+        for cut in islice(self._reader().history(newest_first=True), _STANDING):
+            if cut.commit_ts != barrier:
+                return since
+            since = cut.at
+        newest = self._newest()
+        return since if newest is not None and newest.step < _STANDING else None
+
+    # Steps.
+
+    def _recent(self, count: int) -> list[StepRow]:
+        """The newest steps: reads those that are not known yet."""
+        known = self._steps[0].step if self._steps else 0
+        newest = self._newest()
+        assert newest is not None
+        if known < newest.step:
+            limit = _STEPS_KEPT if known else count + 1
+            cuts = list(islice(self._reader().history(known, newest_first=True), limit))
+            whole = bool(known) and bool(cuts) and cuts[-1].step == known + 1
+            tail = [self._newest_cut] if whole and self._newest_cut is not None else []
+            rows = list(_rows([*cuts, *tail], last=not whole and len(cuts) < limit))
+            self._steps[:] = [*rows, *self._steps][:_STEPS_KEPT] if whole else rows
+            self._newest_cut = cuts[0] if cuts else self._newest_cut
+        if len(self._steps) < count and self._steps and self._steps[-1].step > 1:
+            self._steps += islice(self._older(self._steps[-1].step), count - len(self._steps))
+        return self._steps
+
+    def _older(self, before: int) -> Iterator[StepRow]:
+        """The steps before one, newest first."""
+        ledger = self._reader()
+        if isinstance(ledger, FileReader):
+            yield from _rows(_cuts_before(ledger, before), last=True)
+        else:
+            yield from (row for row in _rows(ledger.history(newest_first=True), last=True) if row.step < before)
+
+    # Dead letters.
+
+    def _summaries(self) -> list[LetterSummary]:
+        files = self._letter_files()
+        names = tuple(files.folder.names(""))
+        if not names:
+            return files.summaries()
+        if self._letters is None or self._letters[0] != names:
+            self._letters = names, files.summaries()
+        return self._letters[1]
+
+
+def _rows(cuts: Iterable[Cut], *, last: bool) -> Iterator[StepRow]:
+    """Converts cuts, newest first, to rows.
+
+    Args:
+        cuts: the cuts.
+        last: whether the oldest cut becomes a row, too, of which it is not known what its step has written.
+    """
+    newer: Cut | None = None
+    for cut in cuts:
+        if newer is not None:
+            yield _row(newer, cut)
+        newer = cut
+    if last and newer is not None:
+        yield _row(newer, None)
+
+
+def _row(cut: Cut, before: Cut | None) -> StepRow:
+    written: dict[str, int | None] | None = None
+    gone: tuple[str, ...] = ()
+    if before is not None:
+        written = {
+            name: table.version
+            for name, table in cut.tables.items()
+            if (old := before.tables.get(name)) is None or old.version != table.version or old.path != table.path
+        }
+        gone = tuple(name for name in before.tables if name not in cut.tables)
+    earlier = (before.at, before.counts) if before else None
+    count = len(cut.tables)
+    return StepRow(cut.step, cut.epoch, cut.at, cut.commit_ts, cut.mark, cut.counts, count, written, gone, earlier)
+
+
+def _cuts_before(ledger: FileReader, before: int) -> Iterator[Cut]:
+    """The cuts of the steps before one, newest first, from a ledger of files; reads no page after that step."""
+    head = ledger.steady(ledger.head)
+    if head is None:
+        return
+    entry = head[0]
+    if before > entry.packed + 1:
+        live = ledger.history(max(entry.packed, entry.first - 1), newest_first=True)
+        yield from (cut for cut in live if cut.step < before)
+    for page in reversed(ledger.pages()):
+        if page.first < before and page.first <= entry.packed:
+            try:
+                cuts = ledger.page(page, entry.id).cuts
+            except MissingError:  # it has just been deleted, with all before it: `pipeline.keep-cuts`
+                return
+            yield from (cut for cut in reversed(cuts) if cut.step < before)
+
+
+def _definitions(ledger: FileReader, name: str) -> list[tuple[int, datetime, Table]]:
+    """Returns the definitions of a table in the newest entries; see `PipelineReader.definitions`."""
+    newest: list[tuple[int, datetime, Table]] = []
+    files: dict[str, list[Table] | None] = {}
+    head = ledger.steady(ledger.head)
+    if head is None:
+        return newest
+    try:
+        for number, (entry, _) in enumerate(_entries(ledger, head)):
+            if number == _VERSIONS_IN:
+                break
+            table = _definition(ledger, entry, name, files)
+            if table is None:
+                continue
+            if newest and newest[-1][2] == table:
+                newest[-1] = entry.step, entry.at, table
+            else:
+                newest.append((entry.step, entry.at, table))
+    except MissingError:  # packed while they were read
+        pass
+    return newest
+
+
+def _entries(ledger: FileReader, head: Any) -> Iterator[Any]:
+    for sealed in (head, *ledger.before(head)):
+        if sealed[0].status == "done" and sealed[0].definitions:
+            yield sealed
+
+
+class _Places(msgspec.Struct, frozen=True):
+    """A state of which only the places of the tables' definitions are read."""
+
+    tables: dict[str, tuple[Any, ...]]
+
+
+def _definition(
+    ledger: FileReader, entry: LedgerEntry, name: str, files: dict[str, list[Table] | None]
+) -> Table | None:
+    """The definition of a table in an entry; None if the entry has no such table, or its file of definitions is gone."""
+    packed = decoded(entry.state, _Places, ledger.folder.path, entry_name(entry.number))
+    file = str(entry.definitions)
+    if name not in packed.tables:
+        return None
+    if file not in files:
+        try:
+            files[file] = decoded(ledger.texts(file), list[Table], ledger.folder.path, file)
+        except MissingError:
+            files[file] = None
+    tables, place = files[file], packed.tables[name][0]
+    return tables[place] if tables is not None and place < len(tables) else None
