@@ -115,7 +115,11 @@ def test_status_after_a_run(ran: Ran) -> None:
     ]  # fmt: skip
     assert result["lag"]["records"] == 0
     assert [holder["name"] for holder in result["held_by"]] == ["every partition"]
-    assert (result["run"]["epoch"], result["run"]["stage"], result["run"]["alive"]) == (1, "stopped", False)
+    assert (result["run"]["epoch"], result["run"]["stage"], result["run"]["alive"]) == (
+        result["epoch"],
+        "stopped",
+        False,
+    )
     assert result["positions"] == {"app": {"0": 3, "1": 4}}
     assert result["cuts"] == [{"commit_ts": str(ran.mark), "tables": {"app.orders": 0}}]
     shown = invoke("status", ran.path).stdout.splitlines()

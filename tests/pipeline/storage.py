@@ -157,6 +157,7 @@ _DELTA = (
     (re.compile(r"part-[\w.-]+\.parquet"), "data"),
 )
 _LETTERS = ((re.compile(r"\d{20}\.jsonl"), "file"),)
+_BEATS = ((re.compile(r"\d{20}-\d{20}\.json"), "file"),)
 _PENDING = ((re.compile(r"[\w-]+/part-[\w.-]+\.parquet"), "part"),)
 _LEDGER = (
     (re.compile(r"log/\d{20}\.json"), "entry"),
@@ -165,6 +166,7 @@ _LEDGER = (
 _AREAS = (
     ("_changefeed/ledger/", "ledger", _LEDGER),
     ("_changefeed/dead_letters/", "dead letters", _LETTERS),
+    ("_changefeed/heartbeat/", "heartbeat", _BEATS),
     ("_changefeed/pending/", "pending", _PENDING),
     (f"{KEYED}/", "table with a key", _DELTA),
     (f"{KEYLESS}/", "table without a key", _DELTA),

@@ -22,6 +22,7 @@ DELTA_FOLDERS = {
 }
 FOLDERS = DELTA_FOLDERS | {
     "dead letters": f"{OWN}/dead_letters",
+    "heartbeat": f"{OWN}/heartbeat",
     "ledger": f"{OWN}/ledger",
     "pending": f"{OWN}/pending",
     "all of the pipeline's own": OWN,
@@ -30,6 +31,7 @@ _DELTA_KINDS = ("commit", "checkpoint", "last checkpoint", "version checksum", "
 ROLES = (
     *(f"{area}: {kind}" for area in DELTA_FOLDERS for kind in _DELTA_KINDS),
     "dead letters: file",
+    "heartbeat: file",
     "ledger: entry",
     "ledger: definitions",
     "pending: part",

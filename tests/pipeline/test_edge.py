@@ -12,6 +12,7 @@ import pytest
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkValueError
 
 from changefeed.cli.failure import _in_short, exit_code
 from changefeed.errors import AccessError, ChangefeedError, ConfigError, ResourceError, SinkError, SourceError
@@ -219,9 +220,16 @@ def test_a_jvm_that_has_ended_has_no_classes(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(SparkContext, "_gateway", gateway)
     with pytest.raises(Py4JError, match="does not exist"), as_ours():
         gateway.jvm.java.lang.System.nothing()
+    with pytest.raises(PySparkValueError), as_ours():
+        raise PySparkValueError("[CANNOT_PARSE_DATATYPE] Unable to parse datatype")
     gateway.java_process.kill()
     gateway.java_process.wait()  # py4j reads its output and closes it, but not its input
     gateway.java_process.stdin.close()
     with pytest.raises(ResourceError, match=r"Spark's JVM has ended"), as_ours():
         gateway.jvm.org.apache.hadoop.fs.Path("x")
+    wrapped = PySparkValueError(
+        "[CANNOT_PARSE_DATATYPE] Unable to parse datatype"
+    )  # of a schema whose parsing got no answer
+    with pytest.raises(ResourceError, match=r"Spark's JVM has ended"), as_ours():
+        raise wrapped
     gateway.close()

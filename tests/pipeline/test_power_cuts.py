@@ -163,7 +163,7 @@ def _cut(spark: SparkSession, writer: str, mode: str, cuts: int, folder: Path, m
         monkeypatch.undo()
     history = History(clean)
     images = sorted(folder.glob("cut-*"))
-    assert len(images) > cuts // 3
+    assert len(images) > cuts // 8
     for number, copy in enumerate(images):
         with mounted(copy, folder / f"after-{number}") as disk:
             after = _pipeline(log, disk / "lake", writer, mode)

@@ -92,9 +92,9 @@ def as_ours(*folders: str) -> Iterator[None]:
         raise _jvm_ended() from error
     except (Py4JJavaError, PySparkException) as error:
         translation = translated(str(error), folders)
-        if translation is None:
+        if translation is None and _jvm_answers():
             raise
-        raise translation from error
+        raise translation or _jvm_ended() from error  # pyspark has errors of its own for a call without an answer
     except Py4JError as error:  # py4j reports a call without an answer in many ways, as a class that does not exist too
         if _jvm_answers():
             raise
