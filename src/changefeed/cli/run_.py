@@ -66,7 +66,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
                 once=once,
                 until=until,
                 progress=shown.step,
-                stopping=_announced(stop, output.note),
+                stopping=_announced(stop, output),
                 retrying=_retrying(output),
                 watching=shown.watch,
             )
@@ -81,14 +81,15 @@ def _has_cuts(pipeline: Pipeline) -> bool:
     return pipeline.definition.pipeline.consistency == "transaction"
 
 
-def _announced(stop: Stop, say: Callable[[str], None]) -> Callable[[], bool]:
-    """A function that returns whether to stop, and announces it the first time."""
+def _announced(stop: Stop, output: Output) -> Callable[[], bool]:
+    """A function that returns whether to stop, and tells people about it the first time."""
     announced: list[str] = []
 
     def stopping() -> bool:
         if stop.signal is not None and not announced:
             announced.append(stop.signal.name)
-            say(f"{stop.signal.name}: stopping after this step; again to stop at once")
+            if not output.json:
+                output.note(f"{stop.signal.name}: stopping after this step; again to stop at once")
         return stop.signal is not None
 
     return stopping
