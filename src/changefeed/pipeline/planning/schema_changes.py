@@ -273,7 +273,7 @@ class SchemaChanges:
         if isinstance(statement, sql.CreateTable):
             name = self._made(statement, event)
             if statement.like is not None:
-                like = full_name(*self._spelled(*statement.like, event))
+                like = full_name(*self.names.existing(*statement.like, event, as_model=True))
                 known = self.writes.tables.get(like) or self.shadows.shadows.get(like)
                 model = None if known is None else known.table
         else:
@@ -298,7 +298,7 @@ class SchemaChanges:
         definition, stated = statement.definition, self._stated(event, (database, table))
         declared, sent = True, dict[str, ColumnType | None]()
         if statement.like is not None:
-            model = self._spelled(*statement.like, event)
+            model = self.names.existing(*statement.like, event, as_model=True)
             like = None
             if self._turn(full_name(*model), ts):  # otherwise its columns may differ from those at this point
                 writes.flush(*model, ts)
