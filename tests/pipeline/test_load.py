@@ -36,7 +36,7 @@ REFUSED = {
     + "pipeline: {schema.change.behaviour: ignore}": 'unknown name in pipeline "schema.change.behaviour". Did you '
     'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, folder, include, incomplete-transactions, '
     "keep-cuts, keyless, max-retries, metrics, metrics-by-table, metrics-otlp, name, "
-    "parallelism, retry-backoff, schema.change.behavior, trigger-interval",
+    "parallelism, retry-backoff, schema.change.behavior, session-time-zone, trigger-interval",
     SOURCE.replace("type: files, ", "") + SINK: "source.type is missing",
     SOURCE.replace(" ticdc-open", "") + SINK: "source.protocol is missing",
     SOURCE.replace("ticdc-open", "[ticdc-open]") + SINK: "source.protocol: expected names and values",

@@ -339,7 +339,7 @@ class Writes:
     def move(self, name: str, database: str, table: str) -> None:
         """Plans the new name of a table, if the table is known."""
         old, new = self.tables.pop(name, None), full_name(database, table)
-        self.left_out.moved(name, new)
+        self.left_out.moved(name, new, exists=old is not None)
         if old is None:
             self.tables.pop(new, None)
             return

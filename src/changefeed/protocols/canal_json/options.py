@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.ticdc.dispatch import (
     CaseSensitive,
@@ -29,7 +30,6 @@ from changefeed.ticdc.options import (
     OneRowBatch,
     TimeZone,
 )
-from changefeed.ticdc.zone import zone
 
 NAME = "canal-json"
 

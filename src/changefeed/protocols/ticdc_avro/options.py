@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.protocols.ticdc_avro.names import TopicRule, check_topic
 from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, DispatchRules, Index, Partition, PartitionNum
 from changefeed.ticdc.options import MessageBytes, Profile, TimeZone
-from changefeed.ticdc.zone import zone
 
 NAME = "ticdc-avro"
 NO_REGISTRY = (

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.ticdc.dispatch import (
     CaseSensitive,
@@ -20,7 +21,6 @@ from changefeed.ticdc.dispatch import (
 )
 from changefeed.ticdc.large_messages import check_compression, check_limits
 from changefeed.ticdc.options import OneRowBatch, Profile
-from changefeed.ticdc.zone import zone
 
 
 class Options(Dispatching, base.Options, frozen=True):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.ticdc.dispatch import (
     CaseSensitive,
@@ -28,7 +29,6 @@ from changefeed.ticdc.options import (
     Profile,
     TimeZone,
 )
-from changefeed.ticdc.zone import zone
 
 
 class Options(Dispatching, base.Options, frozen=True):
