@@ -10,6 +10,7 @@ import pytest
 
 import changefeed
 from tools import site_hooks, site_pages
+from tools.screenshots import LARGEST
 
 KNOWN = frozenset({"README.md", "docs/README.md", "docs/guides/a.md"})
 
@@ -102,6 +103,18 @@ def test_the_site_has_the_version_and_the_address_of_the_repository(tmp_path: Pa
 )  # fmt: skip
 def test_names_break_between_words_and_cells_name_their_columns(html: str, shown: str) -> None:
     assert site_hooks.on_post_page(html) == shown
+
+
+def test_pictures_are_small_and_there_is_a_light_and_a_dark_one_of_each() -> None:
+    pictures = sorted((site_pages.ROOT / "docs/images").glob("*.webp"))
+    assert len(pictures) >= 4
+    assert [one.name for one in pictures if one.stat().st_size > LARGEST] == []
+    schemes = [{"light", "dark"} & {one.stem.rpartition("-")[2]} for one in pictures]
+    assert (
+        sum("light" in scheme for scheme in schemes) == sum("dark" in scheme for scheme in schemes) == len(pictures) / 2
+    )
+    shown = (site_pages.ROOT / "docs/guides/monitoring.md").read_text(encoding="utf-8")
+    assert [one.name for one in pictures if f"../images/{one.name}#gh-" not in shown] == []
 
 
 def _paths(nav: Any) -> list[str]:

@@ -98,9 +98,9 @@ class Chromium:
         for kind in ("keyDown", "keyUp"):
             self._of_page("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
 
-    def screenshot(self, path: Path) -> None:
-        """Writes a picture of the window as PNG."""
-        path.write_bytes(base64.b64decode(self._of_page("Page.captureScreenshot", format="png")["data"]))
+    def screenshot(self, path: Path, format: str = "png") -> None:
+        """Writes a picture of the window as `png` or `webp`."""
+        path.write_bytes(base64.b64decode(self._of_page("Page.captureScreenshot", format=format)["data"]))
 
     def _of_page(self, method: str, **arguments: Any) -> Any:
         return self._call(method, session=self._session, **arguments)
