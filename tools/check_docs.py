@@ -2,7 +2,7 @@
 """Checks the documentation: `check_docs.py` fails if it is wrong; `check_docs.py --write` writes the generated parts.
 
 Rule 1. The pages under docs/reference are exactly those generated from the code (reference_pages.py). So are the tables of
-        other pages between `<!-- made: NAME -->` and `<!-- end -->`, and lines of mkdocs.yml after `# made: NAME`.
+        other pages between `<!-- made: NAME -->` and `<!-- end -->`.
 Rule 2. Every command, option, definition field and error has a description; so does every reason of a dead letter.
 Rule 3. The README names every source and sink; every protocol has its README.
 Rule 4. The target of a link exists, file and heading; every page can be reached from docs/README.md.
@@ -30,10 +30,9 @@ from tools import reference_pages as reference
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-SITE = ROOT / "mkdocs.yml"
 REFERENCE = DOCS / "reference"
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
-_MADE = re.compile(r"(?<=made: )([a-z]+)( -->\n\n|\n)(.*?)(?=\n<!-- end -->| *# end\n)", re.DOTALL)
+_MADE = re.compile(r"(?<=made: )([a-z]+)( -->\n\n)(.*?)(?=\n<!-- end -->)", re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(
     r"^(?:\$ )?changefeed ((?:[a-z]+(?![\w.]) ?)+)(.*)|`changefeed ((?:[a-z]+(?![\w.]) ?)+)([^`]*)`", re.MULTILINE
@@ -63,7 +62,7 @@ def write() -> None:
             path.unlink()
     for name, text in wanted.items():
         (REFERENCE / name).write_text(text, encoding="utf-8")
-    for page in [*documents(), SITE]:
+    for page in documents():
         text = page.read_text(encoding="utf-8")
         if (now := with_tables(text)) != text:
             page.write_text(now, encoding="utf-8")
@@ -82,7 +81,7 @@ def stale() -> Iterator[str]:
         if wanted.get(name) != there.get(name):
             what = "is missing" if name not in there else "is not generated" if name not in wanted else "is stale"
             yield f"docs/reference/{name} {what}: run tools/check_docs.py --write"
-    for page in [*documents(), SITE]:
+    for page in documents():
         text = page.read_text(encoding="utf-8")
         if with_tables(text) != text:
             yield f"{page.relative_to(ROOT)} has a stale table: run tools/check_docs.py --write"

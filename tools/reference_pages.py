@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, cast
 import click
 import msgspec
 
+import changefeed
 from changefeed import errors
 from changefeed.cli import COMMANDS, failure
 from changefeed.frames.types import sink_type
@@ -87,12 +89,6 @@ def ticdc() -> str:
     return _table(("`protocol=`", "in a pipeline", "set in the sink URI, so that all tables can move together"), rows)
 
 
-def navigation() -> str:
-    """Returns the entries of mkdocs.yml for the pages of the protocols' options."""
-    titles = {name: protocol(name).title.partition(",")[0] for name in PROTOCOLS}
-    return "".join(f"      - {title}: docs/reference/options-{name}.md\n" for name, title in titles.items())
-
-
 def _cut(known: Protocol) -> str:
     """Returns what the cuts of a protocol require, with the necessary options."""
     key = known.capabilities.cut_key
@@ -114,8 +110,12 @@ def _for_cuts(known: Protocol) -> Mapping[str, str]:
 
 def option_pages() -> str:
     """Returns the table of contents of the options' pages."""
-    rows = [(f"[Options of {name}](reference/options-{name}.md)", protocol(name).title) for name in PROTOCOLS]
-    return _table(("options of a protocol", "with the producer's names"), rows)
+    titles = [(name, protocol(name).title.partition(",")[0]) for name in PROTOCOLS]
+    rows = [
+        (f"[{title}](reference/options-{name}.md)", f"options of `{name}`, with the producer's names")
+        for name, title in titles
+    ]
+    return _table(("page", "for"), rows)
 
 
 # Tables in pages that are written by hand.
@@ -130,7 +130,6 @@ TABLES: dict[str, Callable[[], str]] = {
     "protocols": protocols,
     "options": option_pages,
     "ticdc": ticdc,
-    "navigation": navigation,
 }
 
 
@@ -139,6 +138,7 @@ def pages() -> dict[str, str]:
     schema = Definition.model_json_schema(by_alias=True)
     made = {
         "cli.md": cli(),
+        "api.md": api(),
         "pipeline.md": pipeline(schema),
         "errors.md": error_page(),
         "types.md": types(),
@@ -147,6 +147,26 @@ def pages() -> dict[str, str]:
     made |= {f"options-{name}.md": options(name) for name in PROTOCOLS}
     made = {name: MADE + text for name, text in made.items()}
     return made | {"pipeline.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"}
+
+
+def api() -> str:
+    """Returns the page of the public Python names, by subject; the site has their whole docstrings."""
+    listed = (SOURCE / "__init__.py").read_text(encoding="utf-8").partition("__all__ = [")[2].partition("]")[0]
+    parts = [
+        "# Python API",
+        "The public names of `import changefeed as cf`. `help(cf)` is a tutorial, `help(cf.read)` describes a name, and the guide "
+        "[Python](../guides/python.md) shows them in use. Any other name may change in a new version.",
+    ]
+    for subject, names in re.findall(r"# (.+)\n((?: +\".*\n)+)", listed):
+        chosen = [name for name in re.findall(r'"(\w+)"', names) if name != "__version__"]
+        rows = [(f"`{name}`", _first_line(getattr(changefeed, name))) for name in chosen]
+        parts += [f"## {subject.capitalize()}", _table(("name", ""), rows)]
+        parts.append(f"<!-- site: {' '.join(f'changefeed.{name}' for name in chosen)} -->")
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def _first_line(value: Any) -> str:
+    return (inspect.getdoc(value) or "").partition("\n")[0]
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
@@ -248,7 +268,8 @@ def pipeline(schema: dict[str, Any]) -> str:
     for model in [*titles, *sorted(set(models) - set(titles))]:
         about = models[model]["description"]
         fields = _fields(models[model]) if models[model]["properties"].keys() != {"type"} else ""
-        parts.append(f"## {titles.get(model, model)}\n\n{about}\n\n{fields}{also.get(model, '')}")
+        title = f"`{titles[model]}`" if ":" in titles.get(model, "") else titles.get(model, model)
+        parts.append(f"## {title}\n\n{about}\n\n{fields}{also.get(model, '')}")
     parts.append(f"## spark\n\n{schema['properties']['spark']['description']}\n")
     return "\n".join(parts)
 

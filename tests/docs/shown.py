@@ -1,6 +1,6 @@
 """The console of a page: the commands of its fenced `console` blocks, and the output that it shows for them.
 
-$ a command, as bash reads it; the current folder is the repository's
+$ a command, as bash reads it; the current folder is the repository's; goes on in the next line behind a `\\`
 a line of output
 … stands for anything within a line; alone, for any number of lines
 """
@@ -46,5 +46,5 @@ def shown(*pages: str) -> Iterator[list[Shown]]:
     """Commands and outputs of the pages, one list per block: the commands of a block belong together."""
     for page in pages:
         for block in _BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
-            parts = (part.partition("\n") for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:])
-            yield [Shown(page, command, output) for command, _, output in parts]
+            parts = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+            yield [Shown(page, *re.split(r"(?<!\\)\n", part, maxsplit=1)) for part in parts]

@@ -1,14 +1,18 @@
-"""`make demo` prints what the README and the tutorial show, in a copy of the examples, also when it runs a second time."""
+"""`make demo` prints what the README and the tutorial show, in a copy of the examples, also when it runs a second time.
+
+The pages' Python over its tables runs, too.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.shown import shown
+from tests.docs.shown import ROOT, shown
 from tests.example_files import copy_examples
 
 PAGES = ("README.md", "docs/guides/tutorial.md")
@@ -40,3 +44,8 @@ def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> Non
         assert one.within(printed), f"shown:\n{one.output}\nprinted:\n{printed}"
     assert "shop.orders, version" in printed
     assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in printed
+
+    (joined,) = re.findall(r"(?ms)^```python\n(.*?)^```", (ROOT / "docs/guides/reading.md").read_text(encoding="utf-8"))
+    done = subprocess.run([sys.executable, "-c", joined], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout.split()[0]) == ("", "463268005898553859")
+    assert len(joined.splitlines()) <= 10

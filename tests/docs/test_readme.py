@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from itertools import chain
@@ -43,6 +44,11 @@ def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
 def test_the_readme_shows_the_pipeline_that_is_bundled() -> None:
     pipeline = (ROOT / "examples" / "shop" / "pipeline.yaml").read_text()
     assert f"```yaml\n{pipeline}```" in (ROOT / "README.md").read_text()
+
+
+def test_code_of_the_readme_fits_a_page_without_scrolling() -> None:
+    blocks = re.findall(r"(?ms)^```.*?^```", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 72] == []
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 
 from changefeed.monitor.views import LETTERS, STEPS
 from changefeed.pipeline.monitoring.view import Failure
+from changefeed.pipeline.store.files import FileStore
 from changefeed.storage.local import LocalFolder
 from tests.monitor import pipelines
 from tests.monitor.pipelines import HOSTILE
@@ -174,6 +176,22 @@ def test_a_table_has_its_columns_and_the_changes_of_its_definition(site: Site) -
     assert newest["columns"] == 3
     held = site.json(f"{site.of('plain')}/table.json?name=shop.a")
     assert (held["held"], held["held_because"]) == (True, "in quarantine")
+
+
+@pytest.mark.parametrize("standing", [1, 30, 130, 250], ids=["newest", "not packed", "packed", "all"])
+def test_a_cut_that_stands_was_first_published_by_the_step_that_reached_it(tmp_path: Path, standing: int) -> None:
+    """The newest steps are entries of the ledger's log, older ones are packed into pages."""
+    store = FileStore(LocalFolder(f"{tmp_path}/_changefeed/ledger"), "p")
+    store.claim()
+    for step in range(1, 251):
+        reached = pipelines.state(min(step, 251 - standing), ("a", "b"))
+        store.finish(replace(reached, counts=pipelines.state(step, ("a",)).counts))
+    assert len(list((tmp_path / "_changefeed/ledger/history").iterdir())) > 0
+    with Site([str(tmp_path)]) as site:
+        shown = site.json("/overview.json")["pipelines"][0]
+        steps = site.json(f"/pipelines/{shown['id']}.json?before={252 - standing}")["steps"]
+        assert shown["held_by"]
+        assert (steps[0]["step"], steps[0]["at"]) == (251 - standing, shown["held_since"])
 
 
 def test_dead_letters_are_listed_in_pages_and_shown_with_their_bytes(site: Site) -> None:

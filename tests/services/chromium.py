@@ -71,15 +71,19 @@ class Chromium:
 
     def open(self, url: str, width: int, height: int = 900, *, dark: bool = False) -> None:
         """Opens a page in a window of this size, and waits until it is loaded."""
-        self._of_page(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
-        )
+        self.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._of_page("Emulation.setEmulatedMedia", features=[scheme])
         self._loaded = False
         self._of_page("Page.navigate", url=url)
         while not self._loaded:
             self._message()
+
+    def resize(self, width: int, height: int = 900) -> None:
+        """Gives the window another size."""
+        self._of_page(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
 
     def value(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page."""
@@ -94,9 +98,9 @@ class Chromium:
         for kind in ("keyDown", "keyUp"):
             self._of_page("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code, **text)
 
-    def screenshot(self, path: Path) -> None:
-        """Writes a picture of the window as PNG."""
-        path.write_bytes(base64.b64decode(self._of_page("Page.captureScreenshot", format="png")["data"]))
+    def screenshot(self, path: Path, format: str = "png") -> None:
+        """Writes a picture of the window as `png` or `webp`."""
+        path.write_bytes(base64.b64decode(self._of_page("Page.captureScreenshot", format=format)["data"]))
 
     def _of_page(self, method: str, **arguments: Any) -> Any:
         return self._call(method, session=self._session, **arguments)

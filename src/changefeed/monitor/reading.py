@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -31,7 +31,7 @@ from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import Cut, StoreReader
-from changefeed.pipeline.store.entries import LedgerEntry, PackedState, decoded
+from changefeed.pipeline.store.entries import LedgerEntry, decoded
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader, MissingError, entry_name
 from changefeed.storage.section import StorageSection
@@ -247,7 +247,7 @@ class PipelineReader:
             done = entry if entry.status == "done" else ledger.at(entry.done)[0] if entry.done else None
             state, count = State(), 0
             if done is not None:
-                packed = decoded(done.state, PackedState, ledger.folder.path, entry_name(done.number))
+                packed = decoded(done.state, _StateAlone, ledger.folder.path, entry_name(done.number))
                 state, count = packed.state, len(packed.tables)
             unfinished = entry.status == "begun" or entry.begun is not None
             step, at = (done.step, done.at) if done else (0, None)
@@ -280,10 +280,10 @@ class PipelineReader:
 
     def _first_with(self, barrier: int | None) -> datetime | None:
         since = None
-        for cut in islice(self._reader().history(newest_first=True), _STANDING):
-            if cut.commit_ts != barrier:
+        for at, published in islice(_barriers(self._reader()), _STANDING):
+            if published != barrier:
                 return since
-            since = cut.at
+            since = at
         newest = self._newest()
         return since if newest is not None and newest.step < _STANDING else None
 
@@ -402,6 +402,41 @@ def _entries(ledger: FileReader, head: Any) -> Iterator[Any]:
     for sealed in (head, *ledger.before(head)):
         if sealed[0].status == "done" and sealed[0].definitions:
             yield sealed
+
+
+def _barriers(ledger: StoreReader) -> Iterator[tuple[datetime, int | None]]:
+    """When each cut was published, and its barrier, newest first; decodes no tables of the newest entries."""
+    below: int | None = None
+    if isinstance(ledger, FileReader) and (head := ledger.steady(ledger.head)) is not None:
+        try:
+            for entry, _ in chain([head], ledger.before(head)):
+                if entry.status == "done":
+                    below = entry.step
+                    state = decoded(entry.state, _BarrierAlone, ledger.folder.path, entry_name(entry.number)).state
+                    yield entry.at, state.barrier
+        except MissingError:  # packed while they were read
+            pass
+        if below is not None:
+            yield from ((cut.at, cut.commit_ts) for cut in _cuts_before(ledger, below))
+            return
+    yield from ((cut.at, cut.commit_ts) for cut in ledger.history(newest_first=True))
+
+
+class _StateAlone(msgspec.Struct, frozen=True):
+    """A state whose tables are counted, not read."""
+
+    state: State
+    tables: dict[str, msgspec.Raw]
+
+
+class _Barrier(msgspec.Struct, frozen=True):
+    barrier: int | None = None
+
+
+class _BarrierAlone(msgspec.Struct, frozen=True):
+    """A state of which only the barrier is read."""
+
+    state: _Barrier
 
 
 class _Places(msgspec.Struct, frozen=True):

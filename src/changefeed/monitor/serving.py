@@ -95,10 +95,15 @@ def serve(
         ) from error
     host = f"[{address.host}]" if ":" in address.host else address.host
     scheme = "http" if address.certificate is None else "https"
-    started(f"{scheme}://{host}:{bound.getsockname()[1]}/", len(catalog.pipelines))
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            started(f"{scheme}://{host}:{bound.getsockname()[1]}/", len(catalog.pipelines))  # now requests are answered
+
     threading.Thread(target=catalog.overview, daemon=True, name="monitor-first").start()  # what it reads is kept
     with bound:
-        uvicorn.Server(config).run(sockets=[bound])
+        Server(config).run(sockets=[bound])
 
 
 def _bound(host: str, port: int) -> socket.socket:
