@@ -6,6 +6,7 @@ based on. Every error of a catalog becomes a `SinkError` here; a `ConflictError`
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,14 +23,16 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.io import PY_IO_IMPL
-from pyiceberg.table import StagedTable, Table
+from pyiceberg.table import StagedTable, StaticTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from changefeed.errors import ChangefeedError, ConfigError, SinkError
+from changefeed.local_files import make_folder
 from changefeed.sinks.iceberg.file_io import FOLDER, LOCATION, FolderIO
 from changefeed.storage import Folder
 
+_METADATA = re.compile(r"(\d{5,})-.*\.metadata\.json$")
 _DOT = "~2E"  # a dot would separate namespaces
 
 
@@ -74,7 +77,7 @@ class TableCatalog:
         Raises:
             SinkError: the catalog or the metadata cannot be read, or the table's files are outside of the sink's folder.
         """
-        if "/" not in path:  # the folder of a database
+        if "/" not in path or self._is_missing():  # the folder of a database has no slash
             return None
         with self._errors(path):
             try:
@@ -82,8 +85,28 @@ class TableCatalog:
             except (NoSuchTableError, NoSuchNamespaceError):
                 return None
 
+    def load_unnamed(self, path: str) -> Table | None:
+        """Returns a table below the sink's folder that another catalog has: with the metadata that was written last.
+
+        Raises:
+            SinkError: the metadata cannot be read, or two files of it are the newest.
+        """
+        with self._errors(path):
+            numbers = [
+                (int(match[1]), name)
+                for name in self.folder.names(f"{path}/metadata")
+                if (match := _METADATA.match(name))
+            ]
+            newest = [name for number, name in numbers if number == max(numbers)[0]]
+            if len(newest) > 1:
+                raise SinkError(f"{self.location}/{path}: two files of metadata are the newest: {', '.join(newest)}")
+            place = f"{self.location}/{path}/metadata"
+            return StaticTable.from_metadata(f"{place}/{newest[0]}", self._files) if newest else None
+
     def paths(self) -> Iterator[str]:
         """Yields the paths of all tables whose names could be of this sink."""
+        if self._is_missing():
+            return
         pattern = re.compile("(.+)".join(map(re.escape, self.namespace.split("{database}"))))
         with self._errors(""):
             catalog = self._catalog()
@@ -118,11 +141,15 @@ class TableCatalog:
         """Returns a table that is still to be made, for `commit`."""
         with self._errors(path):
             namespace, name = self.identifier(path)
+            if (database := self._database()) is not None:
+                make_folder(os.path.dirname(database))
             self._create_namespace(namespace)
             return StagedTable((namespace, name), metadata, f"{metadata.location}/metadata", self.io, self._catalog())
 
     def drop(self, path: str) -> None:
         """Removes a table's name; nothing happens if there is none."""
+        if self._is_missing():
+            return
         with self._errors(path):
             try:
                 self._catalog().drop_table(self.identifier(path))
@@ -152,13 +179,26 @@ class TableCatalog:
             if entry.metadata_file not in kept:
                 self.io.delete(entry.metadata_file)
 
+    @property
+    def _files(self) -> dict[str, Any]:
+        """The properties by which a catalog opens the files of its tables."""
+        return {PY_IO_IMPL: f"{FolderIO.__module__}.{FolderIO.__name__}", FOLDER: self.folder, LOCATION: self.location}
+
+    def _database(self) -> str | None:
+        """The file of a catalog in SQLite; None for other catalogs."""
+        uri = self.properties.get("uri", "")
+        return uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
+
+    def _is_missing(self) -> bool:
+        """Whether the catalog is in SQLite and does not exist yet: to look for a table must not make it."""
+        database = self._database()
+        return database is not None and not os.path.exists(database)
+
     def _catalog(self) -> Catalog:
         with self._lock:
             if self._opened is None:
-                files: dict[str, Any] = {PY_IO_IMPL: f"{FolderIO.__module__}.{FolderIO.__name__}"}
-                files |= {FOLDER: self.folder, LOCATION: self.location}
                 try:
-                    self._opened = load_catalog(self.name, **self.properties, **files)
+                    self._opened = load_catalog(self.name, **self.properties, **self._files)
                 except (ValueError, KeyError, ImportError) as error:
                     raise ConfigError(
                         f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"

@@ -14,7 +14,7 @@ import struct
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from changefeed.sinks.apply.layout import Floats, RowNumbers
 from changefeed.storage import Folder
 
 _LENGTH = 16  # characters or bytes of a bound
+_EXACT = Context(prec=100)
 _LAST_CHARACTER, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
@@ -132,7 +133,7 @@ def _encoded(value: Any, kind: pa.DataType, *, upper: bool) -> bytes | None:
     if pa.types.is_binary(kind):
         return _bytes(bytes(value), upper=upper)
     if pa.types.is_decimal(kind):
-        unscaled = int(Decimal(value).scaleb(kind.scale))
+        unscaled = int(Decimal(value).scaleb(kind.scale, _EXACT))
         return unscaled.to_bytes((unscaled + (unscaled < 0)).bit_length() // 8 + 1, "big", signed=True)
     if pa.types.is_boolean(kind):
         return b"\x01" if value else b"\x00"

@@ -220,17 +220,22 @@ class Opened:
             if isinstance(snapshot, int):
                 if snapshot == after:
                     return
-                raise SinkError(
-                    f"{self.location}: snapshot {snapshot} is not in the table's metadata. If it was expired, and only "
-                    f"compactions have written to the table since: changefeed repair --accept. Otherwise {TABLE_CHANGED}"
-                )
+                raise self._expired(snapshot)
             if snapshot.snapshot_id == after:
                 return
             yield self._commit(snapshot)
         if after not in (-1, EMPTY):
+            if self.metadata.snapshot_by_id(after) is None:
+                raise self._expired(after)
             raise SinkError(
                 f"{self.location}: snapshot {after} did not lead to {through}: the table was rolled back. {TABLE_CHANGED}"
             )
+
+    def _expired(self, version: int) -> SinkError:
+        return SinkError(
+            f"{self.location}: snapshot {version} is not in the table's metadata. If it was expired, and only compactions have "
+            f"written to the table since: changefeed repair --accept. Otherwise {TABLE_CHANGED}"
+        )
 
     def _commit(self, snapshot: Snapshot) -> Commit:
         summary: Mapping[str, str] = snapshot.summary.additional_properties if snapshot.summary is not None else {}

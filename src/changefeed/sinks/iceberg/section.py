@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import os
+import tempfile
+from hashlib import sha256
+from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
+from changefeed.local_files import local_path
 from changefeed.sinks.section import SinkSection
 
 
@@ -28,6 +32,13 @@ class IcebergSink(SinkSection):
         description="Namespace of a table in the catalog, in which `{database}` is the database of the upstream: "
         "`lake_{database}`. It is made if it is missing.",
     )
+
+    def beside(self, folder: str) -> Self:
+        """See `SinkSection`: the other tables have a catalog of their own, a database in the folder or on this machine."""
+        name = f"changefeed-{sha256(folder.encode()).hexdigest()[:16]}.db"
+        place = os.path.join(folder if local_path(folder) is not None else tempfile.gettempdir(), name)
+        own = {"catalog": None, "catalog_properties": {"type": "sql", "uri": f"sqlite:///{place}"}}
+        return super().beside(folder).model_copy(update=own)
 
     @field_validator("namespace")
     @classmethod

@@ -44,6 +44,7 @@ from changefeed.sinks.base import (
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
 from changefeed.sinks.iceberg.commit import Change, commit, create, fenced
+from changefeed.sinks.iceberg.file_io import name_below
 from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
@@ -319,8 +320,13 @@ class IcebergTables:
 
     def _source(self, write: Copy | Import, source: str) -> Opened:
         """Opens the table whose rows a write copies."""
-        path = source if isinstance(write, Copy) else source.removeprefix(f"{self.catalog.location}/")
-        return self._existing(path)
+        if isinstance(write, Copy):
+            return self._existing(source)
+        path = name_below(self.catalog.location, source)
+        table = self.catalog.load(path) or self.catalog.load_unnamed(path)
+        if table is None:
+            raise SinkError(f"{source}: there is no table")
+        return Opened(self._folder(path), table, self.owner, ManifestReader())
 
     def _item(self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None) -> tuple[Item, Schema]:
         """Returns the item of a write, and the columns of its files."""
