@@ -1,0 +1,129 @@
+"""The first copy: all rows of the tables, in chunks of their keys, while the server goes on changing them. It locks nothing.
+
+    the log     ──┬─── L ─────────────── changes ─────────────── H ─── changes ──▶
+                  │    │   chunk 1    chunk 2    …    chunk n     │
+    the tables    │    └── rows as they are when they are read ───┘
+    the pipeline  └ definitions at L, rows at L, the changes after L: complete at H, where the first cut may be
+
+Rule 1. Every transaction before L can be seen (`Server.committed`). H is the end of the log after the last chunk was read. A row
+        of a chunk has the changes between L and some point before H; all changes from L to H are applied to it again. Each
+        has the whole row, so that at H the row is the server's.
+Rule 2. Chunks are ranges of the first column of the key, and together all its values. A row whose key moves between two ranges is
+        in the log, which deletes the old key and writes the new one.
+Rule 3. So a table must have a key, and its columns must stay: a schema change of a captured table between L and H begins the copy
+        again (`SchemaChangedError`). The rows of the earlier try are dropped with their tables.
+Rule 4. Any task may read a chunk again, and a run that was killed goes on at the chunk after the last that the ledger has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from changefeed.errors import ConfigError
+from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.source_offset import CopyProgress
+from changefeed.sources.mysql.tables import CopiedTable, Name, describe, expression, key_of, literal, quoted, total
+
+
+class SchemaChangedError(Exception):
+    """A table of the first copy was changed while it was read: Rule 3. It stays inside of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyChunk:
+    """Rows of one table that one task reads.
+
+    Attributes:
+        number: its place among all chunks, from 1.
+        start, stop: SQL literals: the first value of the range, and the first after it; None: no bound.
+    """
+
+    table: CopiedTable
+    number: int
+    start: str | None = None
+    stop: str | None = None
+
+    @property
+    def query(self) -> str:
+        """The SELECT of its rows."""
+        database, table = self.table.name
+        where = []
+        if self.table.ordered is not None:
+            column = quoted(self.table.ordered.name or "")
+            where = [f"{column} >= {self.start}"] if self.start is not None else []
+            where += [f"{column} < {self.stop}"] if self.stop is not None else []
+        condition = f" WHERE {' AND '.join(where)}" if where else ""
+        return f"SELECT {self.table.expressions} FROM {quoted(database)}.{quoted(table)}{condition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The definitions of the tables at the beginning of a copy.
+
+    Attributes:
+        tables: those that the copy reads.
+        dropped: names of tables of an earlier try, whose rows are dropped first.
+    """
+
+    tables: tuple[CopiedTable, ...]
+    dropped: tuple[Name, ...] = ()
+
+
+def definitions(server: Server, names: tuple[Name, ...], dropped: tuple[Name, ...]) -> Definitions:
+    """Reads the definitions of tables.
+
+    Raises:
+        SchemaChangedError: a table is gone.
+    """
+    return Definitions(tuple(_described(server, name) for name in names), dropped)
+
+
+def check_keys(server: Server, names: tuple[Name, ...]) -> None:
+    """Checks that every table has a key: Rule 3.
+
+    Raises:
+        ConfigError: some have none.
+    """
+    if keyless := [name for name in names if not key_of(server, *name)]:
+        raise ConfigError(
+            f"tables without a primary key, of which the source mysql makes no first copy: {total(keyless)}. Give each a primary "
+            f"key, leave it out (`!{keyless[0][0]}.{keyless[0][1]}` in source.tables), or set snapshot.mode to `no_data`"
+        )
+
+
+def next_chunks(
+    server: Server, progress: CopyProgress, chunk_rows: int, most_rows: int
+) -> tuple[list[CopyChunk], CopyProgress]:
+    """Returns the chunks that come next, of about `most_rows` rows, and the progress after them.
+
+    Raises:
+        SchemaChangedError: a table is gone.
+    """
+    chunks = list[CopyChunk]()
+    while progress.table < len(progress.tables) and len(chunks) * chunk_rows < most_rows:
+        table = _described(server, progress.tables[progress.table])
+        stop = _bound(server, table, progress.start, chunk_rows)
+        chunks.append(CopyChunk(table, progress.chunks + 1, progress.start, stop))
+        following = progress.table if stop is not None else progress.table + 1
+        progress = replace(progress, table=following, start=stop, chunks=progress.chunks + 1)
+    return chunks, progress
+
+
+def _described(server: Server, name: Name) -> CopiedTable:
+    table = describe(server, *name)
+    if table is None:
+        raise SchemaChangedError(f"{name[0]}.{name[1]} does not exist any more")
+    return table
+
+
+def _bound(server: Server, table: CopiedTable, start: str | None, chunk_rows: int) -> str | None:
+    """The literal of the first key after a chunk; None if the chunk is the last of its table."""
+    column = table.ordered
+    if column is None:
+        return None
+    name, (database, of) = quoted(column.name or ""), table.name
+    value = expression(column)
+    after, offset = (f" WHERE {name} > {start}", chunk_rows - 1) if start is not None else ("", chunk_rows)
+    query = f"SELECT {value} FROM {quoted(database)}.{quoted(of)}{after} ORDER BY {name} LIMIT 1 OFFSET {offset}"
+    keys = [key for (key,) in server.rows(query) if key is not None]
+    return literal(column, keys[0]) if keys else None
