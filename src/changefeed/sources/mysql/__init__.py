@@ -37,7 +37,7 @@ from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
 from changefeed.sources.mysql.statements import meaning
-from changefeed.sources.mysql.tables import Captured, Name, list_tables, mariadb_types
+from changefeed.sources.mysql.tables import Captured, Name, mariadb_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from changefeed.frames.slices import Slices
 
 _PROBE_SECONDS = 3.0
+_TRIES = 5  # of planning, while the schema changes
 CAPABILITIES = Capabilities(
     carries=frozenset({
         "op.insert", "op.update", "op.delete", "op.read", "names", "keys", "before", "after", "delete.keys", "delete.before",
@@ -111,37 +112,59 @@ class MySqlTables:
 
     def plan(self, before: str | None, end: str | None) -> Plan | None:
         """Plans a batch; None if there is nothing to read. Arguments and errors are those of `next_batch`."""
-        server = self._ask()
+        for _ in range(_TRIES):
+            try:
+                return self._planned(self._ask(), before, end)
+            except SchemaChangedError as error:
+                reason = str(error)
+        raise SourceError(
+            f"{self.address}: the schema changes again and again, and no first copy can begin: {reason}", transient=True
+        )
+
+    def _planned(self, server: Server, before: str | None, end: str | None) -> Plan | None:
+        last = None if end is None else read_offset(end).at
         if before is None:
-            return self._begin(server, ())
+            start = self._start(server)
+            return self._begin(server, ()) if start is None else self._log(server, start, last)
         known = read_offset(before)
-        earlier = known.copy.tables if known.copy is not None else ()
         try:
             if known.copy is not None and known.copy.table < len(known.copy.tables):
                 return self._copy(server, known, known.copy)
             if known.copy is not None and known.complete is None:
                 known = replace(known, complete=server.end())
-            return self._log(server, known, None if end is None else read_offset(end).at)
+            return self._log(server, known, last)
         except SchemaChangedError:
-            return self._begin(server, earlier)
+            return self._begin(server, known.copy.tables if known.copy is not None else ())
 
-    def _begin(self, server: Server, earlier: tuple[Name, ...]) -> Plan:
-        """The first batch: definitions, and the first chunks; `earlier`: tables of a copy that began before."""
+    def _start(self, server: Server) -> SourceOffset | None:
+        """Where the definition starts in the log; None if it does not name a position.
+
+        Raises:
+            SourceError: the log does not have it.
+        """
+        if self.section.starting_position is None:
+            return None
+        self._check_settings(server)
+        file, _, position = self.section.starting_position.rpartition(":")
+        start = LogPosition(file, int(position))
+        server.check_has(server.identity, start)
+        return SourceOffset(server.identity, start)
+
+    def _check_settings(self, server: Server) -> None:
         if wrong := server.requirements():
             raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
+
+    def _begin(self, server: Server, earlier: tuple[Name, ...]) -> Plan:
+        """The first batch: definitions, and the first chunks; `earlier`: tables of a copy that began before.
+
+        Raises:
+            SchemaChangedError: the schema changes at this moment.
+        """
+        self._check_settings(server)
         section, captured = self.section, self._captured(server)
-        if section.starting_position is not None:
-            file, _, position = section.starting_position.rpartition(":")
-            known = SourceOffset(server.identity, LogPosition(file, int(position)))
-            server.check_has(server.identity, known.at)
-            return Plan(self._reading(server, known.at), (), known)
         copies = section.snapshot_mode != "no_data"
-        low = server.committed() if copies else server.end()
-        names = tuple(list_tables(server, captured))
-        if copies:
-            first_copy.check_keys(server, names)
-        defined = first_copy.definitions(server, names, tuple(sorted({*earlier, *names})) if earlier else ())
-        progress = CopyProgress(names, 0 if copies else len(names))
+        low, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier)
+        progress = first_copy.begun(defined, copies=copies)
         chunks, progress = first_copy.next_chunks(server, progress, section.chunk_rows, section.max_records_per_batch)
         after = SourceOffset(server.identity, low, copy=progress)
         return Plan(self._reading(server, low), (defined, *chunks), after)
@@ -199,21 +222,19 @@ class MySqlTables:
         return None
 
     def missing(self) -> Missing | None:
-        """Returns the first setting or right that is missing."""
+        """Returns all settings of the server and rights of the user that are missing, with the statements that put them right."""
         try:
             server = self._ask()
-            wrong = server.requirements()
-            server.end()
+            copies = self.section.snapshot_mode != "no_data"
+            wrong = [*server.requirements(), *server.missing_rights(copies=copies)]
         except AccessError as error:
             return Missing(str(error), "the message has the way out")
         except SourceError:
             return None  # reading reports it
         if not wrong:
             return None
-        return Missing(
-            f"{self.address}: {'; '.join(f'{one.name} is {one.value}' for one in wrong)}",
-            "; ".join(o.fix for o in wrong),
-        )
+        states = "; ".join(f"{one.name} is {one.value}" for one in wrong)
+        return Missing(f"{self.address}: {states}", "; ".join(one.fix for one in wrong))
 
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:
         """Returns the only partition."""

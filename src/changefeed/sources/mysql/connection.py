@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import AccessError, ConfigError, MissingExtraError, SourceError
@@ -29,7 +30,12 @@ _REFUSED = {
 }  # wrong password, a plugin that refuses, a host that is not allowed, a locked account
 _RIGHTS = {1044, 1142, 1143, 1227}
 _PURGED = 1236  # every error of the log has this number
+_GONE = {1054, 1146, 1412}  # unknown column, no such table, a definition that is newer than the view of a query
 _SETTINGS = "SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = ''"
+
+
+class GoneError(SourceError):
+    """A table or a column that was there before is gone: worth another try, which reads the definitions again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +72,25 @@ def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection
         SourceError: the server does not answer.
     """
     try:
-        import pymysql
+        from pymysql.connections import Connection
     except ImportError as error:
         raise MissingExtraError("The source mysql", "mysql") from error
-    with translated(address):
-        return pymysql.connect(
+
+    class Preferring(Connection):  # type: ignore[misc]  # PyMySQL has no annotations
+        """A connection that uses TLS if the server offers it, without loading the system's certificates."""
+
+        def _create_ssl_ctx(self, options: Any) -> ssl.SSLContext | None:
+            return context
+
+    context = None if address.ssl_mode == "disabled" else _context(*_tls(address))
+    preferred = address.ssl_mode == "preferred"
+    tls: dict[str, Any] = {} if preferred else {"ssl_disabled": True} if context is None else {"ssl": context}
+    with translated(address, connected=False):
+        return (Preferring if preferred else Connection)(
             host=address.host, port=address.port, user=address.user, password=address.password.encode(),
             charset="utf8mb4", use_unicode=False, conv={}, autocommit=True, init_command=_SETTINGS,
             connect_timeout=seconds, read_timeout=_READ_SECONDS, write_timeout=_READ_SECONDS,
-            program_name="changefeed", **_tls(address),
+            program_name="changefeed", **tls,
         )  # fmt: skip
 
 
@@ -92,27 +108,35 @@ def texts(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> 
     ]
 
 
-def _tls(address: Address) -> dict[str, Any]:
-    mode = address.ssl_mode
-    if mode == "disabled":
-        return {"ssl_disabled": True}
-    if mode == "preferred" and not (address.ssl_ca or address.ssl_cert):
-        return {}
+def _tls(address: Address) -> tuple[str, str | None, str | None, str | None]:
+    return address.ssl_mode, address.ssl_ca, address.ssl_cert, address.ssl_key
+
+
+@cache
+def _context(mode: str, ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
+    """A context; loading the system's certificates takes as long as a hundred queries, so it is kept.
+
+    Raises:
+        ConfigError: a file cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = mode == "verify_identity"
+    context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
     try:
-        context = ssl.create_default_context(cafile=address.ssl_ca)
-        context.check_hostname = mode == "verify_identity"
-        context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
-        context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)  # certificates that MySQL makes do not pass
-        if address.ssl_cert is not None:
-            context.load_cert_chain(address.ssl_cert, address.ssl_key)
+        if ca is not None:
+            context.load_verify_locations(ca)
+        elif mode.startswith("verify"):
+            context.load_default_certs()
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
     except OSError as error:
         raise ConfigError(f"source: the files of ssl-ca, ssl-cert and ssl-key cannot be used: {error}") from error
-    return {"ssl": context}
+    return context
 
 
 @contextmanager
-def translated(address: Address) -> Iterator[None]:
-    """Translates PyMySQL's errors.
+def translated(address: Address, *, connected: bool = True) -> Iterator[None]:
+    """Translates PyMySQL's errors; the server's error for a wrong password is also that for a missing right later.
 
     Raises:
         AccessError, SourceError: instead of each of them.
@@ -122,23 +146,25 @@ def translated(address: Address) -> Iterator[None]:
     try:
         yield
     except pymysql.MySQLError as error:
-        raise _ours(address, error) from error
+        raise _ours(address, error, connected=connected) from error
     except RuntimeError as error:  # PyMySQL lacks a package for the user's authentication plugin
         raise MissingExtraError(f"The authentication of {address.user} at {address}", "mysql") from error
 
 
-def _ours(address: Address, error: Exception) -> Exception:
+def _ours(address: Address, error: Exception, *, connected: bool) -> Exception:
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     message = str(error.args[1]) if len(error.args) > 1 else str(error)
-    if code in _REFUSED:
+    if code in _REFUSED and not connected:
         return AccessError(
             f"{address} refuses the user {address.user}: {message}. Correct user and password in the source"
         )
-    if code in _RIGHTS:
+    if code in _RIGHTS or code in _REFUSED:
         return AccessError(f"{message} at {address}. {grants(address.user)}")
     if code == _PURGED:
         return _of_log(address, message)
-    transient = code in (0, 1040, 1053, 1105, 1146, 1158, 1159, 1160, 1161, 1205, 1213, 1317) or 2000 <= code < 3000
+    if code in _GONE:
+        return GoneError(f"{address}: {message}: a table was changed while it was read", transient=True)
+    transient = code in (0, 1040, 1053, 1105, 1158, 1159, 1160, 1161, 1205, 1213, 1317) or 2000 <= code < 3000
     return SourceError(f"{address}: {message}", transient=transient)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.errors import SchemaError
 from changefeed.frames.chunks import pack
 from changefeed.frames.mapped import Work
 from changefeed.model.batch import Decoded
@@ -25,7 +26,7 @@ from changefeed.model.table import Column, TableShape
 from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, ShapeRows, records_at
 from changefeed.sources.mysql.columns import columns_of, of_select
-from changefeed.sources.mysql.connection import Address, connect, translated
+from changefeed.sources.mysql.connection import Address, GoneError, connect, translated
 from changefeed.sources.mysql.dump import LogEvent, dump
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
 from changefeed.sources.mysql.source_offset import LogPosition
@@ -105,10 +106,16 @@ def _read_rows(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
         with translated(reading.address), connection.cursor(SSCursor) as cursor:
             cursor.execute(part.query)
             while rows := cursor.fetchmany(_PACKED_ROWS):
-                images = [
-                    tuple([None if v is None else of(v) for of, v in zip(readers, row, strict=True)]) for row in rows
-                ]
-                yield _packed_rows(reading.low, part.number, count, shape, images)
+                try:
+                    images = [
+                        tuple([None if v is None else of(v) for of, v in zip(readers, row, strict=True)])
+                        for row in rows
+                    ]
+                    packed = _packed_rows(reading.low, part.number, count, shape, images)
+                except (ValueError, IndexError, SchemaError) as error:  # planning again reads the definition again
+                    name = ".".join(part.table.name)
+                    raise GoneError(f"{name} was changed while it was read: {error}", transient=True) from error
+                yield packed
                 count += len(rows)
     finally:
         connection._force_close()  # a polite end would read the rows that are left

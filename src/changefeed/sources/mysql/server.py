@@ -188,6 +188,29 @@ class Server:
             if values.get(name, "").upper() != value
         ]
 
+    def missing_rights(self, *, copies: bool) -> list[Requirement]:
+        """Returns the rights that the user lacks; none if it has roles, whose rights the server does not list.
+
+        Args:
+            copies: whether the source makes a first copy.
+        """
+        grants_of_user = [line for (line,) in self.texts("SHOW GRANTS")]
+        [(user,)] = self.texts("SELECT CURRENT_USER()")
+        if any(" ON " not in line for line in grants_of_user):
+            return []
+        globally = [line.partition(" ON ") for line in grants_of_user if " ON *.* " in line]
+        rights = {right.strip() for line, _, _ in globally for right in line.removeprefix("GRANT ").split(",")}
+        if "ALL PRIVILEGES" in rights:
+            return []
+        needed = [("REPLICATION SLAVE", ()), ("REPLICATION CLIENT", ("BINLOG MONITOR",))]
+        needed += [("RELOAD", ("FLUSH_TABLES",))] if copies and self.kind == "mysql" else []
+        account = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
+        return [
+            Requirement(f"the right {right}", "missing", "granted", f"GRANT {right} ON *.* TO {account}")
+            for right, others in needed
+            if not rights.intersection({right, *others})
+        ]
+
     def close(self) -> None:
         """Closes the connection."""
         self.connection.close()

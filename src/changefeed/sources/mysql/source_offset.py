@@ -2,7 +2,7 @@
 
     {"version": 1, "server": "0000…-0001", "file": "binlog.000003", "position": 14624}
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
-    {…, "copy": {"tables": [["shop", "orders"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
+    {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
 
 While the first copy is read, the position stays where the log was when it began. See `first_copy.py`.
@@ -45,12 +45,14 @@ class CopyProgress:
 
     Attributes:
         tables: all of its tables: database and name.
+        fingerprints: of the definition of each table.
         table: index of the table that is read next.
         start: SQL literal of the first key that was not read of it; None at its beginning.
         chunks: number of chunks that have been read.
     """
 
     tables: tuple[tuple[str, str], ...]
+    fingerprints: tuple[str, ...]
     table: int = 0
     start: str | None = None
     chunks: int = 0
@@ -83,9 +85,8 @@ class SourceOffset:
             document["maps"] = [b64encode(table_map).decode() for table_map in self.maps]
         if self.copy is not None:
             copy = self.copy
-            document["copy"] = {
-                "tables": copy.tables, "table": copy.table, "from": copy.start, "chunks": copy.chunks,
-            }  # fmt: skip
+            tables = [[*name, mark] for name, mark in zip(copy.tables, copy.fingerprints, strict=True)]
+            document["copy"] = {"tables": tables, "table": copy.table, "from": copy.start, "chunks": copy.chunks}
         if self.complete is not None:
             document["complete"] = [self.complete.file, self.complete.position]
         return json.dumps(document)
@@ -102,7 +103,11 @@ def read(text: str) -> SourceOffset:
         None
         if copy is None
         else CopyProgress(
-            tuple((database, table) for database, table in copy["tables"]), copy["table"], copy["from"], copy["chunks"]
+            tuple((database, table) for database, table, _ in copy["tables"]),
+            tuple(mark for _, _, mark in copy["tables"]),
+            copy["table"],
+            copy["from"],
+            copy["chunks"],
         ),
         None if complete is None else LogPosition(*complete),
     )

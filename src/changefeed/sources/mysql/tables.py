@@ -20,6 +20,7 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql import charsets
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
+from changefeed.sources.mysql.connection import GoneError
 from changefeed.sources.mysql.server import Server
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -154,7 +155,10 @@ def describe(server: Server, database: str, table: str) -> CopiedTable | None:
     columns = tuple(_column(row, f"{database}.{table}") for row in described)
     keys = key_of(server, database, table)
     names = [column.name for column in columns]
-    create = server.texts(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")[0][1]
+    try:
+        create = server.texts(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")[0][1]
+    except GoneError:
+        return None
     primary = tuple((names.index(key), 0) for key in keys) or None
     ordered = None
     if keys and described[names.index(keys[0])][1] in _ORDERED:
