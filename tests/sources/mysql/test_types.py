@@ -14,7 +14,7 @@ from changefeed.model.change import RowChange, changes
 from changefeed.model.table import Column
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.reader import read
-from tests.mysql.binlog.histories import DATABASE, History, kinds
+from tests.mysql.binlog.histories import DATABASE, History, json_changes, kinds
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import section
 
@@ -62,6 +62,17 @@ def _whole(payload: bytes) -> TableBatch:
     there = dict(zip(batch.rows.schema.names, batch.rows.columns, strict=True))
     arrays = [there[f.name] if f.name in there else pa.nulls(len(batch), f.type) for f in schema]
     return TableBatch(batch.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+@pytest.mark.nightly
+def test_partial_updates_of_json_have_their_documents() -> None:
+    with MySql() as server:
+        server.execute(json_changes("FULL", 60))
+        start = f"{server.binlogs()[0].name}:4"
+        log, _ = applied(server, **{"snapshot.mode": "no_data", "starting-position": start})
+        copy, _ = applied(server)
+        assert log == copy
+        assert copy["t0"]
 
 
 @pytest.mark.parametrize("seed", range(2))

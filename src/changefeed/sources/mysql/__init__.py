@@ -137,7 +137,7 @@ class MySqlTables:
             return self._begin(server, known.copy.tables if known.copy is not None else ())
 
     def _start(self, server: Server) -> SourceOffset | None:
-        """Where the definition starts in the log; None if it does not name a position.
+        """Returns the position in the log that the definition names; None if it names none.
 
         Raises:
             SourceError: the log does not have it.

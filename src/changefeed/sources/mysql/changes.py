@@ -15,7 +15,7 @@ Rule 4. A partial update of JSON is applied to the document before, which the ro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ from changefeed.model.batch import TRANSACTION, Decoded, TableBatch, no_irregula
 from changefeed.model.event import Control, Instant, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
-from changefeed.mysql.binlog import Parser, Rows, TableMap, codes
+from changefeed.mysql.binlog import BinlogError, Parser, Rows, TableMap, codes
 from changefeed.mysql.binlog.events import (
     FormatDescription,
     Gtid,
@@ -41,7 +41,7 @@ from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
-from changefeed.sources.mysql.columns import array, columns_of
+from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.dump import LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.statements import begins_transaction, meaning
@@ -133,6 +133,7 @@ class LogDecoder:
         self._rows: dict[TableShape, ShapeRows] = {}
         self._shapes: dict[Any, TableShape] = {}
         self._tables: dict[int, tuple[TableMap, tuple[Column, ...]]] = {}  # by `id`, of captured tables
+        self._hidden: dict[int, frozenset[int]] = {}
         self._skipped: set[bytes] = set()
         self._records: list[int] = []
         self._control: list[Control] = []
@@ -142,21 +143,24 @@ class LogDecoder:
         """Reads one event.
 
         Raises:
-            BinlogError: the bytes contradict the format.
-            UnsupportedError, SourceError: Rule 3.
+            SourceError: the bytes contradict the format of a log, or the server reports that changes are missing.
+            UnsupportedError: Rule 3.
         """
         if event.code in KINDS and event.data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE] in self._skipped:
             return
         if event.code == codes.ROTATE:
             return  # `dump` has followed it
         self._index = 0
-        for part in self._parser.feed(event.data, event.at.position if event.placed else None):
-            self._part(part, event)
-        if event.code == codes.FORMAT_DESCRIPTION and self._maps:
-            for table_map in self._maps:
-                for part in self._parser.feed(table_map):
-                    self._part(part, event)
-            self._maps = ()
+        try:
+            for part in self._parser.feed(event.data, event.at.position if event.placed else None):
+                self._part(part, event)
+            if event.code == codes.FORMAT_DESCRIPTION and self._maps:
+                for table_map in self._maps:
+                    for part in self._parser.feed(table_map):
+                        self._part(part, event)
+                self._maps = ()
+        except BinlogError as error:
+            raise SourceError(f"the binary log cannot be read at {event.at}: {error}") from error
 
     def _part(self, part: Any, event: LogEvent) -> None:
         match part:
@@ -193,12 +197,16 @@ class LogDecoder:
             self._skipped.discard(key)
             if id(table) not in self._tables:
                 self._tables[id(table)] = (table, columns_of(table))
+                if hidden := hidden_columns(table):
+                    self._hidden[id(table)] = hidden
         else:
             self._skipped.add(key)
 
     def _add_rows(self, rows: Rows, event: LogEvent) -> None:
         if not rows.rows or id(rows.table) not in self._tables:
             return
+        if hidden := self._hidden.get(id(rows.table)):
+            rows = _without(rows, hidden)
         into = self._rows.setdefault(shape := self._shape(rows), ShapeRows())
         count, place = len(rows.rows), event.at.number
         record = self._record(place)
@@ -307,9 +315,29 @@ def records_at(offsets: list[int]) -> pa.RecordBatch:
 
 
 def _carried(table: TableMap, columns: tuple[Any, ...], indexes: tuple[int, ...] | None) -> tuple[str, ...] | None:
-    if indexes is None or len(indexes) == len(table.columns):
+    if indexes is None or len(indexes) == len(columns):
         return None
-    return tuple(columns[index].name for index in indexes)
+    return tuple(table.columns[index].name or "" for index in indexes)
+
+
+def _without(rows: Rows, hidden: frozenset[int]) -> Rows:
+    """The rows without hidden columns."""
+    kept = [
+        None if indexes is None else [i for i, index in enumerate(indexes) if index not in hidden]
+        for indexes in (rows.before_columns, rows.after_columns)
+    ]
+    before, after = (
+        None if of is None or indexes is None else tuple(indexes[i] for i in of)
+        for of, indexes in zip(kept, (rows.before_columns, rows.after_columns), strict=True)
+    )
+    images = tuple(
+        (
+            None if old is None else tuple(old[i] for i in kept[0] or ()),
+            None if new is None else tuple(new[i] for i in kept[1] or ()),
+        )
+        for old, new in rows.rows
+    )
+    return replace(rows, before_columns=before, after_columns=after, rows=images)
 
 
 def _merged(rows: Rows, shape: TableShape) -> Iterator[tuple[Image | None, Image | None]]:

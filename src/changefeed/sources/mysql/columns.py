@@ -10,6 +10,7 @@ Rule 2. A type whose text Arrow would read in another way is never cast: DECIMAL
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
 
 _CAST = frozenset({"decimal", "date", "datetime", "timestamp"})
 _NEGATIVE_ZERO = r"^-0(\.0*)?$"
+_HASH = re.compile(r"DB_ROW_HASH_\d+")
 _MARIADB_TYPES = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(39)"}
 Irregulars = dict[int, bytes]  # row -> what the server has there
 
@@ -37,8 +39,17 @@ def type_of(column: MappedColumn) -> ColumnType | None:
     return column.type
 
 
+def hidden_columns(table: TableMap) -> frozenset[int]:
+    """The indexes of columns that no statement can name: MariaDB keeps the hash of a long unique key in one."""
+    return frozenset(
+        index
+        for index, column in enumerate(table.columns)
+        if column.code == codes.LONGLONG and _HASH.fullmatch(column.name or "") is not None
+    )
+
+
 def columns_of(table: TableMap) -> tuple[Column, ...]:
-    """The columns of a table, as its rows show them.
+    """The columns of a table, as its rows show them; without those that are hidden.
 
     Raises:
         UnsupportedError: the server did not send names or types.
@@ -46,8 +57,10 @@ def columns_of(table: TableMap) -> tuple[Column, ...]:
     keys = None if table.primary_key is None else {index for index, prefix in table.primary_key if not prefix}
     if table.primary_key is not None and len(keys or ()) < len(table.primary_key):
         keys = None  # a key of parts of values does not identify rows by their columns
-    columns = []
+    columns, hidden = [], hidden_columns(table)
     for index, column in enumerate(table.columns):
+        if index in hidden:
+            continue
         kind = type_of(column)
         if column.name is None or kind is None or (column.code in _MEMBERED and column.members is None):
             raise UnsupportedError(
