@@ -15,7 +15,8 @@ SOURCE = "source: {type: files, path: log.jsonl, protocol: ticdc-open}\n"
 SINK = "sink: {type: delta, path: lake}\n"
 
 REFUSED = {
-    SOURCE.replace("files", "file") + SINK: 'unknown source.type "file". Did you mean "files"? Known: files, kafka, mysql',
+    SOURCE.replace("files", "file")
+    + SINK: 'unknown source.type "file". Did you mean "files"? Known: files, kafka, mysql',
     SOURCE + SINK.replace("delta", "hudi"): 'unknown sink.type "hudi". Known: delta, iceberg',
     SOURCE
     + SINK
