@@ -22,6 +22,7 @@ import msgspec
 from changefeed import __version__
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
+from changefeed.pipeline.decoders import decoder_of
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import Counts, State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import FORMAT, Cut, Pinned, damaged, too_new
@@ -101,7 +102,7 @@ def opened(data: bytes, ledger: str, name: str) -> tuple[bytes, str]:
         SinkError: the file is damaged.
     """
     try:
-        envelope = msgspec.json.decode(data, type=_Envelope)
+        envelope = decoder_of(_Envelope).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(ledger, f"{name} cannot be read: {error}") from error
     body = bytes(envelope.body)
@@ -119,7 +120,7 @@ def decoded(body: bytes | msgspec.Raw, type: type[_T], ledger: str, name: str) -
         SinkError: the body is not a value of the type.
     """
     try:
-        return msgspec.json.decode(body, type=type)
+        return decoder_of(type).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(ledger, f"{name} cannot be read: {error}") from error
 
