@@ -1,15 +1,21 @@
-"""The page over a pipeline whose folder is in a bucket of S3: by its definition, and by the URL of its folder."""
+"""The page over a pipeline in a bucket of S3, by its definition and by the URL of its folder; rows of tables there."""
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import WriterProperties, write_deltalake
 
+from changefeed.errors import ConfigError
 from changefeed.pipeline.letter_files import LetterFiles
 from changefeed.pipeline.monitoring.heartbeat import Heartbeat
 from changefeed.pipeline.store.files import FileStore
+from changefeed.sinks.delta.row import KeyReader
 from changefeed.storage import Folder
 from changefeed.storage.folders import folder_at
 from tests.monitor import pipelines
@@ -67,6 +73,30 @@ def test_every_page_of_a_pipeline_in_a_bucket(
         assert site.json(f"{own}/letter.json?position=orders:0:2")["table"] == "shop.a"
         for path in ("", "/tables", "/table?name=shop.a", "/letters", "/letter?position=orders:0:1"):
             assert Outline(site.html(own + path)).unclosed == []
+
+
+def test_a_row_in_versions_of_a_table_in_a_bucket(s3: S3Server) -> None:
+    """Two files and two row groups; values of several types as text."""
+    url, day = "s3://lake/monitor/rows", date(2026, 1, 31)
+    rows: list[dict[str, Any]] = [
+        {"id": n, "price": Decimal(n) / 4, "day": day, "raw": bytes([n, 0]), "n": n} for n in range(100)
+    ]
+    for more in (0, 100):
+        table = pa.Table.from_pylist([{**row, "n": row["n"] + more} for row in rows[more // 2 :]])
+        properties = WriterProperties(max_row_group_size=30)
+        write_deltalake(url, table, mode="append", storage_options=s3.environ, writer_properties=properties)
+    folder = folder_at(url, s3.storage())
+    assert folder is not None
+    for key in ({"id": "70"}, {"price": "17.5", "day": "2026-01-31"}, {"raw": "0x4600"}):
+        reader = KeyReader(folder, key)
+        assert [row["n"] for row in reader.at(0)] == [70], key
+        assert sorted(row["n"] for row in reader.at(1)) == [70, 170], key
+    assert KeyReader(folder, {"id": "20"}).at(1) == KeyReader(folder, {"id": "20"}).at(0) != []
+    assert KeyReader(folder, {"id": "1000"}).at(1) == []
+    with pytest.raises(ConfigError, match=r"^the table's files have no column other$"):
+        KeyReader(folder, {"other": "1"}).at(1)
+    with pytest.raises(ConfigError, match=r"^'x' is not a value of the column id, int64$"):
+        KeyReader(folder, {"id": "x"}).at(1)
 
 
 def test_a_bucket_that_does_not_exist_is_shown_with_its_error(s3: S3Server, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.monitor.site import Outline, Site
 HOSTILE_TABLE = f"shop.{HOSTILE}"
 PAGES = (
     "", "?before=101", "/tables", "/tables?search=a", f"/table?name={quote(HOSTILE_TABLE)}", "/letters",
-    "/letters?replayed=yes&page=2", "/letter?position=orders:0:5", "/definition",
+    f"/row?name={quote(HOSTILE_TABLE)}", "/letters?replayed=yes&page=2", "/letter?position=orders:0:5", "/definition",
 )  # fmt: skip
 
 
@@ -232,6 +232,7 @@ def test_the_definition_is_shown_without_secrets(site: Site) -> None:
     "path, message",
     [
         ("/table?name=none", "The newest cut has no table none."),
+        ("/row?name=none", "The newest cut has no table none."),
         ("/letter?position=a:0:1", "There is no dead letter at a:0:1."),
         ("/tables?page=9", "There is no page 9; there are 1."),
         ("/letters?page=x", "page is not a number from 1: 'x'."),

@@ -47,6 +47,46 @@ def test_what_a_run_has_left(spark: SparkSession, tmp_path: Path) -> None:
         assert "00" in site.html(f"{own}/letter?position={letter['position']}")
 
 
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_a_row_at_every_cut_and_its_pending_changes(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    history = HistoryBuilder()
+    history.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`note` TEXT,PRIMARY KEY(`id`))")
+    history.rows(("orders", None, {"id": 7, "note": "a"}), ("orders", None, {"id": 8, "note": "b"}))
+    history.resolved()
+    history.rows(("orders", {"id": 7, "note": "a"}, {"id": 7, "note": None}))
+    history.resolved()
+    history.rows(("orders", {"id": 8, "note": "b"}, {"id": 8, "note": "c"}))
+    history.resolved()
+    history.rows(("orders", {"id": 7, "note": None}, None))
+    history.resolved()
+    history.rows(("orders", None, {"id": 7, "note": "again"}))
+    log = history.write(tmp_path / "app.jsonl")
+    run(definition(log, tmp_path / "lake", limit=2, write_mode=mode), spark, once=True)
+    with Site([str(tmp_path)]) as site:
+        (shown,) = site.json("/overview.json")["pipelines"]
+        place = f"/pipelines/{shown['id']}/row"
+        row = site.json(f"{place}.json?name=app.orders&key=7")
+        assert [one["row"] and one["row"]["note"] for one in row["values"]] == [None, None, "a"]
+        assert [one["row"] is None for one in row["values"][:2]] == [True, False]
+        assert row["values"][1]["changed"] == ["note"]
+        assert row["complete"]
+        assert [(one["op"], one["after"]["note"]) for one in row["pending"]] == [("insert", "again")]
+        assert site.json(f"{place}.json?name=app.orders&key=8")["pending"] == []
+        assert site.json(f"{place}.json?name=app.orders&key=9")["values"][0]["row"] is None
+        page = site.html(f"{place}?name=app.orders&key=7")
+        assert Outline(page).unclosed == []
+        assert "<mark>NULL</mark>" in page
+        for query, message in (
+            ("key=x", "'x' is not a value of the column id"),
+            ("key=1&key=2", "The key of app.orders is (id); 2 values were given."),
+        ):
+            answer = site.client.get(f"{place}.json?name=app.orders&{query}")
+            assert (answer.status_code, message in answer.json()["error"]) == (404, True), answer.text
+        for file in (tmp_path / "lake/app/orders").glob("*.parquet"):
+            file.unlink()
+        assert site.client.get(f"{place}?name=app.orders&key=8").status_code == 502
+
+
 @pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.xdist_group("processes")
