@@ -46,7 +46,7 @@ def state(step: int, names: Sequence[str], **more: Any) -> State:
         "latest": {"orders": {0: barrier + 5, 1: barrier + 9}},
         "counts": Counts(step * 17, step * 16, step * 15, step // 2, step // 20, 0),
     }
-    return State(barrier=barrier, tables=tables, **{**known, **more})
+    return State(**{"barrier": barrier, "tables": tables, **known, **more})
 
 
 def write(folder: Path, name: str, steps: int, names: Sequence[str] = ("a", "b", HOSTILE)) -> FileStore:

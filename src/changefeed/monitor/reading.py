@@ -55,6 +55,7 @@ class StepRow:
         written: `database.table` -> version, of the tables that differ from the step before; None for the oldest step that the
             ledger has.
         gone: tables of the step before that its cut does not have.
+        time: the latest commit time in its cut, in milliseconds since 1970, where commit_ts has none.
         earlier: when the step before was done, and its counts; None for the oldest step.
     """
 
@@ -68,6 +69,7 @@ class StepRow:
     written: Mapping[str, int | None] | None
     gone: tuple[str, ...] = ()
     earlier: tuple[datetime, Counts] | None = None
+    time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +392,9 @@ def _row(cut: Cut, before: Cut | None) -> StepRow:
         gone = tuple(name for name in before.tables if name not in cut.tables)
     earlier = (before.at, before.counts) if before else None
     count = len(cut.tables)
-    return StepRow(cut.step, cut.epoch, cut.at, cut.commit_ts, cut.mark, cut.counts, count, written, gone, earlier)
+    return StepRow(
+        cut.step, cut.epoch, cut.at, cut.commit_ts, cut.mark, cut.counts, count, written, gone, earlier, cut.time
+    )
 
 
 def _cuts_before(ledger: FileReader, before: int) -> Iterator[Cut]:

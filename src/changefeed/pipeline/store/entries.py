@@ -305,6 +305,7 @@ class _CutState(msgspec.Struct, frozen=True):
     mark: str | None = None
     held: dict[str, msgspec.Raw] = {}
     counts: Counts = Counts()
+    time: int | None = None
 
 
 class _PackedCut(msgspec.Struct, frozen=True):
@@ -320,4 +321,6 @@ def cut_in(entry: LedgerEntry, ledger: str, name: str) -> Cut:
         name: Pinned(table.path, table.written.version if table.written else None, name in state.held)
         for name, table in packed.tables.items()
     }
-    return Cut(entry.epoch, entry.step, entry.at, state.barrier, state.mark, tables, state.counts, entry.wrote)
+    return Cut(
+        entry.epoch, entry.step, entry.at, state.barrier, state.mark, tables, state.counts, entry.wrote, state.time
+    )
