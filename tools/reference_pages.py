@@ -255,6 +255,7 @@ def pipeline(schema: dict[str, Any]) -> str:
         "FilesSource": "source: {type: files}",
         "KafkaSource": "source: {type: kafka}",
         "UriSource": "source: {uri: kafka://…}",
+        "MySqlSource": "source: {type: mysql}",
         "DeltaSink": "sink: {type: delta}",
         "Behaviour": "pipeline",
         "StorageSection": "storage",

@@ -116,10 +116,13 @@ MORE = [
 
 
 def changed(
-    database: Database, old: str, news: Sequence[str], values: Sequence[str], schema: str = "x"
+    database: Database, old: str, news: Sequence[str], values: Sequence[str], schema: str = "x", zone: str = "+00:00"
 ) -> Iterator[tuple[str, list[list[str | None]]]]:
-    """Changes a column of type `old` to each of `news`; yields the new type, and the texts before and after, row by row."""
-    rows = database.selected(_sql(old, news, values), schema)
+    """Changes a column of type `old` to each of `news`; yields the new type, and the texts before and after, row by row.
+
+    `zone` is the session's time zone during the change; texts are those of UTC.
+    """
+    rows = database.selected(_sql(old, news, values, zone), schema)
     texts: dict[tuple[str, int], dict[int, str]] = {}
     for when, place, row, value in rows:
         texts.setdefault((when, int(place)), {})[int(row)] = value
@@ -130,7 +133,7 @@ def changed(
             yield new, [[_text(old, value), _text(new, after[row])] for row, value in before]
 
 
-def _sql(old: str, news: Sequence[str], values: Sequence[str]) -> str:
+def _sql(old: str, news: Sequence[str], values: Sequence[str], zone: str) -> str:
     rows = ", ".join(f"({number}, {value})" for number, value in enumerate(values))
     statements = ["SET sql_mode = '', time_zone = '+00:00', timestamp = 1767225600"]
     for number, new in enumerate(news):
@@ -139,7 +142,9 @@ def _sql(old: str, news: Sequence[str], values: Sequence[str]) -> str:
             f"CREATE TABLE t (id INT PRIMARY KEY, c {_declared(old)}) ENGINE = MyISAM",
             f"INSERT IGNORE INTO t VALUES {rows}",
             f"SELECT 'before', {number}, id, {_shown(old)} FROM t",
+            f"SET time_zone = '{zone}'",
             f"ALTER TABLE t MODIFY c {_declared(new)} COMMENT 'changed', RENAME TO u",
+            "SET time_zone = '+00:00'",
             f"SELECT 'after', {number}, id, {_shown(new)} FROM u",
         ]
     return ";\n".join(statements) + ";\n"

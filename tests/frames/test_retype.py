@@ -139,3 +139,21 @@ def test_a_whole_number_of_sixteen_digits_has_an_exponent_and_a_fraction_has_non
     made = conversion(old, new, Details(server, charset="utf8mb4"))
     assert made is not None
     assert made.values(pa.array([value])).to_pylist() == [text]
+
+
+@pytest.mark.parametrize(
+    "zone, new, wanted",
+    [
+        ("+05:30", "datetime(3)", "2026-07-02 02:39:59.500"),
+        ("Europe/Berlin", "datetime(3)", "2026-07-01 23:09:59.500"),
+        ("Europe/Berlin", "date", "2026-07-01"),
+        ("Europe/Berlin", "time", "23:10:00"),
+        ("+05:30", "varchar(30)", "2026-07-02 02:39:59.500"),
+    ],
+)
+def test_a_timestamp_is_converted_by_its_local_time(zone: str, new: str, wanted: str) -> None:
+    old, t = ColumnType.parse("timestamp(3)"), ColumnType.parse(new)
+    made = conversion(old, t, Details("mysql", charset="utf8mb4", zone=zone))
+    assert made is not None
+    assert values(t, made.values(column(old, ["2026-07-01T21:09:59.500Z", None]))) == [wanted, None]
+    assert conversion(old, t, Details("mysql", charset="utf8mb4")) is None

@@ -62,3 +62,26 @@ def test_random_values_are_those_of_the_server(server: Server) -> None:
                     assert result == wanted, f"seed {seed}, {server}: {old} {before!r} as {new}"
                     compared += 1
     assert compared > 30_000, seed
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_instants_become_local_times_of_the_session(server: Server) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    chance, compared = random.Random(seed), 0
+    database: Database
+    with MariaDb() if server == "mariadb" else MySql() as database:
+        database.execute("CREATE DATABASE x CHARACTER SET utf8mb4")
+        for old in (name for name in VALUES if name.startswith("timestamp")):
+            zone = f"{chance.choice('+-')}{chance.randrange(13):02}:{chance.choice([0, 30, 45]):02}"
+            sql = [drawn(ColumnType.parse(old), chance) for _ in range(30)]
+            for new, rows in changed(database, old, [*VALUES, *MORE], sql, zone=zone):
+                change = pair(old, new, rows)
+                made = conversion(change.old, change.new, Details(server, charset="utf8mb4", zone=zone))
+                if made is None:
+                    continue
+                results = values(change.new, made.values(column(change.old, change.before)))
+                for before, after, result in zip(change.before, change.after, results, strict=True):
+                    wanted = shown(change.new, after)
+                    assert result == wanted, f"seed {seed}, {server}, {zone}: {old} {before!r} as {new}"
+                    compared += 1
+    assert compared > 2_000, seed

@@ -41,7 +41,7 @@ from tests.services.debezium import PREFIX, Event
 Record = dict[str, Any]
 Partition = tuple[str, int]
 WAYS = ("at once", "in parts", "by key", "bare")
-_PROTOCOL = "debezium-mysql"
+_PROTOCOL, _ZONE = "debezium-mysql", "+00:00"  # of the sessions of `tests.services.database`
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,8 @@ def _run(
     chance: random.Random,
     note: Callable[[str], None],
 ) -> None:  # fmt: skip
-    definition = memory_definition(consistency="key" if way == "by key" else "transaction", keyless="append")
+    consistency = "key" if way == "by key" else "transaction"
+    definition = memory_definition(consistency=consistency, keyless="append", **{"session-time-zone": _ZONE})
     capabilities = protocol(_PROTOCOL).capabilities
     rules = rules_of(definition, capabilities, Redefinition(_PROTOCOL, {}))
     ledger, sink = RecordingStore(storage), FaithfulSink(storage.tables, compute=compute)

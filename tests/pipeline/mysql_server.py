@@ -142,11 +142,10 @@ class Server:
             self.make_like(model, name)
 
     def make_like(self, model: Name, name: Name) -> None:
-        session = (
-            self.chance.choice(DATABASES)
-            if len({n for n in self.tables if n[1].lower() == model[1].lower()}) < 2
-            else name[0]
-        )
+        alike = [n for n in self.tables if n[1].lower() == model[1].lower()]
+        session = self.chance.choice(DATABASES)
+        if any(self.tables[n].columns != self.tables[model].columns for n in alike):
+            session = ""  # a statement that does not show its database could mean either
         self.make(name, Table(dict(self.tables[model].columns)))
         text = f"CREATE TABLE {self.text(name, session)} LIKE {self.text(self.spelling(model), session)}"
         self.event(text, name, self.tables[self.stored(name)].described())
@@ -225,7 +224,7 @@ class Server:
             return
         session = self.chance.choice(DATABASES)
         if len([n for n in self.tables if n[1].lower() == old[1].lower()]) > 1:
-            session = new[0]  # a statement that does not show its database could mean either
+            session = ""  # a statement that does not show its database could mean either
         words = self.chance.choice(["RENAME TABLE {} TO {}", "ALTER TABLE {} RENAME TO {}"])
         old_text = self.text(self.spelling(old), session)
         new_text = f"`{new[0]}`.`{new[1]}`" if session != new[0] else self.text(new, session)

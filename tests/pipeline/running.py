@@ -17,7 +17,7 @@ from changefeed.pipeline.state import State, TableState
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.oracle import History, same_rows
-from tests.pipeline.tables import rows
+from tests.pipeline.tables import sink_rows
 
 SHOP = Path(__file__).parent.parent / "data" / "shop"
 
@@ -30,13 +30,15 @@ def definition(
     protocol: str | dict[str, Any] = "ticdc-open",
     writer: str = "native",
     write_mode: str = "copy-on-write",
+    sink: str = "delta",
     **pipeline: Any,
 ) -> Definition:
-    """A pipeline of files into Delta tables; names of options may have `_` for `-`."""
+    """A pipeline of files into tables; names of options may have `_` for `-`."""
+    own = {"writer": writer, "write-mode": write_mode} if sink == "delta" else {}
     return definition_of(
         {
             "source": {"type": "files", "path": str(log), "protocol": protocol, "max-records-per-batch": limit},
-            "sink": {"type": "delta", "path": str(lake), "writer": writer, "write-mode": write_mode},
+            "sink": {"type": sink, "path": str(lake), **own},
             "pipeline": {"name": "test", **{name.replace("_", "-"): value for name, value in pipeline.items()}},
         }
     )
@@ -75,7 +77,7 @@ def differing(
         doubles: as in `check_expected`.
     """
     table, expected = at.table, _expected(cut, at.table.name)
-    actual = rows(f"{pipeline.sink.path}/{at.path}", at.version, table)
+    actual = sink_rows(pipeline, at.path, at.version, table)
     if some_columns:
         actual = [{column: row[column] for column in expected[0]} for row in actual]
     documents = {c.name for c in table.columns if c.type.name == "json"}
@@ -128,7 +130,7 @@ def check_cuts(pipeline: Definition, history: History) -> None:
         wanted = history.at(cut.state.barrier)
         assert sorted(t.table.name for t in cut.state.tables.values()) == sorted(wanted)
         for current in cut.state.tables.values():
-            actual = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+            actual = sink_rows(pipeline, current.path, current.version, current.table)
             assert not (difference := same_rows(actual, wanted[current.table.name])), (
                 f"{current.table.name} at {cut.state.barrier}: {difference}"
             )

@@ -15,7 +15,6 @@ from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as statements
 from changefeed.pipeline.frontier.by_key import Tables, table_frontier
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
-from changefeed.pipeline.planning.plan import Planned
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
@@ -230,6 +229,5 @@ def test_rows_without_commit_ts_do_not_wait() -> None:
     state = State(pending=("1",), positions={"t": {0: 3}})
     avro = protocol("ticdc-avro").capabilities
     far = table_frontier(state, chunks, {("t", 0), ("u", 0)}, avro, idle=False)
-    planned = Planned([], {}, {}, [], [], unknown={"app.t"})
-    assert [Tables(state, far).applied(chunk, planned) for chunk in chunks] == [[Window()], [Window()]]
-    assert far.left(chunks, {"app.t"}) == replace(state, pending=())
+    assert [Tables(state, far).applied(chunk, {"app.t"}, {}) for chunk in chunks] == [[Window()], [Window()]]
+    assert far.retain(chunks, {"app.t"}) == replace(state, pending=())

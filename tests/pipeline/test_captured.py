@@ -228,3 +228,14 @@ def test_explain_and_check_name_the_tables_of_the_other_databases(
 def test_the_log_is_that_of_a_connector_for_one_database() -> None:
     with gzip.open(LOG, "rt") as lines:
         assert {json.loads(line)["topic"] for line in lines} == {"big", "big.big.facts"}
+
+
+@BOTH
+def test_a_captured_table_is_captured_under_its_new_name_before_its_rows_come(consistency: str) -> None:
+    """A change that cannot be applied stops the run, as under the old name; it was dropped without a note."""
+    connector, run = _begun(consistency)
+    connector.ddl("shop", "bills", "RENAME TABLE `orders` TO `bills`")
+    connector.ddl("shop", "bills", "ALTER TABLE `bills` ADD COLUMN `p` POINT NOT NULL")
+    connector.rows(("web", "t", {"id": 1, "a": 1}))
+    with pytest.raises(UnsupportedError, match="MySQL has no implicit default for a NOT NULL column of type point"):
+        run.take()

@@ -15,8 +15,9 @@ SOURCE = "source: {type: files, path: log.jsonl, protocol: ticdc-open}\n"
 SINK = "sink: {type: delta, path: lake}\n"
 
 REFUSED = {
-    SOURCE.replace("files", "file") + SINK: 'unknown source.type "file". Did you mean "files"? Known: files, kafka',
-    SOURCE + SINK.replace("delta", "iceberg"): 'unknown sink.type "iceberg". Known: delta',
+    SOURCE.replace("files", "file")
+    + SINK: 'unknown source.type "file". Did you mean "files"? Known: files, kafka, mysql',
+    SOURCE + SINK.replace("delta", "hudi"): 'unknown sink.type "hudi". Known: delta, iceberg',
     SOURCE
     + SINK
     + "pipeline: {consistency: keys}": 'unknown pipeline.consistency "keys". Did you mean "key"? Known: key, '
@@ -36,7 +37,7 @@ REFUSED = {
     + "pipeline: {schema.change.behaviour: ignore}": 'unknown name in pipeline "schema.change.behaviour". Did you '
     'mean "schema.change.behavior"? Known: consistency, dead-letters, exclude, folder, include, incomplete-transactions, '
     "keep-cuts, keyless, max-retries, metrics, metrics-by-table, metrics-otlp, name, "
-    "parallelism, retry-backoff, schema.change.behavior, trigger-interval",
+    "parallelism, retry-backoff, schema.change.behavior, session-time-zone, trigger-interval",
     SOURCE.replace("type: files, ", "") + SINK: "source.type is missing",
     SOURCE.replace(" ticdc-open", "") + SINK: "source.protocol is missing",
     SOURCE.replace("ticdc-open", "[ticdc-open]") + SINK: "source.protocol: expected names and values",

@@ -129,6 +129,34 @@ def test_the_only_table_whose_name_differs_by_case_alone() -> None:
     ]
 
 
+def swapped(log: ServerLog, *pairs: tuple[str, str]) -> None:
+    """One RENAME of several tables of `shop`, as Debezium splits it: each event names the new tables of all parts."""
+    own = ",".join(new for _, new in pairs)
+    for number, (old, new) in enumerate(pairs):
+        log.ddl(f"RENAME TABLE shop.{old} TO shop.{new}", "shop", own, again=number > 0)
+
+
+def test_the_new_names_of_a_split_rename_do_not_name_its_old_tables() -> None:
+    log = ServerLog()
+    log.ddl(f"CREATE TABLE SLOTS {COLUMNS}", "shop", "SLOTS")
+    log.ddl(f"CREATE TABLE bins {COLUMNS}", "shop", "bins")
+    log.rows("shop", "bins", (None, ONE))
+    swapped(log, ("slots", "spare"), ("bins", "slots"), ("spare", "bins"))
+    log.rows("shop", "bins", (None, TWO))
+    log.rows("shop", "slots", ({**ONE}, None))
+    assert in_every_way(log) == {"shop.bins": [TWO], "shop.slots": []}
+
+
+def test_rows_that_come_later_do_not_name_a_table_of_an_earlier_statement() -> None:
+    log = ServerLog()
+    log.ddl(f"CREATE TABLE Slots {COLUMNS}", "shop", "Slots")
+    log.ddl("RENAME TABLE slots TO bins", "shop", "bins")
+    log.rows("shop", "bins", (None, ONE))
+    log.ddl(f"CREATE TABLE slots {COLUMNS}", "shop", "slots")
+    log.rows("shop", "slots", (None, TWO))
+    assert in_every_way(log) == {"shop.bins": [ONE], "shop.slots": [TWO]}
+
+
 def test_a_table_that_was_created_before_its_rows_show_the_rule_gets_their_name() -> None:
     log = ServerLog()
     log.ddl(f"CREATE TABLE Slots {COLUMNS}", "shop", "Slots")
@@ -158,6 +186,41 @@ def test_the_columns_show_which_table_has_moved() -> None:
     log.ddl("CREATE TABLE depot.slots (id BIGINT PRIMARY KEY, b INT)", "depot", "slots")
     log.ddl("RENAME TABLE slots TO depot.bins", "depot", "bins", ("id bigint", "a int"))
     assert in_every_way(log) == {"depot.bins": [ONE]}
+
+
+def test_the_table_of_any_database_is_found_in_any_case() -> None:
+    log = created("slots")
+    log.ddl("RENAME TABLE Slots TO depot.bins", "depot", "bins")
+    log.rows("depot", "bins", (None, TWO))
+    assert in_every_way(log) == {"depot.bins": [ONE, TWO]}
+
+
+def test_a_name_that_fits_by_its_case_may_still_be_that_of_another_table() -> None:
+    """`USE depot; RENAME TABLE Slots TO Bins`, where the server distinguishes no case: the columns show the table."""
+    log = ServerLog()
+    log.ddl("CREATE TABLE shop.Slots (id BIGINT PRIMARY KEY, b INT)", "shop", "Slots")
+    log.ddl(f"CREATE TABLE depot.slots {COLUMNS}", "depot", "slots")
+    log.rows("depot", "slots", (None, ONE))
+    log.ddl("RENAME TABLE Slots TO `depot`.`Bins`", "depot", "Bins", ("id bigint", "a int"))
+    log.rows("depot", "Bins", (None, TWO))
+    assert in_every_way(log) == {"depot.Bins": [ONE, TWO]}
+
+
+def test_behind_like_tables_with_equal_columns_are_as_good_as_one() -> None:
+    log = created("slots")
+    log.ddl(f"CREATE TABLE depot.slots {COLUMNS}", "depot", "slots")
+    log.ddl("CREATE TABLE depot.bins LIKE slots", "depot", "bins")
+    log.rows("depot", "bins", (None, TWO))
+    assert in_every_way(log) == {"shop.slots": [ONE], "depot.bins": [TWO]}
+
+
+def test_behind_like_tables_with_other_columns_may_not_be_confused() -> None:
+    log = created("slots")
+    log.ddl("CREATE TABLE depot.slots (id BIGINT PRIMARY KEY, b INT)", "depot", "slots")
+    log.ddl("CREATE TABLE depot.bins LIKE slots", "depot", "bins")
+    assert "table slots is named without its database, and may be any of depot.slots, shop.slots" in error_of(
+        log.records
+    )
 
 
 def test_a_statement_that_may_mean_two_tables_stops_the_run() -> None:

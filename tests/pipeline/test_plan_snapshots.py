@@ -69,14 +69,14 @@ def test_rows_come_after_the_create_table_at_their_position() -> None:
 def test_a_snapshot_without_rows_creates_missing_tables_and_empties_nothing() -> None:
     first = planned(State(), *snapshot("last"))
     assert [type(action.write) for action in first.actions] == [Create]
-    there = replace(first.reached(State()), barrier=PLACE)
+    there = replace(first.state_after(State()), barrier=PLACE)
     again = planned(there, *snapshot("last", PLACE + 50), upto=PLACE + 50)
     assert (again.actions, again.tables) == ([], there.tables)
     assert again.notes == ["shop.t keeps its rows: the snapshot that defines it at srv:0:2 has none at all"]
 
 
 def test_a_table_that_a_later_snapshot_does_not_have_stays_with_a_note() -> None:
-    there = replace(planned(State(), rows(), *snapshot()).reached(State()), barrier=PLACE)
+    there = replace(planned(State(), rows(), *snapshot()).state_after(State()), barrier=PLACE)
     others = [ddl("CREATE TABLE `other`.`u` (id INT PRIMARY KEY)", "true", PLACE + 50, 3)]
     again = planned(there, *others, upto=PLACE + 50)
     assert again.tables["shop.t"] == there.tables["shop.t"]
@@ -138,7 +138,7 @@ def lossy(kind: str, table: str, mark: str | None, *, stated: bool = False) -> l
 
 
 def test_a_snapshot_with_rows_replaces_a_table_that_is_there() -> None:
-    there = replace(planned(State(), rows(), *snapshot()).reached(State()), barrier=PLACE)
+    there = replace(planned(State(), rows(), *snapshot()).state_after(State()), barrier=PLACE)
     (merge,) = planned(there, *snapshot(at=PLACE + 50), rows(PLACE + 50), upto=PLACE + 50).actions
     assert isinstance(merge.write, Load)
 
@@ -148,7 +148,7 @@ def test_read_rows_of_a_table_without_a_key_come_right_after_its_create(known: b
     chunks = [*snapshot(key=""), rows(key=False)]
     state, upto = State(), PLACE
     if known:
-        state = replace(planned(state, *chunks).reached(state), barrier=PLACE)
+        state = replace(planned(state, *chunks).state_after(state), barrier=PLACE)
         chunks, upto = [rows(PLACE + 50, key=False)], PLACE + 50
     (merge,) = planned(state, *chunks, upto=upto).actions
     assert merge.changes is not None

@@ -74,6 +74,11 @@ class Database:
             self._process = None
         shutil.rmtree(self._data, ignore_errors=True)
 
+    @property
+    def folder(self) -> Path:
+        """The folder with everything that the server writes."""
+        return self._data
+
     def client(self, *options: str) -> list[str]:
         """The command of a client of this server, as the user `root`."""
         return [

@@ -67,6 +67,18 @@ def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableS
     return sink
 
 
+def version(sink: TableSink, path: str = PATH) -> int:
+    """The newest version of a table."""
+    there = sink.snapshot(path)
+    assert there is not None
+    return there.version
+
+
+def commit_count(sink: TableSink, path: str = PATH) -> int | None:
+    """The number of commits of a table."""
+    return sink.distance(path, -1, version(sink, path))
+
+
 class Conformance:
     """The tests. A subclass has the fixture `harness`."""
 
@@ -85,11 +97,12 @@ class Conformance:
         sink = loaded(harness, ONE)
         there = sink.snapshot(PATH)
         assert there is not None
-        assert (there.version, there.columns, there.write_id) == (0, ("id", "note", "total"), WriteId(1, 1, 1))
+        assert (there.columns, there.write_id) == (("id", "note", "total"), WriteId(1, 1, 1))
+        assert (there.version >= 0, commit_count(sink)) == (True, 1)
         assert there.owners == {"changefeed:test:1"}
         assert (sink.has_written(PATH), sink.has_files(PATH), list(sink.tables())) == (True, True, [PATH])
-        assert (sink.is_newest(PATH, 0), sink.is_newest(PATH, 1)) == (True, False)
-        assert sink.damaged_files(PATH, 0) == []
+        assert (sink.is_newest(PATH, there.version), sink.is_newest(PATH, there.version + 1)) == (True, False)
+        assert sink.damaged_files(PATH, there.version) == []
 
     def test_another_pipeline_has_no_write_id_in_the_table(self, harness: Harness) -> None:
         loaded(harness, ONE)
@@ -98,33 +111,41 @@ class Conformance:
         assert there is not None
         assert (there.write_id, there.owners) == (None, frozenset({"changefeed:test:1"}))
         assert (other.has_written(PATH), harness.sink().has_written(PATH)) == (False, True)
-        [commit] = other.commits(PATH, -1, 0)
+        [commit] = other.commits(PATH, -1, there.version)
         assert (commit.write_id, commit.changes_table) == (None, True)
 
-    def test_versions_grow_by_one_and_commits_carry_their_write_ids(self, harness: Harness) -> None:
+    def test_each_commit_makes_a_version_and_carries_its_write_id(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
+        first = version(sink)
         apply(sink, write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
+        second = version(sink)
         apply(sink, write(Touch), None, WriteId(2, 3, 0), "{}")
-        commits = [(commit.version, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, 2)]
-        assert commits == [(0, WriteId(1, 1, 1), True), (1, WriteId(1, 2, 1), True), (2, WriteId(2, 3, 0), False)]
-        assert [commit.version for commit in sink.commits(PATH, 1, 2)] == [2]
-        with pytest.raises(SinkError):
-            list(sink.commits(PATH, 1, 3))
+        third = version(sink)
+        commits = [(commit.version, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, third)]
+        assert commits == [
+            (third, WriteId(2, 3, 0), False), (second, WriteId(1, 2, 1), True), (first, WriteId(1, 1, 1), True),
+        ]  # fmt: skip
+        assert [commit.version for commit in sink.commits(PATH, second, third)] == [third]
+        assert list(sink.commits(PATH, third, third)) == []
+        assert [sink.distance(PATH, after, third) for after in (-1, first, second, third)] == [3, 2, 1, 0]
+        assert (sink.distance(PATH, third, first), sink.distance(PATH, -1, -1)) == (None, 0)
+        for after, through in ((third, first), (second, third + 1)):
+            with pytest.raises(SinkError):
+                list(sink.commits(PATH, after, through))
 
     def test_old_versions_stay_readable(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
+        first = version(sink)
         apply(sink, write(Load), changed(TWO), WriteId(1, 2, 1), "{}")
-        assert (sorted_rows(harness.rows(PATH, 0)), sorted_rows(harness.rows(PATH, 1))) == ([ONE], [TWO])
+        rows = [sorted_rows(harness.rows(PATH, each)) for each in (first, version(sink))]
+        assert rows == [[ONE], [TWO]]
 
     def test_texts_that_hold_ends_of_lines_leave_the_log_readable(self, harness: Harness) -> None:
         """JSON contains U+2028 and U+0085 unescaped, and statistics contain the first characters of texts."""
         row: Row = {"id": 1, "note": "\u2028a\u0085b\x1e", "total": None}
         sink = loaded(harness, row)
         apply(sink, write(Upsert), changed({**row, "id": 2}), WriteId(1, 2, 1), "{}")
-        assert [(commit.version, commit.changes_table) for commit in sink.commits(PATH, -1, 1)] == [
-            (0, True),
-            (1, True),
-        ]
+        assert [commit.changes_table for commit in sink.commits(PATH, -1, version(sink))] == [True, True]
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.owners, len(harness.rows(PATH))) == (frozenset({"changefeed:test:1"}), 2)
@@ -206,11 +227,12 @@ class Conformance:
 
     def test_restore_brings_a_version_back(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
+        first = version(sink)
         apply(sink, write(Create, LOG), None, WriteId(1, 2, 1), "{}")
-        apply(sink, write(Restore, version=0), None, WriteId(1, 3, 1), "{}")
+        apply(sink, write(Restore, version=first), None, WriteId(1, 3, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
-        assert (there.version, there.columns, harness.rows(PATH)) == (2, ("id", "note", "total"), [ONE])
+        assert (commit_count(sink), there.columns, harness.rows(PATH)) == (3, ("id", "note", "total"), [ONE])
 
     def test_touch_changes_nothing_and_takes_a_table_over(self, harness: Harness) -> None:
         loaded(harness, ONE)
@@ -274,7 +296,7 @@ class Conformance:
         apply(sink, write(Load, LOG), changed({"at": 1, "note": None}, of=LOG), WriteId(1, 3, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
-        assert (there.version, there.columns, there.write_id) == (0, ("at", "note"), WriteId(1, 3, 1))
+        assert (commit_count(sink), there.columns, there.write_id) == (1, ("at", "note"), WriteId(1, 3, 1))
         assert harness.rows(PATH) == [{"at": 1, "note": None}]
 
     # Once, and by the newest run alone.
@@ -287,7 +309,7 @@ class Conformance:
         apply(sink, write(Create, LOG), None, WriteId(1, 1, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
-        assert (there.version, there.write_id, harness.rows(PATH)) == (1, WriteId(1, 1, 2), [row])
+        assert (commit_count(sink), there.write_id, harness.rows(PATH)) == (2, WriteId(1, 1, 2), [row])
 
     @pytest.mark.parametrize("kind", [Append, Upsert, Create, AddColumns, Touch])
     def test_an_older_run_is_fenced(self, harness: Harness, kind: Any) -> None:
@@ -298,7 +320,7 @@ class Conformance:
             apply(sink, write(kind), changes, WriteId(1, 2, 5), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
-        assert (there.version, there.write_id, harness.rows(PATH)) == (1, WriteId(2, 2, 0), [ONE])
+        assert (commit_count(sink), there.write_id, harness.rows(PATH)) == (2, WriteId(2, 2, 0), [ONE])
 
     def test_writes_that_were_prepared_together_are_commits_of_their_own(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
@@ -309,10 +331,10 @@ class Conformance:
         for each in prepared:
             sink.apply(each)
         assert (sorted_rows(harness.rows(PATH)), harness.rows("shop/other")) == ([ONE, TWO], [TWO])
-        made = [sink.snapshot(path) for path in (PATH, "shop/other")]
-        assert [(there.version, there.write_id) for there in made if there] == [
+        made = [(commit_count(sink, path), sink.snapshot(path)) for path in (PATH, "shop/other")]
+        assert [(commits, there.write_id) for commits, there in made if there] == [
+            (2, WriteId(1, 2, 1)),
             (1, WriteId(1, 2, 1)),
-            (0, WriteId(1, 2, 1)),
         ]
 
     @pytest.mark.parametrize("kind", [Append, Upsert, Load])

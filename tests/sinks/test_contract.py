@@ -1,4 +1,4 @@
-"""The table sinks keep the contract of `sinks.base`: the same cases on Delta and in memory."""
+"""The table sinks keep the contract of `sinks.base`: the same cases on Delta, on Iceberg and in memory."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
+from pyiceberg.catalog import load_catalog
 
 from changefeed.model.types import ColumnType
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import TableSink, TypeMap
 from changefeed.sinks.delta.sink import DeltaTables
+from changefeed.sinks.iceberg.catalog import TableCatalog
+from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.sinks.sql import SparkTypes
 from changefeed.storage.folders import folder_at
+from changefeed.storage.local import LocalFolder
 from changefeed.storage.objects import ObjectFolder
 from tests.examples import by_turns
 from tests.services.s3 import S3Server
@@ -86,6 +90,28 @@ class DeltaOnS3:
         return rows_of(pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all()))
 
 
+@dataclass
+class Iceberg:
+    """The sink of Iceberg tables, without a session; PyIceberg reads them with files and a catalog of its own."""
+
+    folder: LocalFolder | ObjectFolder
+    catalog: dict[str, str]
+
+    def sink(self, owner: str = "changefeed:test:1", metadata: Sequence[str] = ()) -> TableSink:
+        location = f"file://{self.folder.path}" if isinstance(self.folder, LocalFolder) else self.folder.path
+        uri = {name: self.catalog[name] for name in ("type", "uri")}
+        catalog = TableCatalog("test", uri, "{database}", self.folder, location)
+        return IcebergTables(catalog, tuple(metadata), None, owner)
+
+    def rows(self, path: str, version: int | None = None) -> list[Row]:
+        catalog = load_catalog("test", **self.catalog)
+        try:
+            table = catalog.load_table(path.replace("/", "."))
+            return rows_of(table.scan(snapshot_id=version).to_arrow())
+        finally:
+            catalog.close()
+
+
 def rows_of(table: pa.Table) -> list[Row]:
     """The rows of a table, with maps as dicts."""
     maps = {name for name in table.column_names if pa.types.is_map(table.schema.field(name).type)}
@@ -114,6 +140,28 @@ class TestDelta(Conformance):
     @pytest.fixture(params=WAYS)
     def harness(self, request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Delta:
         return Delta(spark, str(tmp_path / "lake"), "native" in request.param, "mor" in request.param)
+
+
+class TestIceberg(Conformance):
+    @pytest.fixture
+    def harness(self, tmp_path: Path) -> Iceberg:
+        (tmp_path / "lake").mkdir()
+        return Iceberg(
+            LocalFolder(str(tmp_path / "lake")), {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake/catalog.db"}
+        )
+
+
+@pytest.mark.nightly
+class TestIcebergOnS3(Conformance):
+    @pytest.fixture
+    def harness(self, s3: S3Server, tmp_path: Path) -> Iceberg:
+        folder = folder_at(f"s3://lake/{uuid.uuid4().hex}", s3.storage())
+        assert isinstance(folder, ObjectFolder)
+        files = {
+            "s3.endpoint": s3.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1",
+            "s3.access-key-id": s3.environ["AWS_ACCESS_KEY_ID"], "s3.secret-access-key": s3.environ["AWS_SECRET_ACCESS_KEY"],
+        }  # fmt: skip
+        return Iceberg(folder, {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", **files})
 
 
 class TestDeltaOnS3(Conformance):

@@ -202,9 +202,15 @@ class LakeSink:
         newest = self._newest(path)[1]
         return None if newest is None else self.owner in newest.write_ids
 
+    def distance(self, path: str, after: int, through: int) -> int | None:
+        """See `TableSink`: versions count commits."""
+        return through - after if after <= through else None
+
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         """See `TableSink`."""
-        for version in range(after + 1, through + 1):
+        if through < after:
+            raise SinkError(f"{self.location(path)}: version {through} comes before version {after}")
+        for version in range(through, after, -1):
             made = self.read(path, version)
             write_id = made.write_ids[self.owner] if made.by == self.owner else None
             yield Commit(version, made.operation, write_id, changes_table=made.operation != "Touch")

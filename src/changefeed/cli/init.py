@@ -23,6 +23,19 @@ source:
   # topics: [shop]                 # or topics-pattern: "shop_.*"
   # starting-offsets: earliest
   # removed-topics: stop           # when a topic is deleted or created again: stop, or continue without it
+  #
+  # From MySQL or MariaDB itself: these instead of type, path and protocol.
+  # type: mysql
+  # host: 127.0.0.1
+  # port: 3306
+  # user: changefeed
+  # password: secret               # or ${MYSQL_PASSWORD} from the environment, or password-file: /run/secrets/mysql
+  # tables: ["shop.*"]             # patterns of database.table
+  # snapshot.mode: initial         # first copy, then the log; or initial_only, no_data
+  # server-id: 4200                # the first of 100 ids that no replica has; left out: at random
+  # ssl-mode: preferred            # TLS, with the files ssl-ca: …, ssl-cert: …, ssl-key: …
+  # chunk-rows: 50000              # rows that the first copy reads with one query
+  # max-bytes-per-batch: 67108864  # at most this much of the log per step; it begins at starting-position: … with no_data
 
 # The sink. Tables are written to <path>/<database>/<table>, the pipeline's own files to <path>/_changefeed.
 sink:
@@ -37,6 +50,11 @@ sink:
   # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
   # column-names: escaped          # unit price becomes unit~20price; as-is (default) refuses such names
   # adopt: [shop.orders]           # existing tables to continue, with their rows
+  #
+  # Iceberg tables: these instead of type.
+  # type: iceberg
+  # catalog-properties: {type: sql, uri: "sqlite:///catalog.db"}  # as PyIceberg has them; or catalog: a name in ~/.pyiceberg.yaml
+  # namespace: "{database}"        # of the tables of a database
 
 pipeline:
   name: shop
@@ -49,6 +67,7 @@ pipeline:
   # include: [shop.*]              # tables to apply; the others are skipped
   # exclude: [shop.audit]          # tables to skip
   # schema.change.behavior: evolve # or try_evolve, lenient, ignore, exception: `changefeed explain` describes them
+  # session-time-zone: UTC         # of the sessions that execute DDL upstream; values of TIMESTAMP columns may depend on it
   # incomplete-transactions: wait  # when a filter removed some of a transaction's events: wait, or apply the others
   # parallelism: 4                 # number of tables written at the same time
   # trigger-interval: 1 second     # interval between reads of new records

@@ -85,7 +85,7 @@ def _has_cuts(pipeline: Pipeline) -> bool:
 
 
 def _announced(stop: Stop, output: Output) -> Callable[[], bool]:
-    """A function that returns whether to stop, and shows it to people the first time."""
+    """A function that returns whether to stop, and announces that to people the first time."""
     announced: list[str] = []
 
     def stopping() -> bool:

@@ -25,6 +25,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.contracts import Letters, Pending
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.frontier import Frontier, FrontierStrategy, Until
+from changefeed.pipeline.frontier.base import Reading
 from changefeed.pipeline.frontier.ends import passed_by_all
 from changefeed.pipeline.frontier.heads import with_heads
 from changefeed.pipeline.pending import places
@@ -145,7 +146,7 @@ class Flow:
             until: the point at which the tables stop; None to go as far as possible.
             caught_up: the source had nothing more to read when the last batch began.
             idle: nothing was read since then either.
-            ended: see `FrontierStrategy.advance`.
+            ended: see `Reading`.
         """
         with self._fenced_first():
             self._advance(state, partitions, until, caught_up=caught_up, idle=idle, ended=ended)
@@ -164,9 +165,7 @@ class Flow:
         chunks = self.pending.index(state.pending, state.sums)
         # how far each table may advance
         fresh = [chunk for chunk in chunks if chunk.folder not in self.ledger.state.pending]
-        frontier = self.strategy.advance(
-            state, chunks, fresh, partitions, until, caught_up=caught_up, idle=idle, ended=ended
-        )
+        frontier = self.strategy.advance(Reading(state, chunks, fresh, partitions, until, caught_up, idle, ended))
         if not frontier.moves:
             if frontier.state != self.ledger.state:
                 self.sync(())
@@ -195,7 +194,7 @@ class Flow:
         self._carry_out(plan)
 
     def _read(self, batch: Batch, ended: Mapping[tuple[str, int], int]) -> State:
-        """The state with a batch in the pending store, and nothing of it applied; `ended`: see `FrontierStrategy.advance`."""
+        """The state with a batch in the pending store, and nothing of it applied; `ended`: see `Reading`."""
         before = self.ledger.state
         # records -> chunks, on disk before anything else
         passed("stage.before")
@@ -235,15 +234,17 @@ class Flow:
 
     def _counted(self, frontier: Frontier, planned: Planned, chunks: list[ChunkInfo]) -> State:
         """The state after the writes, after checking that applied, repeated and pending rows add up to all rows read."""
-        reached = frontier.reached(planned, chunks)
+        retained = frontier.retain(chunks, planned.unknown, planned.held)
 
-        def left(chunk: ChunkInfo) -> Iterator[Window]:
-            if chunk.folder in reached.pending:
-                yield from frontier.pending(chunk, planned, reached)
+        def applied(chunk: ChunkInfo) -> Iterable[Window]:
+            return frontier.applied(chunk, planned.unknown, planned.held)
 
-        rows = rows_within(self.pending, chunks, applied=lambda chunk: frontier.applied(chunk, planned), left=left)
-        reached = counted(reached, applied=rows["applied"])
-        check_counts(reached.counts, rows["left"])
+        def still_pending(chunk: ChunkInfo) -> Iterable[Window]:
+            return frontier.pending(chunk, planned.held, retained) if chunk.folder in retained.pending else ()
+
+        rows = rows_within(self.pending, chunks, applied=applied, pending=still_pending)
+        reached = counted(planned.state_after(retained), applied=rows["applied"])
+        check_counts(reached.counts, rows["pending"])
         pending = [chunk for chunk in chunks if chunk.folder in reached.pending]
         repeats = places.still_needed(reached.repeats, pending)
         return replace(reached.trimmed(), resent=still_needed(reached.resent, pending), repeats=repeats)

@@ -103,7 +103,7 @@ class Guard:
         """
         version, write_id = written.version, WriteId(written.epoch, written.step, written.action)
         is_newest = self.sink.is_newest(path, version)
-        if not is_newest or next(iter(self.sink.commits(path, version - 1, version))).write_id != write_id:
+        if not is_newest or self._commit(path, version).write_id != write_id:
             version = self.check(path, None).version
         self.check_files(path, version)
 
@@ -144,7 +144,10 @@ class Guard:
         if snapshot is None or snapshot.write_id is None:
             raise SinkError(f"{at}: the table was deleted after this step wrote it. {TABLE_CHANGED}")
         self._check_epoch(at, snapshot.write_id)
-        if snapshot.version != before.version + writes:
+        commits = self.sink.distance(path, before.version, snapshot.version)
+        if commits is None or commits < writes:
+            raise self._missing(path)
+        if commits > writes:
             self._check_commits(path, before.version, snapshot.version, {*self.epochs, self.epoch})
         return WrittenVersion(
             snapshot.version, snapshot.write_id.epoch, snapshot.write_id.step, snapshot.write_id.number
@@ -164,7 +167,7 @@ class Guard:
         self._check_epoch(at, write_id)
         known = self.tables.get(path) or self.left.get(path)
         if known is not None and known.epoch == 0:  # `changefeed repair` has assigned it to this ledger
-            return PathState(version, done=self._done(path, version)[0])
+            return PathState(version, done=self._done(path, -1, version)[0])
         if known and self._is_repair(write_id, known):
             self._check_commits(path, self._version_of(path, snapshot, write_id), version, self.epochs)
             return PathState(version)
@@ -176,51 +179,56 @@ class Guard:
                 )
             if write_id < WriteId(known.epoch, known.step, known.action):
                 raise self._missing(path)
-        done, before = self._done(path, version)
         if known is None:  # the step has created it, or has begun to adopt it
+            done, before = self._done(path, -1, version)
             if before >= 0 and not (table and self.adopts(table.full_name)):
-                self._check_commits(path, before - 1, before, self.epochs)
+                self._check_commit(path, self._commit(path, before), self.epochs)
             return PathState(version, adopted=before >= 0 and not done, foreign=before >= 0, done=done)
-        if version < known.version:
+        if self.sink.distance(path, known.version, version) is None:
             raise self._missing(path)
-        self._check_commits(path, self._repaired(path, known, before) or known.version, version, self.epochs)
+        done, before = self._done(path, known.version, version)
+        after = before if self._is_repaired(path, known, before) else known.version
+        self._check_commits(path, after, version, self.epochs)
         return PathState(version, done=done)
 
-    def _repaired(self, path: str, known: WrittenVersion, version: int) -> int | None:
-        """The version, if `changefeed repair` has written it since the ledger's last write."""
-        if version <= known.version:
-            return None
-        write_id = next(iter(self.sink.commits(path, version - 1, version))).write_id
-        return version if write_id is not None and self._is_repair(write_id, known) else None
+    def _is_repaired(self, path: str, known: WrittenVersion, version: int) -> bool:
+        """Whether `changefeed repair` has made a version since the ledger's last write."""
+        if version == known.version:
+            return False
+        write_id = self._commit(path, version).write_id
+        return write_id is not None and self._is_repair(write_id, known)
 
     def _is_repair(self, write_id: WriteId, known: WrittenVersion) -> bool:
         return write_id.number == REPAIRED and known.step <= write_id.step < self.step and write_id.epoch > known.epoch
 
-    def _done(self, path: str, version: int) -> tuple[int, int]:
-        """Number of the newest write of this step up to a version, and the version before its first write; or of a repair.
+    def _done(self, path: str, after: int, through: int) -> tuple[int, int]:
+        """Number of this step's newest write between two versions, and the version before its first write; or of a repair.
 
         Runs that finish a step begin with a `Touch`, number 0, which is not a write of the plan.
         """
+        if not self.epochs:
+            return 0, through
         done = 0
-        while version >= 0 and self.epochs:
-            commit = next(iter(self.sink.commits(path, version - 1, version)))
+        for commit in self.sink.commits(path, after, through):
             if commit.write_id is not None and self._is_of_step(commit.write_id, self.epochs):
                 done = done or commit.write_id.number
             elif commit.changes_table or (commit.write_id is not None and commit.write_id.number == REPAIRED):
-                break
-            version -= 1
-        return done, version
+                return done, commit.version
+        return done, after
 
     def _is_of_step(self, write_id: WriteId, epochs: Collection[int]) -> bool:
         return write_id.step == self.step and write_id.epoch in epochs
 
     def _version_of(self, path: str, snapshot: TableSnapshot, write_id: WriteId) -> int:
         """The version of the commit with this write id."""
-        for version in range(snapshot.version, -1, -1):
-            commit = next(iter(self.sink.commits(path, version - 1, version)))
+        for commit in self.sink.commits(path, -1, snapshot.version):
             if commit.write_id == write_id:
-                return version
+                return commit.version
         raise self._missing(path)
+
+    def _commit(self, path: str, version: int) -> Commit:
+        """The commit that made a version."""
+        return next(self.sink.commits(path, -1, version))
 
     def _missing(self, path: str) -> SinkError:
         at = self.sink.location(path)
@@ -236,13 +244,15 @@ class Guard:
             )
 
     def _check_commits(self, path: str, after: int, upto: int, epochs: Collection[int]) -> None:
-        at = self.sink.location(path)
-        for commit in self.sink.commits(path, after, upto):
-            if not self._may_be(commit, epochs):
-                raise SinkError(
-                    f"{at}: commit {commit.version} ({commit.operation}) was not made by this pipeline and changes the table. "
-                    f"{TABLE_CHANGED}"
-                )
+        for commit in [*self.sink.commits(path, after, upto)][::-1]:  # of several, the first one is named
+            self._check_commit(path, commit, epochs)
+
+    def _check_commit(self, path: str, commit: Commit, epochs: Collection[int]) -> None:
+        if not self._may_be(commit, epochs):
+            raise SinkError(
+                f"{self.sink.location(path)}: commit {commit.version} ({commit.operation}) was not made by this pipeline and "
+                f"changes the table. {TABLE_CHANGED}"
+            )
 
     def _may_be(self, commit: Commit, epochs: Collection[int]) -> bool:
         if commit.write_id is None:

@@ -284,6 +284,7 @@ class Capabilities:
         broadcast: a schema change, or a resolved event at or above it, is sent to every partition of its topic, after all
             earlier rows of its tables. Otherwise each partition is in order.
         uncaptured_ddl: there may be schema changes of tables whose rows are not sent, because the producer does not capture them.
+        binlog_places: every commit_ts is a place in a binlog, although cuts are not made from transactions.
         restored_ddl: the upstream is TiDB. It generated the text of the schema changes from its parsed form, see
             `mysql.ddl.parse`; and each row of a transaction is sent in its final state, in any order, see `stages.latest`.
     """
@@ -299,6 +300,7 @@ class Capabilities:
     broadcast: bool = False
     restored_ddl: bool = False
     uncaptured_ddl: bool = False
+    binlog_places: bool = False
 
     @property
     def ops(self) -> frozenset[str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SINKS: dict[str, str] = {
     "delta": "changefeed.sinks.delta",
+    "iceberg": "changefeed.sinks.iceberg",
 }
 # Sinks to which changes are appended as records; the contract is in `events.py`.
 EVENT_SINKS: dict[str, str] = {

@@ -11,9 +11,11 @@ Rule 3. A write is prepared, then applied. `apply` with a write id at or below t
 has been made. If the last one has a higher epoch, `apply` raises `FencedError`, whose message names it as `epoch 2`. Of two
 writers that commit at the same time, at most one succeeds; the other raises.
 Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then calls `snapshot`.
-Rule 5. Versions of a table are integers from 0 that grow by one with each commit, also of other writers. Old versions stay
-readable until their files are deleted: a published cut is a version of each table. A write in place of any table that exists
-(`Create`, `Load`, `Copy`, `Import`) makes the next version, too, and keeps the write ids of all pipelines.
+Rule 5. Each commit, also of other writers, makes a *version* of the table: an integer from 0 on by which the format finds that
+state again, such as a version of Delta or the id of an Iceberg snapshot. Versions have no order outside of their sink: compare
+them for equality, and ask `distance` and `commits` which one led to which. Old versions stay readable until their files are
+deleted: a published cut is a version of each table. A write in place of any table that exists (`Create`, `Load`, `Copy`,
+`Import`) makes a version after the table's last one, too, and keeps the write ids of all pipelines.
 Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every
 reader has. The sink adds no column that the definition does not name.
 
@@ -444,11 +446,20 @@ class TableSink(Protocol):
         """Whether this is the table's newest version. Cheaper than `snapshot`, if the format allows it."""
         ...
 
+    def distance(self, path: str, after: int, through: int) -> int | None:
+        """Returns the number of commits that lead from one version to another; None if the first did not lead to the second.
+
+        It may be a number although some of these commits are gone from the log: `commits` reads them. After -1 come all commits.
+        """
+        ...
+
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
-        """Returns the commits with after < version <= through, oldest first.
+        """Yields the commits that led from one version to another, the newest first; after -1: all of the table's commits.
+
+        Commits are read one by one, so that a caller that stops early needs no older ones.
 
         Raises:
-            SinkError: a commit is missing or damaged.
+            SinkError: a commit is missing or damaged, or the first version did not lead to the second.
         """
         ...
 

@@ -6,7 +6,7 @@ Each sink declares its own options in `<sink>/section.py`, as `SECTION`.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -41,6 +41,10 @@ class SinkSection(Section):
     def adopts(self, table: str) -> bool:
         """Whether the pipeline may take over a table, by `database.table`, that another program created."""
         return any(fnmatchcase(table, pattern) for pattern in self.adopt)
+
+    def beside(self, folder: str) -> Self:
+        """Returns the section for other tables, in a folder below `path`, such as those of a rebuild."""
+        return self.model_copy(update={"path": folder})
 
     @field_validator("path")
     @classmethod

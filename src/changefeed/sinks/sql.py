@@ -43,7 +43,7 @@ class SparkTypes:
         made = conversion_between(old, new, widening=widening, details=details)
         if made is None:
             return None
-        same = sink_type(old).sql == sink_type(new).sql
+        same = self.sink_type(old).sql == self.sink_type(new).sql
         return "none" if made.is_copy or (made.is_cast and same) else "rewrite"
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 SOURCES: dict[str, str] = {
     "files": "changefeed.sources.files",
     "kafka": "changefeed.sources.kafka",
+    "mysql": "changefeed.sources.mysql",
 }
 
 

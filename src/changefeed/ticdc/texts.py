@@ -14,7 +14,7 @@ from changefeed.errors import SchemaError
 from changefeed.model import values as model
 from changefeed.model.values import Irregular, Moment
 from changefeed.mysql.type_codes import MOST_DIMENSIONS
-from changefeed.ticdc.zone import to_utc
+from changefeed.mysql.zone import to_utc
 from changefeed.wire import strict_json
 from changefeed.wire.floats import float32
 from changefeed.wire.strict_json import Number

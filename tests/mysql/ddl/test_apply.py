@@ -15,7 +15,7 @@ from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl.apply import Altered, alter
-from changefeed.mysql.ddl.defaults import Execution
+from changefeed.mysql.ddl.defaults import ZONE_NEEDED, Execution
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 
 INT = ColumnType("int")
@@ -210,7 +210,7 @@ ASK = "only the upstream has the values that DEFAULT {} gave to existing rows"
 UNKNOWN = [
     ("DATETIME DEFAULT CURRENT_TIMESTAMP", ASK.format("CURRENT_TIMESTAMP")),
     ("VARCHAR(36) DEFAULT (uuid())", ASK.format("(uuid())")),
-    ("TIMESTAMP DEFAULT '2026-01-02 03:04:05'", ASK.format("'2026-01-02 03:04:05'")),
+    ("TIMESTAMP DEFAULT '2026-01-02 03:04:05'", ASK.format("'2026-01-02 03:04:05'") + f": {ZONE_NEEDED}"),
     ("TIMESTAMP DEFAULT CURRENT_TIMESTAMP", ASK.format("CURRENT_TIMESTAMP")),
     ("INT DEFAULT NEXT VALUE FOR db.s", ASK.format("NEXT VALUE FOR db.s")),
     ("VARCHAR(99) DEFAULT (7 / 2)", ASK.format("(7 / 2)")),

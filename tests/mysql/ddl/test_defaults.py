@@ -95,6 +95,27 @@ def test_the_time_of_the_statement_is_the_value_of_a_timestamp(definition: str, 
     assert (default.value, default.unknown is None) == (value, value is not None)
 
 
+@pytest.mark.parametrize(
+    "zone, definition, value",
+    [
+        ("+05:30", "DATETIME DEFAULT CURRENT_TIMESTAMP", "2025-11-24 21:30:00"),
+        ("+05:30", "DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3)", None),
+        ("+05:30", "TIMESTAMP DEFAULT CURRENT_TIMESTAMP", "2025-11-24T16:00:00Z"),
+        ("+05:30", "TIMESTAMP DEFAULT '2026-01-02 03:04:05'", "2026-01-01T21:34:05Z"),
+        ("-03:00", "TIMESTAMP(3) DEFAULT '2026-01-02 03:04:05.5'", "2026-01-02T06:04:05.500Z"),
+        ("+05:30", "TIMESTAMP DEFAULT '1970-01-01 05:30:00'", None),  # the server stores a zero date, or refuses it
+        ("+05:30", "TIMESTAMP DEFAULT '2038-01-19 12:00:00'", None),  # by the server's version
+        ("Europe/Berlin", "TIMESTAMP DEFAULT '2026-07-02 03:04:05'", "2026-07-02T01:04:05Z"),
+        ("Europe/Berlin", "TIMESTAMP DEFAULT '2026-03-29 02:30:00'", None),  # the clocks skip it
+        ("Europe/Berlin", "TIMESTAMP DEFAULT '2026-10-25 02:30:00'", None),  # they show it twice
+        ("", "TIMESTAMP DEFAULT '2026-01-02 03:04:05'", None),
+    ],
+)
+def test_the_session_s_time_zone_decides_local_times(zone: str, definition: str, value: str | None) -> None:
+    default = value_of(definition, Execution(AT.time, zone=zone))
+    assert (default.value, default.unknown is None) == (value, value is not None)
+
+
 def test_a_timestamp_that_declares_nothing_is_null_where_the_server_has_it_so() -> None:
     assert value_of("TIMESTAMP", Execution(null_timestamps=True)) == Default()
     assert value_of("TIMESTAMP", Execution(nullable={"v": True})) == Default()

@@ -108,7 +108,7 @@ class DiskSink(MemorySink):
         return snapshot is not None and snapshot.version == version
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
-        for version in range(after + 1, through + 1):
+        for version in range(through, after, -1):
             text = Path(self._at(path), "_delta_log", f"{version:020d}.json").read_text()
             commit = log._commit(version, [json.loads(line) for line in text.split("\n") if line])
             number = commit.transactions.get(self.owner)

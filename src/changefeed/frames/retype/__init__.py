@@ -46,12 +46,14 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         charset: the character set of the text after it, of bytes the one before it; empty if unknown.
         width: the display width of an old ZEROFILL column; 0 for any other.
         recoded: whether texts come into this character set, which may lack some of their characters.
+        zone: the time zone of the session that made it; empty if unknown.
     """
 
     server: Server = ""
     charset: str = ""
     width: int = 0
     recoded: bool = False
+    zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ def conversion(old: ColumnType, new: ColumnType, details: Details = UNKNOWN) -> 
         return _copy()
     if old.name == "null":
         return Conversion(lambda array: pa.nulls(len(array), sink_type(new).arrow), is_cast=True)
+    if old.name == "timestamp" and new.name != "timestamp":
+        return _from_instants(old, new, details) if details.zone else None
     route = _ROUTES.get((_family(old), _family(new)))
     return None if route is None else route(old, new, details)
 
@@ -258,6 +262,15 @@ def _moment(old: ColumnType, new: ColumnType, details: Details) -> Conversion | 
         case "datetime", "time":
             return Conversion(partial(moments.times_of_day, old=old, new=new, rounds=rounds))
     return None
+
+
+def _from_instants(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
+    """TIMESTAMP to another type: as the DATETIME that it is in the session's time zone."""
+    local = ColumnType("datetime", length=old.length)
+    then = conversion(local, new, details)
+    if then is None:
+        return None
+    return Conversion(lambda array: then.values(moments.local(array, details.zone)))
 
 
 def _rounds(old: ColumnType, new: ColumnType) -> bool:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from changefeed.frames.retype.printing import printed
 from changefeed.model.types import ColumnType
+from changefeed.mysql.zone import ahead, to_local, zone
 
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # in µs from 1970
 _TIMESTAMP_END = 2**31 * 1_000_000
@@ -28,6 +29,15 @@ def datetimes(array: pa.Array, old: ColumnType, new: ColumnType, *, rounds: bool
         is_zero = pc.or_(pc.equal(reduced, 0), pc.greater_equal(reduced, _TIMESTAMP_END))
         reduced = pc.if_else(is_zero, pa.scalar(None, pa.int64()), reduced)
     return reduced.cast(array.type)
+
+
+def local(array: pa.Array, zone_name: str) -> pa.Array:
+    """Converts TIMESTAMP to the DATETIME that it is in a time zone."""
+    where = zone(zone_name)
+    utc = array.cast(pa.int64())
+    if (us := ahead(where)) is not None:
+        return pc.add(utc, us).cast(pa.timestamp("us"))
+    return pa.array([v if v is None else to_local(v, where) for v in utc.to_pylist()], pa.timestamp("us"))
 
 
 def _reduced(us: pa.Array, digits: int, rounds: bool) -> pa.Array:

@@ -37,13 +37,18 @@ def _kept(text: str, database: str | None, restored: bool, escapes: bool) -> tup
     return tuple(parse(text, database, restored=restored, escapes=escapes))
 
 
-def execution_of(event: SchemaChange, *, restored: bool) -> Execution:
+def execution_of(event: SchemaChange, *, restored: bool, zone: str = "") -> Execution:
     """Returns what a schema change shows about the execution of its statement.
 
     A binlog's own time is when the statement began, in whole seconds; a time with a fraction is that of the commit.
+
+    Args:
+        event: the schema change.
+        restored: TiDB wrote the statement.
+        zone: the time zone of the session; empty if unknown.
     """
     if restored:
-        return Execution(null_timestamps=True, is_mariadb=False)
+        return Execution(null_timestamps=True, is_mariadb=False, zone=zone)
     time = event.instant if event.instant is not None and event.instant.us % 1_000_000 == 0 else None
     is_mariadb = True if event.origin.get("connector") == "mariadb" else None
-    return Execution(time, None, is_mariadb, {c.name.lower(): c.nullable for c in event.columns or ()})
+    return Execution(time, None, is_mariadb, {c.name.lower(): c.nullable for c in event.columns or ()}, zone)

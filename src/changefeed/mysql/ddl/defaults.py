@@ -6,26 +6,29 @@ no default, NOT NULL                                MySQL's implicit default of 
 no default, date or datetime NOT NULL               the zero date: irregular, because it is not a calendar date
 CURRENT_TIMESTAMP for a timestamp                   the statement's own time, if the producer sends it with enough digits
 TIMESTAMP without NULL, NOT NULL and DEFAULT        NULL or NOT NULL, as the server's settings are; see `Execution`
-CURRENT_TIMESTAMP for a datetime, (uuid()),
-generated columns, AUTO_INCREMENT,
-'2026-01-01 …' for a timestamp                      known only upstream (the session's time zone decides, or chance)
+'2026-01-01 …' for a timestamp,
+CURRENT_TIMESTAMP for a datetime                    that time by the session's time zone, if the definition names it
+(uuid()), generated columns, AUTO_INCREMENT         known only upstream
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from changefeed.errors import ProtocolError
 from changefeed.model.event import Instant
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
-from changefeed.model.values import IrregularError, reader, write_instant, writer
+from changefeed.model.values import IrregularError, read_datetime, reader, write_datetime, write_instant, writer
 from changefeed.mysql.ddl.constants import UNKNOWN, constant
 from changefeed.mysql.ddl.stored import stored
+from changefeed.mysql.zone import is_repeated, to_local, to_utc, zone
 
+# The way out where local times are instants by the session's time zone, which no producer sends.
+ZONE_NEEDED = "set pipeline.session-time-zone to the time zone of the session"
 _ZERO_DATE, _ZERO_TIME = "0000-00-00", "00:00:00"
 _NOW = re.compile(
     r"""\(? \s* (?: (?:CURRENT_TIMESTAMP|LOCALTIME|LOCALTIMESTAMP) (?:\s*\(\s*\d?\s*\))? | NOW\s*\(\s*\d?\s*\) ) \s* \)?""",
@@ -60,6 +63,7 @@ class Execution:
         null_timestamps: whether a TIMESTAMP column allows NULL if its definition does not declare it
             (`explicit_defaults_for_timestamp`): True for TiDB; None if unknown.
         is_mariadb: whether the server is MariaDB; None if unknown.
+        zone: the time zone of its session; empty if unknown.
         nullable: lower-case name of a column -> whether it allows NULL in the producer's own definition of the table.
     """
 
@@ -67,6 +71,7 @@ class Execution:
     null_timestamps: bool | None = None
     is_mariadb: bool | None = None
     nullable: Mapping[str, bool | None] = field(default_factory=dict)
+    zone: str = ""
 
 
 UNKNOWN_EXECUTION = Execution()
@@ -98,9 +103,10 @@ def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, u
             default = None
     if default is not None:
         return default
-    return Default(
-        unknown=f"column {column.name}: only the upstream has the values that DEFAULT {column.default} gave to existing rows"
-    )
+    why = f"column {column.name}: only the upstream has the values that DEFAULT {column.default} gave to existing rows"
+    if not execution.zone and existing_rows(column, replace(execution, zone="UTC")).unknown is None:
+        why += f": {ZONE_NEEDED}"
+    return Default(unknown=why)
 
 
 _UNDECLARED = (
@@ -110,10 +116,13 @@ _UNDECLARED = (
 
 
 def _now(column: Column, execution: Execution) -> Default | None:
-    """The statement's own time; None if it is not known, or only with the session's time zone."""
-    if column.type.name != "timestamp" or column.type.length or execution.time is None:
+    """The statement's own time; None if it is not known."""
+    if column.type.name not in ("timestamp", "datetime") or column.type.length or execution.time is None:
         return None
-    return Default(write_instant(execution.time.us // 1_000_000 * 1_000_000, 0))
+    us = execution.time.us // 1_000_000 * 1_000_000
+    if column.type.name == "timestamp":
+        return Default(write_instant(us, 0))
+    return Default(write_datetime(to_local(us, zone(execution.zone)), 0)) if execution.zone else None
 
 
 def _is_ignored(column: Column) -> bool:
@@ -133,6 +142,8 @@ def _constant(sql: str, t: ColumnType, execution: Execution) -> Default | None:
         return NULL
     keeps_text = t.name == "json" and execution.is_mariadb and isinstance(value, str)
     canonical = value if keeps_text else stored(value, t)
+    if canonical is None and t.name == "timestamp" and execution.zone:
+        canonical = _instant(stored(value, replace(t, name="datetime")), t, execution.zone)
     if canonical is None:
         return None
     try:
@@ -141,6 +152,17 @@ def _constant(sql: str, t: ColumnType, execution: Execution) -> Default | None:
         return Default(irregular=str(canonical))
     except ProtocolError:
         return None
+
+
+def _instant(text: str | None, t: ColumnType, session_zone: str) -> str | None:
+    """The instant that a local time is in a zone; None if the zone has it twice or not at all, or TIMESTAMP cannot hold it."""
+    if text is None:
+        return None
+    where, (local, _) = zone(session_zone), read_datetime(text)
+    us = to_utc(local, where)
+    if us is None or not 0 < us < 2**31 * 1_000_000 or is_repeated(local, where):
+        return None
+    return write_instant(us, t.length or 0)
 
 
 def implicit(t: ColumnType, *, is_mariadb: bool = False) -> Default:

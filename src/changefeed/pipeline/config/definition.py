@@ -21,6 +21,7 @@ from pydantic_core import InitErrorDetails
 
 from changefeed.errors import ConfigError
 from changefeed.modules import is_own, own_section
+from changefeed.mysql.zone import zone
 from changefeed.pipeline.config.patterns import check_patterns, split_list, table_patterns
 from changefeed.pipeline.store.base import Keep
 from changefeed.section import Section, readable_path
@@ -125,6 +126,13 @@ class Behaviour(Section):
         "transform, a filter or compaction has removed them. `wait`: it waits, with all later changes, and `status` names it. "
         "`apply`: apply what was read of it. For sources that send the ends of transactions, and consistency `transaction`.",
     )
+    session_time_zone: str | None = Field(
+        default=None,
+        description="Time zone of the sessions that execute DDL upstream, such as `UTC`, `Asia/Shanghai` or `+08:00`. No "
+        "producer sends it, but the values of existing rows depend on it if a TIMESTAMP becomes another type, or a new column "
+        "has `TIMESTAMP DEFAULT '2026-01-01 …'` or `DATETIME DEFAULT CURRENT_TIMESTAMP`. Without it, such a statement is one "
+        "that cannot be applied, see `schema.change.behavior`.",
+    )
     parallelism: int = Field(default=4, ge=1, le=64, description="Number of tables written at the same time.")
     trigger_interval: str = Field(
         default="1 second",
@@ -202,6 +210,16 @@ class Behaviour(Section):
     def _url(cls, value: str | None) -> str | None:
         if value is not None and not re.match(r"https?://[^/]", value):
             raise ValueError(f"expected a URL, such as `http://127.0.0.1:4318`, not {value!r}")
+        return value
+
+    @field_validator("session_time_zone")
+    @classmethod
+    def _zone(cls, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                zone(value)
+            except ConfigError as error:
+                raise ValueError(f"{value!r} is not a time zone: use a name as `Asia/Shanghai`, or `+08:00`") from error
         return value
 
     @field_validator("folder")

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import Hold, State
 from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
     from changefeed.pipeline.frontier.by_key import TableFrontier
-    from changefeed.pipeline.planning.plan import Planned
 
 # The point to stop at: a commit_ts, or the upstream's name of a transaction or of a resolved event.
 Until = int | str | None
 Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The progress of reading from which a step begins.
+
+    Attributes:
+        state: with the batch counted, but not applied.
+        chunks: all pending chunks.
+        fresh: the chunks among them that are not in the ledger yet.
+        partitions: the partitions of the source.
+        until: the point to stop at.
+        caught_up: the source had nothing more to read when the last batch began.
+        idle: nothing has been read since.
+        ended: partitions of which nothing was left to read after the last batch -> highest commit_ts read before that
+            batch. They have passed it: what a partition still gets was committed later than what all others had a batch ago.
+    """
+
+    state: State
+    chunks: list[ChunkInfo]
+    fresh: list[ChunkInfo]
+    partitions: Collection[Partition]
+    until: Until = None
+    caught_up: bool = False
+    idle: bool = False
+    ended: Mapping[Partition, int] = field(default_factory=dict)
 
 
 class Frontier(Protocol):
@@ -57,16 +83,22 @@ class Frontier(Protocol):
         """Whether there may be changes to apply."""
         ...
 
-    def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
-        """The state after the step's writes, except counts and versions."""
+    def retain(self, chunks: list[ChunkInfo], unknown: Container[str], held: Mapping[str, Hold]) -> State:
+        """Returns the state with the folders that are still pending after the step.
+
+        Args:
+            chunks: all pending chunks.
+            unknown: tables that were not known before their last rows came, see `Planned`.
+            held: the tables that are held after the step, see `Planned`.
+        """
         ...
 
-    def applied(self, chunk: ChunkInfo, planned: Planned) -> Iterable[Window]:
-        """The windows of a chunk whose rows the step applies."""
+    def applied(self, chunk: ChunkInfo, unknown: Container[str], held: Mapping[str, Hold]) -> Iterable[Window]:
+        """The windows of a chunk whose rows the step applies; other arguments as for `retain`."""
         ...
 
-    def pending(self, chunk: ChunkInfo, planned: Planned, reached: State) -> Iterable[Window]:
-        """The windows of a chunk whose rows are still pending after the step; `reached` still names its folder."""
+    def pending(self, chunk: ChunkInfo, held: Mapping[str, Hold], retained: State) -> Iterable[Window]:
+        """The windows of a chunk whose rows are still pending after the step; `retained` still names its folder."""
         ...
 
 
@@ -94,31 +126,8 @@ class FrontierStrategy(Protocol):
         """The windows of a chunk whose rows were applied before the batch, because they were sent again."""
         ...
 
-    def advance(
-        self,
-        state: State,
-        chunks: list[ChunkInfo],
-        fresh: list[ChunkInfo],
-        partitions: Collection[Partition],
-        until: Until,
-        *,
-        caught_up: bool,
-        idle: bool,
-        ended: Mapping[Partition, int],
-    ) -> Frontier:
-        """The frontier of the next step.
-
-        Args:
-            state: with the batch counted, but not applied.
-            chunks: all pending chunks.
-            fresh: the chunks among them that are not in the ledger yet.
-            partitions: the partitions of the source.
-            until: the point to stop at.
-            caught_up: the source had nothing more to read when the last batch began.
-            idle: nothing has been read since.
-            ended: partitions of which nothing was left to read after the last batch -> highest commit_ts read before that
-                batch. They have passed it: what a partition still gets was committed later than what all others had a batch ago.
-        """
+    def advance(self, reading: Reading) -> Frontier:
+        """The frontier of the next step."""
         ...
 
     def is_reached(self, state: State, until: Until) -> bool:

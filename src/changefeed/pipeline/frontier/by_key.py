@@ -31,11 +31,10 @@ for it if it may mean their table. It counts as sent again only under its own na
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -46,18 +45,15 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name, names_of
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
-from changefeed.pipeline.frontier.base import Partition, Until
+from changefeed.pipeline.frontier.base import Partition, Reading, Until
 from changefeed.pipeline.frontier.ends import END, passed_by, passed_by_all
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.names import own_names, unqualified
 from changefeed.pipeline.planning.schema_events import distinct_changes
-from changefeed.pipeline.state import NOTHING, LastSchemaChange, State
+from changefeed.pipeline.state import NOTHING, Hold, LastSchemaChange, State
 from changefeed.protocols.base import Capabilities
 from changefeed.protocols.origin import LAST, snapshot_mark
 from changefeed.stages.changes import Window
-
-if TYPE_CHECKING:
-    from changefeed.pipeline.planning.plan import Planned
 
 _Identity = tuple[int | None, str | None, str | None, str | None]
 # Rows of a table that a step applies: those in (after, upto] from these folders.
@@ -89,23 +85,13 @@ class ByKey:
         bound = floor(state, chunk.name, self.capabilities)
         return [] if bound is None else [Window(None, bound)]
 
-    def advance(
-        self,
-        state: State,
-        chunks: list[ChunkInfo],
-        fresh: list[ChunkInfo],
-        partitions: Collection[Partition],
-        until: Until,
-        *,
-        caught_up: bool,
-        idle: bool,
-        ended: Mapping[Partition, int],
-    ) -> Tables:
+    def advance(self, reading: Reading) -> Tables:
         """See `FrontierStrategy`; there is no point at which all tables could stop."""
         frontier = table_frontier(
-            state, chunks, partitions, self.capabilities, idle=caught_up or idle, quiet=idle, ended=ended
-        )
-        return Tables(state, frontier, moves=not frontier.holds_all_rows(chunks))
+            reading.state, reading.chunks, reading.partitions, self.capabilities,
+            idle=reading.caught_up or reading.idle, quiet=reading.idle, ended=reading.ended,
+        )  # fmt: skip
+        return Tables(reading.state, frontier, moves=not frontier.holds_all_rows(reading.chunks))
 
     def is_reached(self, state: State, until: Until) -> bool:
         """Returns False: without a barrier no run stops at a commit_ts."""
@@ -130,20 +116,20 @@ class Tables:
     again = False
     late_changes = ()
 
-    def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
+    def retain(self, chunks: list[ChunkInfo], unknown: Container[str], held: Mapping[str, Hold]) -> State:
         """See `Frontier`."""
-        return planned.reached(self.table_frontier.left(chunks, planned.unknown))
+        return self.table_frontier.retain(chunks, unknown)
 
-    def applied(self, chunk: ChunkInfo, planned: Planned) -> Iterable[Window]:
+    def applied(self, chunk: ChunkInfo, unknown: Container[str], held: Mapping[str, Hold]) -> Iterable[Window]:
         """See `Frontier`."""
         if chunk.name not in self._parts:
-            known = chunk.name not in planned.unknown
+            known = chunk.name not in unknown
             self._parts[chunk.name] = self.table_frontier.parts(chunk.name, None, None, known=known)
         return [Window(low, high) for low, high, folders in self._parts[chunk.name] if chunk.folder in folders]
 
-    def pending(self, chunk: ChunkInfo, planned: Planned, reached: State) -> Iterable[Window]:
+    def pending(self, chunk: ChunkInfo, held: Mapping[str, Hold], retained: State) -> Iterable[Window]:
         """See `Frontier`."""
-        done = reached.partly.get(chunk.folder, {chunk.name: None})
+        done = retained.partly.get(chunk.folder, {chunk.name: None})
         if chunk.name not in done:
             return []
         bounds = [
@@ -226,7 +212,7 @@ class TableFrontier:
         """The commit_ts up to which rows of a table in a folder are applied; None if all are."""
         return self.state.partly.get(folder, {name: NOTHING}).get(name)
 
-    def left(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> State:
+    def retain(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> State:
         """The state after the step: pending folders, and the schema changes that took effect; see `Planned.unknown`."""
         partly: dict[str, dict[str, int]] = {}
         kept = {self.state.waiting}
@@ -275,7 +261,7 @@ def table_frontier(
         capabilities: where the source sends schema changes.
         idle: the source had nothing more to read when the last batch began.
         quiet: nothing has been read since.
-        ended: see `FrontierStrategy.advance`.
+        ended: see `Reading`.
     """
     known = state.partitions().union(partitions)
     shown: dict[_Identity, dict[Partition, int]] = {}

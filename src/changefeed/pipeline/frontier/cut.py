@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.frontier.ends import is_waiting
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import Hold, State
 from changefeed.stages.changes import Window
-
-if TYPE_CHECKING:
-    from changefeed.pipeline.planning.plan import Planned
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +36,21 @@ class CutFrontier:
         released = any(hold.released for hold in self.state.held.values())
         return self.through != self.after or self.again or bool(self.late_changes) or released
 
-    def reached(self, planned: Planned, chunks: list[ChunkInfo]) -> State:
+    def retain(self, chunks: list[ChunkInfo], unknown: Container[str], held: Mapping[str, Hold]) -> State:
         """See `Frontier`."""
-        return replace(planned.reached(self.state), pending=still_pending(self.state, chunks, planned.held))
+        return replace(self.state, pending=still_pending(self.state, chunks, held))
 
-    def applied(self, chunk: ChunkInfo, planned: Planned) -> Iterable[Window]:
+    def applied(self, chunk: ChunkInfo, unknown: Container[str], held: Mapping[str, Hold]) -> Iterable[Window]:
         """See `Frontier`."""
-        hold, held = self.state.held.get(chunk.name), planned.held.get(chunk.name)
-        if hold is not None and held is not None and not hold.released:
+        before, after = self.state.held.get(chunk.name), held.get(chunk.name)
+        if before is not None and after is not None and not before.released:
             return []
-        return [Window(hold.after if hold else self.after, held.after if held else self.through)]
+        return [Window(before.after if before else self.after, after.after if after else self.through)]
 
-    def pending(self, chunk: ChunkInfo, planned: Planned, reached: State) -> Iterable[Window]:
+    def pending(self, chunk: ChunkInfo, held: Mapping[str, Hold], retained: State) -> Iterable[Window]:
         """See `Frontier`."""
-        held = planned.held.get(chunk.name)
-        return [Window(held.after if held else self.through)]
+        hold = held.get(chunk.name)
+        return [Window(hold.after if hold else self.through)]
 
 
 def repeated(state: State, chunk: ChunkInfo) -> list[Window]:

@@ -20,7 +20,7 @@ END = 2**63 - 1  # above every commit_ts
 
 
 def passed_by(at: Partition, state: State, ended: Mapping[Partition, int]) -> int:
-    """The commit_ts that a partition has passed; `ended` as in `FrontierStrategy.advance`."""
+    """The commit_ts that a partition has passed; `ended` as in `Reading`."""
     topic, partition = at
     if topic in state.positions and topic not in state.latest:
         return END  # transaction metadata or heartbeats: no row data

@@ -8,11 +8,11 @@ are never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from changefeed.pipeline.frontier import heads, late
-from changefeed.pipeline.frontier.base import Partition, Until
+from changefeed.pipeline.frontier.base import Reading, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import State
@@ -44,23 +44,12 @@ class Marks:
         """See `FrontierStrategy`."""
         return repeated(state, chunk)
 
-    def advance(
-        self,
-        state: State,
-        chunks: list[ChunkInfo],
-        fresh: list[ChunkInfo],
-        partitions: Collection[Partition],
-        until: Until,
-        *,
-        caught_up: bool,
-        idle: bool,
-        ended: Mapping[Partition, int],
-    ) -> CutFrontier:
+    def advance(self, reading: Reading) -> CutFrontier:
         """See `FrontierStrategy`."""
-        state = late.released(state, partitions)
-        point = named(chunks, until) if isinstance(until, str) else until
-        at = barrier(state, partitions, point)
-        mark = name_of(chunks, at) if at != state.barrier else state.mark
+        state, until = late.released(reading.state, reading.partitions), reading.until
+        point = named(reading.chunks, until) if isinstance(until, str) else until
+        at = barrier(state, reading.partitions, point)
+        mark = name_of(reading.chunks, at) if at != state.barrier else state.mark
         return CutFrontier(replace(state, barrier=at, mark=mark), state.barrier)
 
     def is_reached(self, state: State, until: Until) -> bool:

@@ -38,7 +38,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,7 +50,7 @@ from changefeed.model.event import SchemaChange
 from changefeed.mysql import gtid
 from changefeed.pipeline.absorb import highest
 from changefeed.pipeline.frontier.another_binlog import check_snapshots, place_text, stop
-from changefeed.pipeline.frontier.base import Partition, Until
+from changefeed.pipeline.frontier.base import Reading, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.frontier.ends import End, ends_after, passed_by_all
 from changefeed.pipeline.frontier.heads import check_places
@@ -97,31 +97,23 @@ class Transactions:
         """See `FrontierStrategy`."""
         return repeated(state, chunk)
 
-    def advance(
-        self,
-        state: State,
-        chunks: list[ChunkInfo],
-        fresh: list[ChunkInfo],
-        partitions: Collection[Partition],
-        until: Until,
-        *,
-        caught_up: bool,
-        idle: bool,
-        ended: Mapping[Partition, int],
-    ) -> CutFrontier:
+    def advance(self, reading: Reading) -> CutFrontier:
         """See `FrontierStrategy`."""
+        state, chunks, ended = reading.state, reading.chunks, reading.ended
         check_snapshots(chunks)
-        known = state.partitions().union(partitions)
-        if idle:  # every partition has ended, and everything was read before
+        known = state.partitions().union(reading.partitions)
+        if reading.idle:  # every partition has ended, and everything was read before
             newest = state.newest()
             ended = dict.fromkeys(known, newest) if newest is not None else {}
         passed = passed_by_all(state, known, ended)
-        reached = barrier(state, chunks, until, idle=idle, passed=passed, applies_incomplete=self.applies_incomplete)
+        reached = barrier(
+            state, chunks, reading.until, idle=reading.idle, passed=passed, applies_incomplete=self.applies_incomplete
+        )
         late = late_changes(state, chunks)
         applied = late if reached.barrier == state.barrier else changes_at(chunks, reached.barrier)
         known_changes = state.changes if reached.barrier == state.barrier else ()
         reached = replace(reached, changes=(*known_changes, *map(_hash, applied)))
-        return CutFrontier(reached, state.barrier, reads_at(fresh, state.barrier), late)
+        return CutFrontier(reached, state.barrier, reads_at(reading.fresh, state.barrier), late)
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""

@@ -95,7 +95,8 @@ def held_by_of(definition: Definition, state: State) -> tuple[Holder, ...]:
 
 def has_binlog(definition: Definition) -> bool:
     """Whether the commit_ts of a pipeline's source are places in a binlog: file number << 40 | position."""
-    return source(definition.source).capabilities.cuts == "transactions"
+    capabilities = source(definition.source).capabilities
+    return capabilities.cuts == "transactions" or capabilities.binlog_places
 
 
 def held_text(holding: Iterable[Holder], since: str | None = None) -> str:

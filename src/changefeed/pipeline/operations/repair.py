@@ -187,7 +187,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
     definition, state = flow.definition, flow.ledger.state
     epoch = flow.ledger.epoch
     folder = rebuild_folder(definition, epoch)
-    sink = definition.sink.model_copy(update={"path": folder})
+    sink = definition.sink.beside(folder)
     pipeline = definition.pipeline.model_copy(update={"folder": None})
     beside = definition.model_copy(update={"sink": sink, "pipeline": pipeline})
     try:

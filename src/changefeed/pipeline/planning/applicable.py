@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from changefeed.frames.reshape import family
-from changefeed.frames.retype import Server
+from changefeed.frames.retype import UNKNOWN, Details
 from changefeed.frames.types import widen
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
@@ -36,7 +36,7 @@ class Applicable:
         gaps: see `TableState`.
         notes: for people.
         keeps: no value of existing rows may change.
-        server: the server that executed the statement; empty if unknown.
+        session: the facts about the session that executed the statement, see `values.session_of`.
         change: the change with types and values that the sink can have.
         widening: names of the columns that get a type for old and new values.
     """
@@ -50,7 +50,7 @@ class Applicable:
     gaps: set[str]
     notes: list[str]
     keeps: bool = False
-    server: Server = ""
+    session: Details = UNKNOWN
     widening: set[str] = field(default_factory=set)
     _sent: dict[str, ColumnType | None] = field(default_factory=dict)
 
@@ -96,14 +96,14 @@ class Applicable:
         if sent is not None and (declared == sent or not self._is_touched(name)):  # refused before
             self._sent[name] = sent
             return replace(p, column=replace(p.column, type=source.type))
-        effect = conversion(self.types, source, p.column, self.server)
+        effect = conversion(self.types, source, p.column, self.session)
         if effect == "none" or (effect and not self.keeps):
             return self._without_null(p)
         return self._refused(p, source)
 
     def _without_null(self, p: Projection) -> Projection:
         """A column that allows no NULL any more keeps those that it has, if their new values are unknown."""
-        unknown = NULL if self.keeps else default_for_null(p, self.server)
+        unknown = NULL if self.keeps else default_for_null(p, self.session.server)
         if not unknown.unknown:
             return p
         self.refusals.append(unknown.unknown)
@@ -127,7 +127,7 @@ class Applicable:
         if not (self.complete or touched):
             self._sent[p.column.name] = None
             return p
-        effect = conversion(self.types, source, p.column, self.server)
+        effect = conversion(self.types, source, p.column, self.session)
         wraps = declared.name == "bigint" and declared.unsigned and not source.type.unsigned
         same_kind = family(source.type) == family(declared) and not (wraps or self.keeps)
         if effect == "none" or (effect and (touched or same_kind)):

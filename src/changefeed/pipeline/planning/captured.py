@@ -76,6 +76,7 @@ class LeftOut:
         topics: the topics of the source.
         refused: table that is left out -> the error of a statement about it that could not be applied; empty if there was none.
         notes: sentences about statements that could not be applied to tables that are captured now.
+        renamed: the names that captured tables have got in the step, before any row has them.
     """
 
     may_come: bool
@@ -84,6 +85,7 @@ class LeftOut:
     topics: TopicNames = field(default_factory=lambda: TopicNames({}, frozenset()))
     refused: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    renamed: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, state: State, chunks: Iterable[ChunkInfo], topics: Iterable[str], rules: Rules) -> LeftOut:
@@ -105,7 +107,11 @@ class LeftOut:
     def is_captured(self, name: str) -> bool:
         """Whether something shows that the connector captures a table: see Rule 2."""
         return (
-            not self.may_come or name in self.rows or table_path(*names_of(name)) in self.paths or self.topics.has(name)
+            not self.may_come
+            or name in self.rows
+            or name in self.renamed
+            or table_path(*names_of(name)) in self.paths
+            or self.topics.has(name)
         )
 
     def leaves_out(self, name: str) -> bool:
@@ -134,15 +140,19 @@ class LeftOut:
             self.refused[name] = ""
         return out
 
-    def moved(self, old: str, new: str) -> None:
-        """Takes over what is known of a table under its new name."""
+    def moved(self, old: str, new: str, *, exists: bool) -> None:
+        """Takes over what is known of a table under its new name; `exists`: whether the planner has the table."""
         why = self.refused.pop(old, None)
         self.refused.pop(new, None)
+        self.renamed.discard(new)
         if why is not None:
             self.refused[new] = why
+        elif exists:
+            self.renamed.add(new)
 
     def dropped(self, name: str) -> None:
         """Forgets a table."""
+        self.renamed.discard(name)
         self.refused.pop(name, None)
 
     def admit(self, name: str, behavior: str) -> bool:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from changefeed.errors import SchemaError
-from changefeed.frames.retype import Server
+from changefeed.frames.retype import UNKNOWN, Details
 from changefeed.model.definition import Table
 from changefeed.mysql.ddl.apply import Altered, Projection, computed
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
@@ -126,7 +126,7 @@ def changed(
     irregular: str = "null",
     carries_virtual: bool = True,
     execution: Execution = UNKNOWN_EXECUTION,
-    server: Server = "",
+    session: Details = UNKNOWN,
 ) -> Outcome:
     """The table after ALTER TABLE.
 
@@ -139,7 +139,7 @@ def changed(
         irregular: the sink's policy for values that a column cannot hold.
         carries_virtual: whether rows have virtual generated columns.
         execution: of the statement, for the values of new columns.
-        server: the server that executed the statement; empty if unknown.
+        session: the facts about the session that executed the statement, see `values.session_of`.
 
     Raises:
         SchemaError: existing rows get a default that is irregular, and `irregular` is `fail`.
@@ -169,12 +169,12 @@ def changed(
         new = [v.column for v in change.table.virtual if v.name.lower() not in old]
         refusals += [why for column in new if (why := computed(column).unknown)]
     partial = why is not None and stated is None
-    applicable = Applicable(current, change, types, complete, refusals, touched, gaps, notes, server=server)
+    applicable = Applicable(current, change, types, complete, refusals, touched, gaps, notes, session=session)
     state = applicable.state()
     if current.empty:
         return Outcome(state, None, tuple(applicable.refusals), None, tuple(notes), partial)
     lost = next((key for key in state.table.keys if key in state.gaps), None)
-    rewriting = rewritten(current.table, applicable.change, types, irregular, applicable.widening, server)
+    rewriting = rewritten(current.table, applicable.change, types, irregular, applicable.widening, session)
     if irregular == "null":
         texts = irregular_defaults(applicable.change)
         notes += [f"NULL for {text!r} in the rows of the new column {c}" for c, text in texts]

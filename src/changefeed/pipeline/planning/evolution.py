@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from changefeed.errors import SchemaError
-from changefeed.frames.retype import Server
+from changefeed.frames.retype import UNKNOWN, Details, Server
 from changefeed.frames.types import widen
 from changefeed.model.definition import Table
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl.apply import Altered, Projection, alter
-from changefeed.mysql.ddl.defaults import UNKNOWN_EXECUTION, Execution
+from changefeed.mysql.ddl.defaults import UNKNOWN_EXECUTION, ZONE_NEEDED, Execution
 from changefeed.mysql.ddl.statements import (
     AddColumn,
     AddKey,
@@ -179,7 +179,7 @@ def rewritten(
     types: TypeMap,
     irregular: str = "null",
     widening: Collection[str] = (),
-    server: Server = "",
+    session: Details = UNKNOWN,
 ) -> Rewriting | None:
     """The values of the new columns, and the changes of irregular texts, if existing rows change; otherwise None.
 
@@ -190,12 +190,12 @@ def rewritten(
         SchemaError: the new values cannot be derived from the statement, or are irregular and `irregular`
             is `fail`.
     """
-    expressions = tuple(_expression(p, types, irregular, p.column.name in widening, server) for p in change.rows)
+    expressions = tuple(_expression(p, types, irregular, p.column.name in widening, session) for p in change.rows)
     sources = {p.source.name for p in change.rows if p.source is not None}
     dropped = {c.name for c in old.columns} - sources
     stays = all(_stays(p, e, types) for p, e in zip(change.rows, expressions, strict=True))
     added = dict(irregular_defaults(change)) if irregular == "keep" else {}
-    nulls = _irregular_nulls(change, server) if irregular == "keep" else {}
+    nulls = _irregular_nulls(change, session.server) if irregular == "keep" else {}
     if stays and not dropped and not added and not nulls:
         return None
     if irregular != "keep":
@@ -225,7 +225,7 @@ def _irregular_nulls(change: Altered, server: Server) -> dict[str, str]:
     return {name: text for name, text in defaults.items() if text is not None}
 
 
-def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, server: Server) -> Expression:
+def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, session: Details) -> Expression:
     new = p.column
     if p.unknown:
         raise SchemaError(p.unknown)
@@ -236,9 +236,9 @@ def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, s
                 "downstream, and `irregular: fail` is set"
             )
         return Null() if p.default.value is None else _constant(p.default.value)
-    if conversion(types, p.source, new, server, widening=widening) is None:
+    if conversion(types, p.source, new, session, widening=widening) is None:
         raise SchemaError(underivable(p.source, new))
-    null = default_for_null(p, server)
+    null = default_for_null(p, session.server)
     if null.unknown:
         raise SchemaError(null.unknown)
     if null.irregular is not None and irregular == "fail":
@@ -250,14 +250,15 @@ def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, s
         column=p.source.name,
         type=p.source.type,
         widening=widening,
-        details=details_of(p.source, new, server),
+        details=details_of(p.source, new, session),
         null=None if null.value is None else _constant(null.value).value,
     )
 
 
 def underivable(old: Column, new: Column) -> str:
     """A sentence: the values of a column with the type of `new` do not follow from those with the type of `old`."""
-    return f"column {new.name}: its values after the change of {old.type} to {new.type} cannot be derived from those before it"
+    why = f"column {new.name}: its values after the change of {old.type} to {new.type} cannot be derived from those before it"
+    return f"{why}: {ZONE_NEEDED}" if old.type.name == "timestamp" else why
 
 
 def _constant(value: Any) -> Constant:

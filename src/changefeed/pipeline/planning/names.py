@@ -7,7 +7,8 @@ Rule 2. A statement means the known table of exactly this name. Without one, it 
 spelling. Otherwise it means the only known table whose name differs by case alone, unless the server distinguishes them.
 Rule 3. Rows have the stored name. So a new table gets the spelling that its event has, or lower case.
 Rule 4. The event of `USE a; RENAME TABLE t TO b.u` names the new database. So a table that is named without a database may be in
-any: it is the only known one of its name, or the only one with the columns that the event has.
+any: it is the only known one of its name, or the only one with the columns that the event has. Behind LIKE, tables with equal
+columns are as good as one.
 """
 
 from __future__ import annotations
@@ -52,14 +53,19 @@ class Names:
         """The names of tables in the sink, with rows in the step, and of shadows."""
         return self.writes.names() | self.shadows.names()
 
-    def existing(self, database: str, table: str, event: SchemaChange) -> Name:
+    def existing(self, database: str, table: str, event: SchemaChange, *, as_model: bool = False) -> Name:
         """The table that a statement means: see Rules 2 and 4.
+
+        Args:
+            database, table: the name in the statement.
+            event: the statement's event.
+            as_model: only its columns and keys matter: it is the table behind LIKE.
 
         Raises:
             SchemaError: the statement does not show which of several tables it means.
         """
         if database == event.database and table in unqualified(event, restored=self.writes.rules.restored_ddl):
-            return self._in_any_database(table, event)
+            return self._in_any_database(table, event, as_model=as_model)
         stated, known = (database, table), self.known()
         if self.rule == LOWER:  # a held table keeps its spelling until it is released
             return stated if full_name(*stated) in self.writes.tables else lowered(stated)
@@ -67,10 +73,10 @@ class Names:
             there = [name for name in known if same(name, stated) and full_name(*name) in self.writes.tables]
             if len(there) == 1:  # rows of the stated name are those of a table that was dropped
                 return there[0]
-        if stated in known or self.rule == EXACT:
+        if self.rule == EXACT or (stated in known and not self._only_comes_later(stated, event)):
             return stated
         own = next((name for name in own_names(event) if same(name, stated)), None)
-        if own == stated and self.rule is None:
+        if own == stated and self.rule is None and not is_split(event):
             return stated
         alike = [name for name in known if same(name, stated)]
         # a name that only rows have may be that of a later table; a name of the event, that of another part of the statement
@@ -126,15 +132,22 @@ class Names:
             if names != lowered(names) and lowered(names) not in self.shadows.names():
                 self.shadows.rename(names, lowered(names))
 
-    def _in_any_database(self, table: str, event: SchemaChange) -> Name:
+    def _only_comes_later(self, name: Name, event: SchemaChange) -> bool:
+        """Whether a name is known by rows alone that come after the event: they may be those of a later table."""
+        if full_name(*name) in self.writes.tables or name in self.shadows.names():
+            return False
+        return self.writes.has_rows_only_after(full_name(*name), event.commit_ts)
+
+    def _in_any_database(self, table: str, event: SchemaChange, *, as_model: bool) -> Name:
         tables = self.writes.tables
-        fitting = sorted(
-            n for n in self.writes.names() if n[1] == table or (self.rule and same(("", n[1]), ("", table)))
-        )
+        known = sorted(n for n in self.writes.names() if not self._only_comes_later(n, event))
+        fitting = [n for n in known if n[1] == table or (self.rule != EXACT and same(("", n[1]), ("", table)))]
+        named = {n: tables[full_name(*n)].table for n in fitting if full_name(*n) in tables}
         if len(fitting) > 1 and event.columns is not None:
             columns = [c.name for c in event.columns]
-            named = {n: tables[full_name(*n)].table.columns for n in fitting if full_name(*n) in tables}
-            fitting = [n for n, own in named.items() if [c.name for c in own] == columns] or fitting
+            fitting = [n for n, own in named.items() if [c.name for c in own.columns] == columns] or fitting
+        if len(fitting) > 1 and as_model and set(fitting) <= set(named):
+            fitting = fitting[:1] if len({(named[n].columns, named[n].keys) for n in fitting}) == 1 else fitting
         if len(fitting) > 1:
             listed = ", ".join(full_name(*n) for n in fitting)
             raise SchemaError(f"table {table} is named without its database, and may be any of {listed}")
@@ -159,6 +172,11 @@ def own_names(event: SchemaChange) -> list[Name]:
     """The names of tables in the event's own members; Debezium writes several with commas between them."""
     table = event.table or ""
     return [(event.database or "", name) for name in dict.fromkeys((table, *table.split(",")))]
+
+
+def is_split(event: SchemaChange) -> bool:
+    """Whether the event is one part of a RENAME that Debezium has split: its own names are the new names of all parts."""
+    return "," in (event.table or "")
 
 
 def unqualified(event: SchemaChange, *, restored: bool) -> frozenset[str]:

@@ -62,7 +62,7 @@ class Planned:
     shadows: dict[str, Shadow] = field(default_factory=dict)
     lower_case_table_names: int | None = None
 
-    def reached(self, state: State) -> State:
+    def state_after(self, state: State) -> State:
         """`state` after the step: its tables, quarantine and schema changes."""
         counts = replace(state.counts, schema_changes=state.counts.schema_changes + len(self.schema_changes))
         return replace(

@@ -27,6 +27,7 @@ class Rules:
         adopts: whether the sink may have rows of a table, by `database.table`, that another program has written.
         restored_ddl: TiDB wrote the DDL, see `mysql.ddl.parse`; rows of a transaction are final states, see `stages.latest`.
         typed_rows: values of rows have the types that the upstream declares; otherwise the record may lack them.
+        session_time_zone: time zone of the sessions that execute DDL; empty if unknown.
         escapes: the sink has column names escaped: see `model.escaped_names`.
         applies_incomplete: transactions are applied without the events that the source does not have.
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
@@ -42,6 +43,7 @@ class Rules:
     uncaptured_ddl: bool = False
     applies_incomplete: bool = False
     escapes: bool = False
+    session_time_zone: str = ""
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
@@ -58,4 +60,5 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         capabilities.uncaptured_ddl,
         behaviour.incomplete_transactions == "apply",
         definition.sink.column_names == "escaped",
+        behaviour.session_time_zone or "",
     )

@@ -35,7 +35,7 @@ from changefeed.pipeline.planning.renames import Answers, Renames
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_events import within
 from changefeed.pipeline.planning.shadows import Shadows
-from changefeed.pipeline.planning.values import server_of
+from changefeed.pipeline.planning.values import session_of
 from changefeed.pipeline.planning.writes import NEW_SNAPSHOT, Writes
 from changefeed.pipeline.state import Hold
 from changefeed.protocols.origin import LAST, snapshot_mark
@@ -273,7 +273,7 @@ class SchemaChanges:
         if isinstance(statement, sql.CreateTable):
             name = self._made(statement, event)
             if statement.like is not None:
-                like = full_name(*self._spelled(*statement.like, event))
+                like = full_name(*self.names.existing(*statement.like, event, as_model=True))
                 known = self.writes.tables.get(like) or self.shadows.shadows.get(like)
                 model = None if known is None else known.table
         else:
@@ -298,7 +298,7 @@ class SchemaChanges:
         definition, stated = statement.definition, self._stated(event, (database, table))
         declared, sent = True, dict[str, ColumnType | None]()
         if statement.like is not None:
-            model = self._spelled(*statement.like, event)
+            model = self.names.existing(*statement.like, event, as_model=True)
             like = None
             if self._turn(full_name(*model), ts):  # otherwise its columns may differ from those at this point
                 writes.flush(*model, ts)
@@ -398,8 +398,10 @@ class SchemaChanges:
                 current, statement, stated, self.writes.sink.types,
                 lenient=self.rules.behavior == "lenient", irregular=self.rules.irregular,
                 carries_virtual=not self.rules.restored_ddl,
-                execution=ddl.execution_of(event, restored=self.rules.restored_ddl),
-                server=server_of(event, restored_ddl=self.rules.restored_ddl),
+                execution=ddl.execution_of(
+                    event, restored=self.rules.restored_ddl, zone=self.rules.session_time_zone
+                ),
+                session=session_of(event, self.rules),
             )  # fmt: skip
         except SchemaError as error:  # an irregular default, and the policy is to stop
             self._stop(event, str(error), error)

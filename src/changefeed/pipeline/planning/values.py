@@ -10,19 +10,26 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from changefeed.frames.retype import Details, Server, texts
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES
 from changefeed.mysql.ddl.apply import Projection
 from changefeed.mysql.ddl.defaults import NULL, Default, implicit
+from changefeed.pipeline.planning.rules import Rules
 from changefeed.sinks.base import TypeMap
 
 _EMPTY = Default("")
 
 
-def server_of(event: SchemaChange, *, restored_ddl: bool) -> Server:
-    """Returns the server that executed a statement; empty if the record does not contain it."""
+def session_of(event: SchemaChange, rules: Rules) -> Details:
+    """Returns the facts about the session that executed a statement: its server and its time zone, as far as they are known."""
+    return Details(_server_of(event, restored_ddl=rules.restored_ddl), zone=rules.session_time_zone)
+
+
+def _server_of(event: SchemaChange, *, restored_ddl: bool) -> Server:
     if restored_ddl:
         return "tidb"
     connector = event.origin.get("connector")
@@ -30,17 +37,17 @@ def server_of(event: SchemaChange, *, restored_ddl: bool) -> Server:
 
 
 def conversion(
-    types: TypeMap, old: Column, new: Column, server: Server, *, widening: bool = False
+    types: TypeMap, old: Column, new: Column, session: Details, *, widening: bool = False
 ) -> Literal["none", "rewrite"] | None:
     """Returns the effect of a change of a column on existing rows, as `TypeMap.conversion` does."""
-    return types.conversion(old.type, new.type, widening=widening, details=details_of(old, new, server))
+    return types.conversion(old.type, new.type, widening=widening, details=details_of(old, new, session))
 
 
-def details_of(old: Column, new: Column, server: Server) -> Details:
-    """Returns the facts about a conversion that do not follow from the two types."""
-    before, after = (_charset(c, server) for c in (old, new))
+def details_of(old: Column, new: Column, session: Details) -> Details:
+    """Returns the facts about a conversion that do not follow from the two types; `session`: see `session_of`."""
+    before, after = (_charset(c, session.server) for c in (old, new))
     is_recoded = after not in ("", before) and old.type.name not in BINARIES and not texts.is_unicode(after)
-    return Details(server, after or before, old.zerofill, recoded=is_recoded)
+    return msgspec.structs.replace(session, charset=after or before, width=old.zerofill, recoded=is_recoded)
 
 
 def _charset(column: Column, server: Server) -> str:

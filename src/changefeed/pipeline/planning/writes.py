@@ -130,6 +130,11 @@ class Writes:
         known |= {(str(c[0].database), str(c[0].table)) for c in self.chunks.values()}
         return known | {names_of(name) for name in self.held}
 
+    def has_rows_only_after(self, name: str, ts: int | None) -> bool:
+        """Whether the table has rows in this step, all of them after a commit_ts."""
+        chunks = self.chunks.get(name, ())
+        return ts is not None and bool(chunks) and all(c.min_ts is not None and c.min_ts > ts for c in chunks)
+
     def flush_all(self) -> None:
         """Plans all remaining rows."""
         adjusted_names = [name for name in self.tables if tables_sent_as(name)]
@@ -334,7 +339,7 @@ class Writes:
     def move(self, name: str, database: str, table: str) -> None:
         """Plans the new name of a table, if the table is known."""
         old, new = self.tables.pop(name, None), full_name(database, table)
-        self.left_out.moved(name, new)
+        self.left_out.moved(name, new, exists=old is not None)
         if old is None:
             self.tables.pop(new, None)
             return

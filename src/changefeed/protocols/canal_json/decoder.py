@@ -28,6 +28,7 @@ from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Instant, Resolved
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
+from changefeed.mysql.zone import zone
 from changefeed.protocols.base import Stores
 from changefeed.protocols.canal_json import claim_check, ddl, envelope
 from changefeed.protocols.canal_json.envelope import CanalMessage, Extension
@@ -35,7 +36,6 @@ from changefeed.protocols.canal_json.images import BEFORE, Images, Values
 from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.shapes import Family, describe, family
 from changefeed.protocols.canal_json.types import sql_type
-from changefeed.ticdc.zone import zone
 from changefeed.wire import compression
 from changefeed.wire.json_form import show
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.ticdc.dispatch import (
     CaseSensitive,
@@ -19,7 +20,16 @@ from changefeed.ticdc.dispatch import (
     Topic,
 )
 from changefeed.ticdc.large_messages import check_compression, check_handling, check_limits, check_storage
-from changefeed.ticdc.zone import zone
+from changefeed.ticdc.options import (
+    ClaimCheckBytes,
+    ClaimCheckStorage,
+    HandleKeyDeletes,
+    InflatedBytes,
+    LargeMessages,
+    MessageBytes,
+    OneRowBatch,
+    TimeZone,
+)
 
 NAME = "canal-json"
 
@@ -31,9 +41,7 @@ class Options(Dispatching, base.Options, frozen=True):
         Literal["classic", "newarch", "canal"],
         Meta(description="which producer's bytes to write: TiCDC's or Canal's; all are read"),
     ] = "newarch"
-    time_zone: Annotated[
-        str, Meta(description="time zone of the text of TIMESTAMP values: the TiCDC server's `tz`")
-    ] = "UTC"
+    time_zone: TimeZone = "UTC"
     enable_tidb_extension: Annotated[
         bool, Meta(description="messages carry `_tidb` with the commit_ts; resolved events are sent as TIDB_WATERMARK")
     ] = False
@@ -41,28 +49,17 @@ class Options(Dispatching, base.Options, frozen=True):
         bool, Meta(description="as Canal: `mysqlType` has lengths and members, `old` only the columns that changed")
     ] = False
     only_output_updated_columns: Annotated[bool, Meta(description="`old` has only the columns that changed")] = False
-    delete_only_output_handle_key_columns: Annotated[bool, Meta(description="deletes carry only the handle key")] = (
-        False
-    )
-    max_message_bytes: Annotated[int, Meta(description="maximum size of a Kafka message in bytes")] = 10_485_760
-    max_batch_size: Annotated[int, Meta(description="accepted, without effect: a message is one row")] = 16
-    large_message_handle_option: Annotated[
-        str,
-        Meta(description="what to do with rows above max-message-bytes: none (an error), handle-key-only, claim-check"),
-    ] = "none"
+    delete_only_output_handle_key_columns: HandleKeyDeletes = False
+    max_message_bytes: MessageBytes = 10_485_760
+    max_batch_size: OneRowBatch = 16
+    large_message_handle_option: LargeMessages = "none"
     large_message_handle_compression: Annotated[str, Meta(description="of each value: none, snappy, lz4")] = "none"
-    claim_check_storage_uri: Annotated[
-        str | None, Meta(description="folder of the claim-check files, a path or any fsspec URL")
-    ] = None
+    claim_check_storage_uri: ClaimCheckStorage = None
     claim_check_raw_value: Annotated[
         bool, Meta(description="claim-check files are the value alone, not JSON with key and value")
     ] = False
-    claim_check_max_bytes: Annotated[
-        int, Meta(description="maximum size of a claim-check file in bytes; larger files are refused")
-    ] = 268_435_456
-    max_inflated_bytes: Annotated[
-        int, Meta(description="maximum size of a value in bytes after decompression; larger values are refused")
-    ] = 268_435_456
+    claim_check_max_bytes: ClaimCheckBytes = 268_435_456
+    max_inflated_bytes: InflatedBytes = 268_435_456
     bug_compat: Annotated[bool, Meta(description="reproduce the producer's known defects")] = False
     topic: Topic = None
     partition_num: PartitionNum = None

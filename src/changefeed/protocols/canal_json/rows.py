@@ -20,6 +20,7 @@ from typing import Any
 from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
+from changefeed.mysql.zone import zone
 from changefeed.protocols.canal_json import text
 from changefeed.protocols.canal_json.envelope import write
 from changefeed.protocols.canal_json.images import BEFORE, Values
@@ -27,7 +28,6 @@ from changefeed.protocols.canal_json.options import NAME, Options
 from changefeed.protocols.canal_json.shapes import own
 from changefeed.protocols.canal_json.types import sql_type, type_text
 from changefeed.protocols.canal_json.values import Write, write_irregular, writer
-from changefeed.ticdc.zone import zone
 from changefeed.wire.strict_json import marked
 
 TYPES = {"insert": "INSERT", "read": "INSERT", "update": "UPDATE", "upsert": "UPDATE", "delete": "DELETE"}

@@ -30,9 +30,9 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.model.values import Irregular, Moment
+from changefeed.mysql.zone import to_local
 from changefeed.protocols.canal_json.options import NAME
 from changefeed.ticdc.texts import TEMPORAL, moment, or_irregular, read_string, read_vector
-from changefeed.ticdc.zone import to_local
 from changefeed.wire.floats import fixed, float32
 
 Read = Callable[[str], Any]

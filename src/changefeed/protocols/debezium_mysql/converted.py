@@ -22,10 +22,10 @@ from changefeed.errors import SchemaError
 from changefeed.model import values
 from changefeed.model.types import ColumnType
 from changefeed.model.values import Irregular, IrregularError
+from changefeed.mysql.zone import to_utc, zone
 from changefeed.protocols.debezium_mysql.fitting import FITS, kind_of
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.values import times
-from changefeed.ticdc.zone import to_utc, zone
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?\d{1,400}(?:\.\d{1,400})?(?:[eE][+-]?\d{1,3})?", re.ASCII)

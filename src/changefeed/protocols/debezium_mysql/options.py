@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.protocols.debezium_mysql import added_members
-from changefeed.ticdc.zone import zone
 
 _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
 _VERSIONS = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from changefeed.mysql.zone import ahead, zone
 from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.ticdc_avro.decoder import Decoder
 from changefeed.protocols.ticdc_avro.encoder import Encoder
 from changefeed.protocols.ticdc_avro.options import NAME, Options
 from changefeed.protocols.ticdc_avro.recognize import likely, recognize
-from changefeed.ticdc.zone import ahead, zone
 
 _ROWS = frozenset({"op.delete", "op.upsert", "keys", "after", "values", "delete.keys", "members", "irregular"})
 _EXTENSION = frozenset({"op.insert", "op.update", "commit_ts", "commit_time", "commit_time.ms"})

@@ -30,6 +30,7 @@ from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
+from changefeed.mysql.zone import zone
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.checksum import checksum
@@ -38,7 +39,6 @@ from changefeed.protocols.ticdc_avro.schema_text import BEFORE, CHECKSUM, COMMIT
 from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
 from changefeed.protocols.ticdc_avro.shapes import Family, Image
 from changefeed.ticdc import tso
-from changefeed.ticdc.zone import zone
 from changefeed.wire import avro, confluent
 
 _OPS = {"c": "insert", "u": "update", "d": "delete"}

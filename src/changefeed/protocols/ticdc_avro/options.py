@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.protocols.ticdc_avro.names import TopicRule, check_topic
 from changefeed.ticdc.dispatch import CaseSensitive, Columns, Dispatching, DispatchRules, Index, Partition, PartitionNum
-from changefeed.ticdc.zone import zone
+from changefeed.ticdc.options import MessageBytes, Profile, TimeZone
 
 NAME = "ticdc-avro"
 NO_REGISTRY = (
@@ -22,13 +23,8 @@ NO_REGISTRY = (
 class Options(Dispatching, base.RegistryOptions, frozen=True):
     """The producer's settings, for decoding and encoding."""
 
-    profile: Annotated[
-        Literal["classic", "newarch"],
-        Meta(description="the producer whose bytes are written; the bytes of both are read"),
-    ] = "newarch"
-    time_zone: Annotated[
-        str, Meta(description="time zone of the text of TIMESTAMP values: the TiCDC server's `tz`")
-    ] = "UTC"
+    profile: Profile = "newarch"
+    time_zone: TimeZone = "UTC"
     enable_tidb_extension: Annotated[
         bool, Meta(description="rows carry op, commit ts and its wall clock; without them a row is an upsert")
     ] = False
@@ -54,7 +50,7 @@ class Options(Dispatching, base.RegistryOptions, frozen=True):
     namespace: Annotated[
         str, Meta(description="first part of the records' namespace: the changefeed's namespace or keyspace")
     ] = "default"
-    max_message_bytes: Annotated[int, Meta(description="maximum size of a Kafka message in bytes")] = 10_485_760
+    max_message_bytes: MessageBytes = 10_485_760
     output_raw_change_event: Annotated[
         bool, Meta(description="an update that changes the key stays one update; else it is a delete and an insert")
     ] = False

@@ -20,6 +20,7 @@ from typing import Any
 from changefeed.columnar.events import Row
 from changefeed.errors import ConfigError, ProtocolError, UnsupportedError
 from changefeed.model.table import Column, TableShape
+from changefeed.mysql.zone import zone
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_avro import marks
 from changefeed.protocols.ticdc_avro.checksum import checksum
@@ -40,7 +41,6 @@ from changefeed.protocols.ticdc_avro.schemas import RowSchema, understand
 from changefeed.protocols.ticdc_avro.shapes import schemas_of
 from changefeed.protocols.ticdc_avro.values import Write, write_irregular, writer
 from changefeed.ticdc import tso
-from changefeed.ticdc.zone import zone
 from changefeed.wire import avro, confluent
 from changefeed.wire.schema_ids import SchemaIds
 

@@ -30,8 +30,8 @@ from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import ColumnType
 from changefeed.model.values import Irregular
+from changefeed.mysql.zone import to_local
 from changefeed.ticdc.texts import moment, or_irregular, read_string, read_vector
-from changefeed.ticdc.zone import to_local
 from changefeed.wire.avro import read_decimal, write_decimal
 from changefeed.wire.floats import fixed
 

@@ -24,11 +24,11 @@ from changefeed.model import values as model
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, INTEGERS, ColumnType
 from changefeed.mysql.ddl.defaults import existing_rows
+from changefeed.mysql.zone import to_utc, zone
 from changefeed.protocols.ticdc_debezium.options import Options
 from changefeed.protocols.ticdc_debezium.times import EPOCH_TEXT
 from changefeed.protocols.ticdc_debezium.types import optional
 from changefeed.protocols.ticdc_debezium.values import writer
-from changefeed.ticdc.zone import to_utc, zone
 from changefeed.wire.go_json import W_RAW
 
 _NUMBERS = frozenset({*INTEGERS, "float", "double", "decimal", "year"})

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.ticdc.dispatch import (
     CaseSensitive,
@@ -19,16 +20,13 @@ from changefeed.ticdc.dispatch import (
     Topic,
 )
 from changefeed.ticdc.large_messages import check_compression, check_limits
-from changefeed.ticdc.zone import zone
+from changefeed.ticdc.options import OneRowBatch, Profile
 
 
 class Options(Dispatching, base.Options, frozen=True):
     """The producer's settings, for decoding and encoding."""
 
-    profile: Annotated[
-        Literal["classic", "newarch"],
-        Meta(description="the producer whose bytes are written; the bytes of both are read"),
-    ] = "newarch"
+    profile: Profile = "newarch"
     enable_tidb_extension: Annotated[
         bool, Meta(description="fields have their `tidb_type`, and resolved events are sent as watermark messages")
     ] = False
@@ -53,7 +51,7 @@ class Options(Dispatching, base.Options, frozen=True):
     max_message_bytes: Annotated[int, Meta(description="accepted, without effect: no message is too large")] = (
         10_485_760
     )
-    max_batch_size: Annotated[int, Meta(description="accepted, without effect: a message is one row")] = 16
+    max_batch_size: OneRowBatch = 16
     topic: Topic = None
     partition_num: PartitionNum = None
     partition: Partition = "default"

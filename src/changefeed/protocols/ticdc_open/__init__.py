@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from changefeed.mysql.zone import ahead, zone
 from changefeed.protocols.base import Capabilities, Form, KernelTwin, Protocol
 from changefeed.protocols.ticdc_open.decoder import NAME, Decoder
 from changefeed.protocols.ticdc_open.encoder import Encoder
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.recognize import likely, recognize
-from changefeed.ticdc.zone import ahead, zone
 
 _CARRIES = frozenset(
     {

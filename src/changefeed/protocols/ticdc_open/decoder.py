@@ -30,6 +30,7 @@ from changefeed.model.batch import BatchBuilder, Decoded
 from changefeed.model.event import Control, DeadLetter, Instant, Resolved, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import canonical
+from changefeed.mysql.zone import zone
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing, partial
 from changefeed.protocols.ticdc_open.envelope import Described, EventKey, Image, Nameless
@@ -38,7 +39,6 @@ from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.shapes import LIMIT, CompiledColumn, Family, compile_column, wire_text
 from changefeed.ticdc import tso
 from changefeed.ticdc.ddl_actions import action
-from changefeed.ticdc.zone import zone
 from changefeed.wire import compression
 from changefeed.wire.strict_json import unmarked
 

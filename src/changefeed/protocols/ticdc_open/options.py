@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
+from changefeed.mysql.zone import zone
 from changefeed.protocols import base
 from changefeed.ticdc.dispatch import (
     CaseSensitive,
@@ -18,19 +19,23 @@ from changefeed.ticdc.dispatch import (
     Topic,
 )
 from changefeed.ticdc.large_messages import check_compression, check_handling, check_limits, check_storage
-from changefeed.ticdc.zone import zone
+from changefeed.ticdc.options import (
+    ClaimCheckBytes,
+    ClaimCheckStorage,
+    HandleKeyDeletes,
+    InflatedBytes,
+    LargeMessages,
+    MessageBytes,
+    Profile,
+    TimeZone,
+)
 
 
 class Options(Dispatching, base.Options, frozen=True):
     """The producer's settings, for decoding and encoding."""
 
-    profile: Annotated[
-        Literal["classic", "newarch"],
-        Meta(description="the producer whose bytes are written; the bytes of both are read"),
-    ] = "newarch"
-    time_zone: Annotated[
-        str, Meta(description="time zone of the text of TIMESTAMP values: the TiCDC server's `tz`")
-    ] = "UTC"
+    profile: Profile = "newarch"
+    time_zone: TimeZone = "UTC"
     output_old_value: Annotated[
         bool,
         Meta(
@@ -38,27 +43,16 @@ class Options(Dispatching, base.Options, frozen=True):
         ),
     ] = True
     only_output_updated_columns: Annotated[bool, Meta(description="`p` has only the columns that changed")] = False
-    delete_only_output_handle_key_columns: Annotated[bool, Meta(description="deletes carry only the handle key")] = (
-        False
-    )
-    max_message_bytes: Annotated[int, Meta(description="maximum size of a Kafka message in bytes")] = 10_485_760
+    delete_only_output_handle_key_columns: HandleKeyDeletes = False
+    max_message_bytes: MessageBytes = 10_485_760
     max_batch_size: Annotated[int, Meta(description="maximum number of rows in a Kafka message")] = 16
-    large_message_handle_option: Annotated[
-        str,
-        Meta(description="what to do with rows above max-message-bytes: none (an error), handle-key-only, claim-check"),
-    ] = "none"
+    large_message_handle_option: LargeMessages = "none"
     large_message_handle_compression: Annotated[
         str, Meta(description="compression of each row and DDL value: none, snappy, lz4")
     ] = "none"
-    claim_check_storage_uri: Annotated[
-        str | None, Meta(description="folder of the claim-check files, a path or any fsspec URL")
-    ] = None
-    claim_check_max_bytes: Annotated[
-        int, Meta(description="maximum size of a claim-check file in bytes; larger files are refused")
-    ] = 268_435_456
-    max_inflated_bytes: Annotated[
-        int, Meta(description="maximum size of a value in bytes after decompression; larger values are refused")
-    ] = 268_435_456
+    claim_check_storage_uri: ClaimCheckStorage = None
+    claim_check_max_bytes: ClaimCheckBytes = 268_435_456
+    max_inflated_bytes: InflatedBytes = 268_435_456
     legacy_v4: Annotated[
         bool, Meta(description="CHAR, VARCHAR, BINARY and VARBINARY are base64, as TiCDC wrote them before v4.0.5")
     ] = False

@@ -23,12 +23,12 @@ from changefeed.columnar.events import Row
 from changefeed.errors import UnsupportedError
 from changefeed.model.table import TableShape
 from changefeed.mysql import type_codes
+from changefeed.mysql.zone import zone
 from changefeed.protocols.ticdc_open import envelope
 from changefeed.protocols.ticdc_open.columns import ColumnWriter, ShapeWriter, Style, shape_writer
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.values import writer
 from changefeed.ticdc.commit_ts import needed_ts
-from changefeed.ticdc.zone import zone
 from changefeed.wire import compression
 from changefeed.wire.go_json import W_HTML, W_RAW
 from changefeed.wire.strict_json import marked

@@ -21,12 +21,12 @@ from changefeed.model.batch import TableBatch
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
 from changefeed.mysql.type_codes import TEXT_CODES
+from changefeed.mysql.zone import ahead, zone
 from changefeed.protocols.ticdc_open.batching import OVERHEAD, VERSION
 from changefeed.protocols.ticdc_open.columns import ColumnWriter, ShapeWriter
 from changefeed.protocols.ticdc_open.options import Options
 from changefeed.protocols.ticdc_open.rows import RowWriter
 from changefeed.ticdc import commit_ts
-from changefeed.ticdc.zone import ahead, zone
 
 _NUMBER = r"(?:0|-?[1-9]\d{0,17})"
 _ORIGIN = rf'^\{{(?:"rid":-?[1-9]\d{{0,17}}(?:,"ptn":{_NUMBER})?|"ptn":{_NUMBER})\}}$'

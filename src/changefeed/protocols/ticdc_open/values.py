@@ -32,9 +32,9 @@ from changefeed.model import values as model
 from changefeed.model.types import BINARIES, INTEGERS, TEXTS, ColumnType
 from changefeed.model.values import Irregular
 from changefeed.mysql.type_codes import TEXT_CODES
+from changefeed.mysql.zone import to_local
 from changefeed.ticdc import go_quote
 from changefeed.ticdc.texts import TEMPORAL, moment, or_irregular, read_string, read_vector
-from changefeed.ticdc.zone import to_local
 from changefeed.wire import base64_text
 from changefeed.wire.floats import fixed, float32
 from changefeed.wire.go_json import JsonDialect

@@ -1,7 +1,8 @@
 """Reads the data files of a table in pieces, and writes new ones, in the format's layout.
 
-Columns are matched by name: old files may lack some, or have another order. Spark writes timestamps as INT96 without a zone,
-changefeed as microseconds. Checksums of pages are written, and verified when read.
+Columns are matched by field id if the table's columns have one, and otherwise by name: old files may lack some, or have another
+order. Spark writes timestamps as INT96 without a zone, changefeed as microseconds. Checksums of pages are written, and verified
+when read.
 
 At most one row group that is being written, or one batch that is being read, is in memory.
 """
@@ -27,6 +28,7 @@ from changefeed.storage import Folder
 from changefeed.storage.local import LocalFolder
 
 _BUFFER = 1 << 20  # bytes of a column that are read at once
+_FIELD_ID = b"PARQUET:field_id"  # in the metadata of an Arrow field
 _WRITTEN_AT_ONCE = 1 << 18  # bytes of a new file; Parquet writes it in small pieces
 _READ_AT_ONCE = 4 * 2**20  # bytes of a file that is read in one request
 
@@ -89,6 +91,7 @@ class DataFileReader:
             )  # fmt: skip
         except (OSError, pa.ArrowInvalid) as error:
             raise self._unreadable(error) from error
+        self._names = names_in_file(self._file.schema_arrow, schema)
         self.deleted: Mask | None = None
         if vector is not None:
             marked = layout.deleted(vector)
@@ -125,17 +128,16 @@ class DataFileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yields the rows in batches of `size` rows: some or all columns, of some or all row groups."""
         wanted = [self._schema.field(name) for name in names or self._schema.names]
-        there = set(self._file.schema_arrow.names)
-        present = [field.name for field in wanted if field.name in there]
+        present = [self._names[field.name] for field in wanted if field.name in self._names]
         try:
             if not present:  # columns that came after the file
                 footer = self._file.metadata
                 of = range(footer.num_row_groups) if groups is None else groups
                 count = sum(footer.row_group(number).num_rows for number in of)
-                yield _conform(pa.RecordBatch.from_arrays([], names=[]), wanted, count)
+                yield _conform(pa.RecordBatch.from_arrays([], names=[]), wanted, self._names, count)
                 return
             for batch in self._file.iter_batches(size, columns=present, row_groups=groups, use_threads=False):
-                yield _conform(batch, wanted, batch.num_rows)
+                yield _conform(batch, wanted, self._names, batch.num_rows)
         except (OSError, pa.ArrowInvalid) as error:
             raise self._unreadable(error) from error
 
@@ -165,14 +167,31 @@ def _source(folder: Folder, path: str, size: int) -> Any:
     return pa.BufferReader(data)
 
 
-def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> pa.RecordBatch:
+def names_in_file(stored: pa.Schema, schema: pa.Schema) -> dict[str, str]:
+    """Returns table column -> name of the file's column with its values; without columns that the file lacks.
+
+    Args:
+        stored: the columns of the file.
+        schema: the columns of the table.
+    """
+    by_id = {number: field.name for field in stored if (number := _field_id(field)) is not None}
+    if not by_id or any(_field_id(field) is None for field in schema):
+        return {name: name for name in schema.names if stored.get_field_index(name) >= 0}
+    return {field.name: by_id[number] for field in schema if (number := _field_id(field)) in by_id}
+
+
+def _field_id(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(_FIELD_ID)
+
+
+def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], names: Mapping[str, str], count: int) -> pa.RecordBatch:
     """Converts rows to the table's columns and types; `count`: number of rows, if `batch` has no columns."""
     arrays = []
     for field in wanted:
-        if field.name not in batch.schema.names:
+        if field.name not in names:
             arrays.append(pa.nulls(count, field.type))
             continue
-        column = batch.column(field.name)
+        column = batch.column(names[field.name])
         arrays.append(column if column.type == field.type else column.cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(wanted)))
 

@@ -124,18 +124,20 @@ def snapshot(spark: SparkSession, path: str, application: str = "") -> Snapshot 
         )
 
 
-def commits(read: Callable[[int], bytes | None], location: str, after: int, upto: int) -> Iterator[LogCommit]:
-    """Returns the commits with after < version <= upto, oldest first.
+def commits(read: Callable[[int], bytes | None], location: str, after: int, through: int) -> Iterator[LogCommit]:
+    """Yields the commits with after < version <= through, newest first.
 
     Args:
         read: version -> the text of the commit; None if there is none.
         location: the table's location, for messages.
-        after, upto: the range of versions.
+        after, through: the range of versions.
 
     Raises:
         SinkError: the file of a commit is missing or damaged.
     """
-    for version in range(after + 1, upto + 1):
+    if through < after:
+        raise SinkError(f"{location}: version {through} comes before version {after}. {COMMIT_GONE}")
+    for version in range(through, after, -1):
         text = read(version)
         if text is None:
             raise SinkError(f"{location}: commit {version} is missing from the table's log. {COMMIT_GONE}")

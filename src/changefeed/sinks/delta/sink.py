@@ -213,6 +213,10 @@ class DeltaTables:
             return snapshot is not None and snapshot.version == version
         return log.is_newest(self.spark, self.location(path), version)
 
+    def distance(self, path: str, after: int, through: int) -> int | None:
+        """See `TableSink`: versions count commits."""
+        return through - after if after <= through else None
+
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         """See `TableSink`."""
         read = partial(self._commit_text if self._native is None else self._native.commit_text, path)

@@ -151,12 +151,16 @@ class MemorySink:
         """See `TableSink`."""
         return len(self.lake.tables.get(path, ())) == version + 1
 
+    def distance(self, path: str, after: int, through: int) -> int | None:
+        """See `TableSink`: versions count commits."""
+        return through - after if after <= through else None
+
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         """See `TableSink`."""
         versions = self.lake.tables.get(path, [])
-        if through >= len(versions):
+        if not after <= through < len(versions):
             raise SinkError(f"{self.location(path)}: commit {through} is missing")
-        for number in range(after + 1, through + 1):
+        for number in range(through, after, -1):
             made = versions[number]
             write_id = made.write_ids[self.owner] if made.by == self.owner else None
             yield Commit(number, made.operation, write_id, changes_table=made.operation not in ("optimize", "touch"))

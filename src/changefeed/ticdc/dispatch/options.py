@@ -12,10 +12,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.zone import zone
 from changefeed.ticdc.dispatch.partition import Dispatcher
 from changefeed.ticdc.dispatch.rules import Dispatchers, Rule, check_index
 from changefeed.ticdc.dispatch.topic import check_topic
-from changefeed.ticdc.zone import zone
 
 Topic = Annotated[
     str | None,

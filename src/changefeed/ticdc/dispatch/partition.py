@@ -28,7 +28,7 @@ from changefeed.errors import ConfigError, UnsupportedError, unknown_name
 from changefeed.model import values
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, ColumnType
-from changefeed.ticdc.zone import to_local
+from changefeed.mysql.zone import to_local
 from changefeed.wire.floats import fixed
 
 RULES = ("default", "table", "ts", "index-value", "columns")

@@ -10,35 +10,21 @@ Spark makes the write if the table is large enough for a Spark job, or if Arrow 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from changefeed.frames.types import sink_type
-from changefeed.model.table import Column
-from changefeed.sinks.apply import irregular
-from changefeed.sinks.apply.files import Added, DataFileReader, DataFileWriter, Limits
+from changefeed.sinks.apply.files import Added, Limits
 from changefeed.sinks.apply.layout import Layout
-from changefeed.sinks.base import (
-    IRREGULAR,
-    AddColumns,
-    Constant,
-    ConvertedFrom,
-    Create,
-    Expression,
-    IrregularUpdate,
-    Null,
-    Rewrite,
-    WriteId,
-)
+from changefeed.sinks.apply.rewriting import column_values, values_of, written
+from changefeed.sinks.base import AddColumns, Create, Rewrite, WriteId
 from changefeed.sinks.delta.native.commit import change_columns
 from changefeed.sinks.delta.native.log_file import NTZ_TYPE
 from changefeed.sinks.delta.native.opened import Opened, delta_fields
-from changefeed.sinks.expressions import constant, conversion_of, converted
 
 _Field = Mapping[str, Any]
-_Values = Callable[[pa.RecordBatch], pa.Array]
 
 
 def changed(
@@ -70,10 +56,11 @@ def changed(
     if isinstance(write, AddColumns):
         fields = with_missing(opened.state.fields, fields)
     elif isinstance(write, Rewrite):
-        values = _values(write, opened.schema(), columns)
+        old = opened.schema()
+        values = values_of(write, old, columns, lambda kind: sink_type(kind).arrow)
         if values is None:
             return False
-        added = _written(opened, opened.layout, columns, values, limits)
+        added = written(opened.layout, opened.files().to_pylist(), old, opened.layout, columns, values, limits)
     else:
         added = []
     change_columns(opened, fields, added, write_id, note)
@@ -98,8 +85,8 @@ def copied(source: Opened, layout: Layout, limits: Limits) -> list[Added]:
     Raises:
         SinkError: a data file cannot be read or written.
     """
-    columns = source.schema()
-    return _written(source, layout, columns, [_column(name) for name in columns.names], limits)
+    columns, files = source.schema(), source.files().to_pylist()
+    return written(source.layout, files, columns, layout, columns, [*map(column_values, columns.names)], limits)
 
 
 def _has_ntz(fields: Iterable[_Field]) -> bool:
@@ -111,79 +98,6 @@ def with_missing(has: Iterable[_Field], wanted: Iterable[_Field]) -> list[_Field
     there = {field["name"]: field for field in has}
     fields = {field["name"]: there.get(field["name"], field) for field in wanted}
     return list((fields | there).values())
-
-
-def _values(write: Rewrite, old: pa.Schema, new: pa.Schema) -> list[_Values] | None:
-    """Returns a function for each column: old rows -> new values; None if Spark must compute one."""
-    upstream = list(zip(write.table.columns, write.expressions, strict=True))
-    made = [_value(column, expression, old, new) for column, expression in upstream]
-    for field in list(new)[len(upstream) :]:
-        has_texts = field.name == IRREGULAR and write.texts is not None and old.get_field_index(IRREGULAR) >= 0
-        made.append(_texts(write) if has_texts else _copied(field.name, old, field))
-    return None if None in made else [values for values in made if values is not None]
-
-
-def _texts(write: Rewrite) -> _Values:
-    columns = zip(write.table.columns, write.expressions, strict=True)
-    sources = {column.name: of.column for column, of in columns if isinstance(of, ConvertedFrom)}
-    change = write.texts or IrregularUpdate()
-    return lambda rows: irregular.rewritten(rows, change, sources)
-
-
-def _value(column: Column, expression: Expression, old: pa.Schema, new: pa.Schema) -> _Values | None:
-    field = new.field(column.name)
-    match expression:
-        case Null():
-            return lambda rows: pa.nulls(rows.num_rows, field.type)
-        case Constant(value=value):
-            try:
-                scalar = constant(value, column.type)
-            except pa.ArrowException:
-                return None
-            return (lambda rows: pa.repeat(scalar, rows.num_rows)) if scalar.type == field.type else None
-        case ConvertedFrom():
-            return _converted(column, expression, old, field)
-    return None
-
-
-def _converted(column: Column, expression: ConvertedFrom, old: pa.Schema, field: pa.Field) -> _Values | None:
-    name, kind = expression.column, sink_type(expression.type).arrow
-    if expression.null is None and conversion_of(expression, column.type).is_copy:
-        return _copied(name, old, field)
-    if old.get_field_index(name) < 0 or old.field(name).type != kind or field.type != sink_type(column.type).arrow:
-        return None
-    return lambda rows: converted(rows.column(name), expression, column.type)
-
-
-def _copied(name: str, old: pa.Schema, field: pa.Field) -> _Values | None:
-    if old.get_field_index(name) < 0 or old.field(name).type != field.type:
-        return None
-    return _column(name)
-
-
-def _column(name: str) -> _Values:
-    return lambda rows: rows.column(name)
-
-
-def _written(
-    opened: Opened, layout: Layout, columns: pa.Schema, values: Iterable[_Values], limits: Limits
-) -> list[Added]:
-    """Writes all rows of the table with other columns to new files, of this table or another one."""
-    schema, values = opened.schema(), list(values)
-    out = DataFileWriter(layout, columns, limits)
-    try:
-        for file in opened.files().to_pylist():
-            reader = DataFileReader(opened.layout, file, schema)
-            try:
-                for start, batch in reader.pieces(limits.batch_rows):
-                    rows = reader.live(batch, start)
-                    out.write(pa.RecordBatch.from_arrays([of(rows) for of in values], schema=columns))
-            finally:
-                reader.close()
-        return out.close()
-    except BaseException:
-        out.discard()
-        raise
 
 
 def size(opened: Opened) -> int:

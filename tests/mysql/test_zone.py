@@ -6,7 +6,7 @@ import pytest
 
 from changefeed.errors import ConfigError
 from changefeed.model.values import read_datetime, write_datetime
-from changefeed.ticdc.zone import to_local, to_utc, zone
+from changefeed.mysql.zone import to_local, to_utc, zone
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Time zones of TIMESTAMP text: the producer writes local time without a zone, and the option `time-zone` names it.
+"""Time zones, by which TIMESTAMP values become local times: in texts of producers, and in sessions of a server.
 
 A local time that the zone skips (clocks put forward) does not exist. One that occurs twice (clocks put back) is read as
 the first; its text is the same either way, so writing it again gives the same text.
@@ -53,6 +53,12 @@ def to_utc(local_us: int, where: tzinfo) -> int | None:
         return (utc.replace(tzinfo=None) - _EPOCH) // _US
     except OverflowError:
         return None
+
+
+def is_repeated(local_us: int, where: tzinfo) -> bool:
+    """Whether the zone has a wall clock time, in microseconds as if it were UTC, twice."""
+    local = (_EPOCH + timedelta(microseconds=local_us)).replace(tzinfo=where)
+    return local.utcoffset() > local.replace(fold=1).utcoffset()  # type: ignore[operator]  # both are known
 
 
 def to_local(utc_us: int, where: tzinfo) -> int:

@@ -1,0 +1,45 @@
+"""Iceberg tables as a sink.
+
+sink.py       implements the contract
+catalog.py    names, newest metadata, the commit; `file_io.py` has PyIceberg's files in a folder of `storage`
+opened.py     a table at its newest snapshot: write ids, columns, files
+columns.py    changes of columns, by field id where rows may stay
+commit.py     one snapshot: manifests, summary, requirements
+layout.py     data files and their metrics; `schema.py` and `types.py` have columns and types
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from changefeed.sinks.iceberg.sink import IcebergTables
+    from changefeed.storage import Folder
+
+
+def open_sink(definition: Any, session: SparkSession | None, folder: Folder | None = None) -> IcebergTables:
+    """Opens the sink that a `type: iceberg` section describes."""
+    from changefeed.errors import ConfigError, MissingExtraError
+    from changefeed.storage.local import LocalFolder
+
+    try:
+        from changefeed.sinks.iceberg.catalog import TableCatalog
+        from changefeed.sinks.iceberg.sink import IcebergTables
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("sink.type: iceberg", "iceberg") from error
+    if folder is None:
+        raise ConfigError(
+            f"sink.path is {definition.path}: Iceberg tables need a local folder, s3://, abfss:// or gs://"
+        )
+    is_local = isinstance(folder, LocalFolder)
+    properties = dict(definition.catalog_properties)
+    if definition.catalog is None and not properties:
+        if not is_local:
+            raise ConfigError("sink.catalog-properties is missing: Iceberg tables in an object store need a catalog")
+        properties = {"type": "sql", "uri": f"sqlite:///{folder.path}/catalog.db"}
+    names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
+    location = f"file://{folder.path}" if is_local else folder.path
+    catalog = TableCatalog(definition.catalog or "changefeed", properties, definition.namespace, folder, location)
+    return IcebergTables(catalog, tuple(names), session)

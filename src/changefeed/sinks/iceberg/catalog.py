@@ -1,0 +1,219 @@
+"""The catalog of a sink's Iceberg tables: names, the newest metadata of a table, and the commit.
+
+A catalog has one pointer for each table, to its newest metadata, and replaces it only if it is still the one that a commit was
+based on. Every error of a catalog becomes a `SinkError` here; a `ConflictError` if somebody else was faster.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.io import PY_IO_IMPL
+from pyiceberg.table import StagedTable, StaticTable, Table
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.update import TableRequirement, TableUpdate
+
+from changefeed.errors import ChangefeedError, ConfigError, SinkError
+from changefeed.local_files import make_folder
+from changefeed.sinks.iceberg.file_io import FOLDER, LOCATION, FolderIO
+from changefeed.storage import Folder
+
+_METADATA = re.compile(r"(\d{5,})-.*\.metadata\.json$")
+_DOT = "~2E"  # a dot would separate namespaces
+
+
+class ConflictError(SinkError):
+    """Somebody else has committed to the table, or has made it."""
+
+
+@dataclass(slots=True)
+class TableCatalog:
+    """The names of a sink's tables.
+
+    Attributes:
+        name: the catalog's name.
+        properties: its properties, by PyIceberg's names.
+        namespace: the namespace of a table, with `{database}` in it.
+        folder: the folder of the tables.
+        location: its location in metadata: a URL.
+    """
+
+    name: str
+    properties: dict[str, str]
+    namespace: str
+    folder: Folder
+    location: str
+    _opened: Catalog | None = None
+    _lock: Lock = field(default_factory=Lock)
+    _namespaces: set[str] = field(default_factory=set)  # known to exist
+
+    @property
+    def io(self) -> FolderIO:
+        """The files of the tables."""
+        return FolderIO({FOLDER: self.folder, LOCATION: self.location})
+
+    def identifier(self, path: str) -> tuple[str, str]:
+        """Returns namespace and name of the table at a path."""
+        database, _, table = path.replace(".", _DOT).partition("/")
+        return self.namespace.replace("{database}", database), table
+
+    def load(self, path: str) -> Table | None:
+        """Returns a table with its newest metadata; None if there is none.
+
+        Raises:
+            SinkError: the catalog or the metadata cannot be read, or the table's files are outside of the sink's folder.
+        """
+        if "/" not in path or self._is_missing():  # the folder of a database has no slash
+            return None
+        with self._errors(path):
+            try:
+                return self._catalog().load_table(self.identifier(path))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return None
+
+    def load_unnamed(self, path: str) -> Table | None:
+        """Returns a table below the sink's folder that another catalog has: with the metadata that was written last.
+
+        Raises:
+            SinkError: the metadata cannot be read, or two files of it are the newest.
+        """
+        with self._errors(path):
+            numbers = [
+                (int(match[1]), name)
+                for name in self.folder.names(f"{path}/metadata")
+                if (match := _METADATA.match(name))
+            ]
+            newest = [name for number, name in numbers if number == max(numbers)[0]]
+            if len(newest) > 1:
+                raise SinkError(f"{self.location}/{path}: two files of metadata are the newest: {', '.join(newest)}")
+            place = f"{self.location}/{path}/metadata"
+            return StaticTable.from_metadata(f"{place}/{newest[0]}", self._files) if newest else None
+
+    def paths(self) -> Iterator[str]:
+        """Yields the paths of all tables whose names could be of this sink."""
+        if self._is_missing():
+            return
+        pattern = re.compile("(.+)".join(map(re.escape, self.namespace.split("{database}"))))
+        with self._errors(""):
+            catalog = self._catalog()
+            names = [
+                (match[1], table[-1])
+                for namespace in catalog.list_namespaces()
+                if len(namespace) == 1 and (match := pattern.fullmatch(namespace[0]))
+                for table in catalog.list_tables(namespace)
+            ]
+        for database, table in names:
+            yield f"{database}/{table}".replace(_DOT, ".")
+
+    def commit(
+        self, table: Table, requirements: Sequence[TableRequirement], updates: Sequence[TableUpdate]
+    ) -> TableMetadata:
+        """Replaces a table's metadata, or makes the table; returns the new metadata.
+
+        Raises:
+            ConflictError: a requirement is not met, or somebody else has committed at the same time.
+            SinkError: the answer is unknown (transient): the commit may have been made.
+        """
+        name = ".".join(table.name())
+        with self._errors(name):
+            try:
+                made = self._catalog().commit_table(table, tuple(requirements), tuple(updates))
+            except (CommitFailedException, TableAlreadyExistsError) as error:
+                raise ConflictError(f"{name}: {error}", transient=True) from error
+        self._delete_old_metadata(table.metadata, made.metadata)
+        return made.metadata
+
+    def staged(self, path: str, metadata: TableMetadata) -> StagedTable:
+        """Returns a table that is still to be made, for `commit`."""
+        with self._errors(path):
+            namespace, name = self.identifier(path)
+            if (database := self._database()) is not None:
+                make_folder(os.path.dirname(database))
+            self._create_namespace(namespace)
+            return StagedTable((namespace, name), metadata, f"{metadata.location}/metadata", self.io, self._catalog())
+
+    def drop(self, path: str) -> None:
+        """Removes a table's name; nothing happens if there is none."""
+        if self._is_missing():
+            return
+        with self._errors(path):
+            try:
+                self._catalog().drop_table(self.identifier(path))
+            except (NoSuchTableError, NoSuchNamespaceError):
+                return
+
+    def _create_namespace(self, namespace: str) -> None:
+        if namespace in self._namespaces:
+            return
+        catalog = self._catalog()
+        try:
+            if not catalog.namespace_exists(namespace):
+                catalog.create_namespace(namespace)
+        except NamespaceAlreadyExistsError:
+            pass
+        except Exception:
+            if not catalog.namespace_exists(namespace):  # two threads made it at the same time
+                raise
+        self._namespaces.add(namespace)
+
+    def _delete_old_metadata(self, before: TableMetadata, after: TableMetadata) -> None:
+        """Deletes metadata files that the table's log of metadata no longer has, if the table asks for it."""
+        if after.properties.get("write.metadata.delete-after-commit.enabled", "false").lower() != "true":
+            return
+        kept = {entry.metadata_file for entry in after.metadata_log}
+        for entry in before.metadata_log:
+            if entry.metadata_file not in kept:
+                self.io.delete(entry.metadata_file)
+
+    @property
+    def _files(self) -> dict[str, Any]:
+        """The properties by which a catalog opens the files of its tables."""
+        return {PY_IO_IMPL: f"{FolderIO.__module__}.{FolderIO.__name__}", FOLDER: self.folder, LOCATION: self.location}
+
+    def _database(self) -> str | None:
+        """The file of a catalog in SQLite; None for other catalogs."""
+        uri = self.properties.get("uri", "")
+        return uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
+
+    def _is_missing(self) -> bool:
+        """Whether the catalog is in SQLite and does not exist yet: to look for a table must not make it."""
+        database = self._database()
+        return database is not None and not os.path.exists(database)
+
+    def _catalog(self) -> Catalog:
+        with self._lock:
+            if self._opened is None:
+                try:
+                    self._opened = load_catalog(self.name, **self.properties, **self._files)
+                except (ValueError, KeyError, ImportError) as error:
+                    raise ConfigError(
+                        f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"
+                    ) from error
+            return self._opened
+
+    @contextmanager
+    def _errors(self, path: str) -> Iterator[None]:
+        """Translates the errors of catalogs, whose clients have no base class in common."""
+        try:
+            yield
+        except ChangefeedError:
+            raise
+        except FileNotFoundError as error:
+            raise SinkError(f"{self.location}/{path}: a file of the table's metadata is gone: {error}") from error
+        except Exception as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise SinkError(f"catalog {self.name}: {path}: {text:.500}", transient=True) from error

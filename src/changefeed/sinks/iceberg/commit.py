@@ -1,0 +1,407 @@
+"""Commits a change of an Iceberg table as one snapshot, fenced by write ids.
+
+    opened at snapshot S ──▶ data files ──▶ manifests, manifest list ──▶ catalog: S becomes the new snapshot, or nothing
+
+Rule 1. A commit requires that the newest snapshot is still S, and the table and its columns are those that were opened. So any
+snapshot in between makes it fail: of an older or newer run, or of a program that compacts the table.
+Rule 2. Every commit makes a snapshot, also one that changes no file: so rule 1 covers all writes of all runs.
+Rule 3. The write id is in the same commit, twice: see `opened.py`. At S it was lower than the commit's own.
+Rule 4. After an error whose answer is unknown, the table is read again to see whether the snapshot is there.
+
+Manifests: those with many live files of which none is removed stay. The live files of all others go to one new manifest,
+together with the added files, and the removed ones, as Iceberg requires. So a commit writes about as many entries as files
+change.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    write_manifest,
+    write_manifest_list,
+)
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.metadata import TableMetadataV2
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    update_snapshot_summaries,
+)
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    AddSnapshotUpdate,
+    AddSortOrderUpdate,
+    AssertCreate,
+    AssertCurrentSchemaId,
+    AssertLastAssignedFieldId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    AssignUUIDUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSortOrderUpdate,
+    SetDefaultSpecUpdate,
+    SetLocationUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    TableRequirement,
+    TableUpdate,
+    UpgradeFormatVersionUpdate,
+)
+from pyiceberg.typedef import Record
+
+from changefeed.errors import FencedError, SinkError
+from changefeed.sinks.apply.files import Added
+from changefeed.sinks.base import WriteId, WriteRequest
+from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
+from changefeed.sinks.iceberg.layout import Metrics
+from changefeed.sinks.iceberg.opened import (
+    NOTE,
+    OWNER,
+    PROPERTY,
+    WRITE,
+    WRITE_ID,
+    Opened,
+    read_write_id,
+    write_id_text,
+)
+
+_FULL = 100  # live files from which a manifest stays if none is removed
+# Properties of new tables: a file of metadata for each commit would otherwise stay for ever.
+_NEW_TABLE = {
+    TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
+    TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The change that a commit makes.
+
+    Attributes:
+        added: the new data files.
+        removed: names of the data files to remove, in the table's folder.
+        replaces: whether all data files of the table are removed.
+        schema: the new columns; None keeps the table's.
+        restored: the snapshot whose files and columns the table gets; then the others are empty.
+    """
+
+    added: Sequence[Added] = ()
+    removed: frozenset[str] = frozenset()
+    replaces: bool = False
+    schema: Schema | None = None
+    restored: Snapshot | None = None
+
+
+def commit(catalog: TableCatalog, opened: Opened, change: Change, request: WriteRequest) -> None:
+    """Commits a change as the snapshot after the opened one.
+
+    Raises:
+        FencedError: a newer run writes this table.
+        SinkError: another writer has committed in between (transient: open the table and write again), or the commit cannot be
+            made.
+    """
+    check_order(opened, request.write_id)
+    metadata = opened.metadata
+    updates, schema_id = _schema_updates(opened, change)
+    schema = change.schema or opened.schema
+    snapshot = _Snapshot(catalog, opened.table, schema, metadata.new_snapshot_id(), metadata.next_sequence_number())
+    manifests, operation, counts = _manifests(snapshot, opened, change)
+    before = opened.snapshot
+    made = snapshot.written(manifests, operation, counts, before, schema_id, summary_of(opened.owner, request))
+    updates += _snapshot_updates(made, opened.owner, request.write_id)
+    requirements: list[TableRequirement] = [
+        AssertTableUUID(uuid=metadata.table_uuid),
+        AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=None if before is None else before.snapshot_id),  # type: ignore[call-arg]
+        AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),  # type: ignore[call-arg]
+        AssertLastAssignedFieldId(last_assigned_field_id=metadata.last_column_id),  # type: ignore[call-arg]
+    ]
+    _put(catalog, opened.table, requirements, updates, made.snapshot_id, opened.owner, request)
+
+
+def create(
+    catalog: TableCatalog, location: str, owner: str, schema: Schema, added: Sequence[Added], request: WriteRequest
+) -> None:
+    """Makes a table with its first snapshot.
+
+    Args:
+        catalog: the catalog.
+        location: the location of the table.
+        owner: the pipeline's owner text.
+        schema: the columns.
+        added: the data files.
+        request: the write.
+
+    Raises:
+        FencedError: a newer run has made the table.
+        SinkError: as `commit`.
+    """
+    path = request.write.path
+    empty = TableMetadataV2(
+        location=location, last_column_id=schema.highest_field_id, schemas=[schema], table_uuid=uuid.uuid4(),
+        partition_specs=[UNPARTITIONED_PARTITION_SPEC], last_partition_id=999, properties={},
+    )  # type: ignore[call-arg]  # fmt: skip
+    table = catalog.staged(path, empty)
+    snapshot = _Snapshot(catalog, table, schema, empty.new_snapshot_id(), 1)
+    change = Change(added=added)
+    manifests, operation, counts = _manifests(snapshot, None, change)
+    made = snapshot.written(manifests, operation, counts, None, schema.schema_id, summary_of(owner, request))
+    updates: list[TableUpdate] = [
+        AssignUUIDUpdate(uuid=empty.table_uuid),
+        UpgradeFormatVersionUpdate(format_version=2),  # type: ignore[call-arg]
+        AddSchemaUpdate(schema_=schema),  # type: ignore[call-arg]
+        SetCurrentSchemaUpdate(schema_id=-1),  # type: ignore[call-arg]
+        AddPartitionSpecUpdate(spec=UNPARTITIONED_PARTITION_SPEC),
+        SetDefaultSpecUpdate(spec_id=-1),  # type: ignore[call-arg]
+        AddSortOrderUpdate(sort_order=UNSORTED_SORT_ORDER),  # type: ignore[call-arg]
+        SetDefaultSortOrderUpdate(sort_order_id=-1),  # type: ignore[call-arg]
+        SetLocationUpdate(location=location),
+        SetPropertiesUpdate(updates=_NEW_TABLE),
+        *_snapshot_updates(made, owner, request.write_id),
+    ]
+    _put(catalog, table, [AssertCreate()], updates, made.snapshot_id, owner, request)
+
+
+def check_order(opened: Opened, write_id: WriteId) -> None:
+    """Checks that a write id comes after the table's last one.
+
+    Raises:
+        FencedError: a newer run writes this table.
+        SinkError: the write id is not new.
+    """
+    last = opened.write_id
+    if last is None or last < write_id:
+        return
+    if last.epoch > write_id.epoch:
+        raise fenced(opened.location, opened.owner, last, write_id)
+    raise SinkError(f"{opened.location}: the write id {write_id} is not after the table's last one, {last}")
+
+
+def fenced(location: str, owner: str, newer: WriteId, write_id: WriteId) -> FencedError:
+    """Returns the error for a write of an older run."""
+    return FencedError(
+        f"{location}: epoch {newer.epoch} of pipeline {owner} writes this table now; this run is epoch {write_id.epoch} and stops"
+    )
+
+
+def summary_of(owner: str, request: WriteRequest) -> dict[str, str]:
+    """Returns what a snapshot's summary has about its writer."""
+    kind = type(request.write).__name__
+    return {OWNER: owner, WRITE_ID: write_id_text(request.write_id), WRITE: kind, NOTE: request.note}
+
+
+def _put(
+    catalog: TableCatalog,
+    table: Table,
+    requirements: Sequence[TableRequirement],
+    updates: Sequence[TableUpdate],
+    snapshot_id: int,
+    owner: str,
+    request: WriteRequest,
+) -> None:
+    """Commits; if the answer is an error, reads the table to see who has committed: rules 1 and 4."""
+    try:
+        catalog.commit(table, requirements, updates)
+        return
+    except SinkError as failed:
+        error = failed
+    now, write_id, location = catalog.load(request.write.path), request.write_id, table.metadata.location
+    text = now.metadata.properties.get(f"{PROPERTY}{owner}") if now is not None else None
+    if text is not None and (last := read_write_id(text)).epoch > write_id.epoch:
+        raise fenced(location, owner, last, write_id) from error
+    if now is not None and now.metadata.snapshot_by_id(snapshot_id) is not None:
+        return
+    if isinstance(error, ConflictError):
+        raise SinkError(
+            f"{location}: another writer has committed during this write: {error}", transient=True
+        ) from error
+    raise SinkError(f"{location}: a snapshot cannot be committed: {error}", transient=error.transient) from error
+
+
+def _schema_updates(opened: Opened, change: Change) -> tuple[list[TableUpdate], int]:
+    """Returns the updates that change the table's columns, and the id of the schema after them."""
+    metadata = opened.metadata
+    if change.restored is not None:
+        number = change.restored.schema_id
+        assert number is not None, "snapshots of format version 2 have the id of their schema"
+        return [SetCurrentSchemaUpdate(schema_id=number)], number  # type: ignore[call-arg]
+    if change.schema is None:
+        return [], metadata.current_schema_id
+    known = next((s.schema_id for s in metadata.schemas if s.as_struct() == change.schema.as_struct()), None)
+    if known is not None:
+        return [SetCurrentSchemaUpdate(schema_id=known)], known  # type: ignore[call-arg]
+    return [
+        AddSchemaUpdate(schema_=change.schema),  # type: ignore[call-arg]
+        SetCurrentSchemaUpdate(schema_id=-1),  # type: ignore[call-arg]
+    ], change.schema.schema_id
+
+
+def next_schema_id(opened: Opened) -> int:
+    """Returns the id of a table's next schema."""
+    return max(schema.schema_id for schema in opened.metadata.schemas) + 1
+
+
+def _snapshot_updates(snapshot: Snapshot, owner: str, write_id: WriteId) -> list[TableUpdate]:
+    return [
+        AddSnapshotUpdate(snapshot=snapshot),
+        SetSnapshotRefUpdate(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=snapshot.snapshot_id),  # type: ignore[call-arg]
+        SetPropertiesUpdate(updates={f"{PROPERTY}{owner}": write_id_text(write_id)}),
+    ]
+
+
+def _manifests(
+    snapshot: _Snapshot, opened: Opened | None, change: Change
+) -> tuple[list[ManifestFile], Operation, SnapshotSummaryCollector]:
+    """Writes the new manifest; returns all manifests of the snapshot, and the kind and the size of the change."""
+    counts, kept, entries = SnapshotSummaryCollector(), list[ManifestFile](), list[ManifestEntry]()
+    has_removed = False
+    if opened is not None and change.restored is not None:
+        for restored in opened.files(change.restored):
+            counts.add_file(restored, snapshot.schema)
+        for replaced in opened.files():
+            counts.remove_file(replaced, snapshot.schema)
+        return opened.manifests(change.restored), Operation.OVERWRITE, counts
+    if opened is not None and not (change.added or change.removed or change.replaces):
+        return opened.manifests(), Operation.APPEND, counts
+    for manifest in opened.manifests() if opened is not None else ():
+        assert opened is not None
+        live = opened.entries_of.entries(opened.table, manifest)
+        gone = [entry for entry in live if change.replaces or opened.name_of(entry.data_file) in change.removed]
+        if not gone and len(live) >= _FULL:
+            kept.append(manifest)
+            continue
+        paths = {entry.data_file.file_path for entry in gone}
+        for entry in live:
+            is_gone = entry.data_file.file_path in paths
+            entries.append(_with_status(entry, snapshot.number, is_gone=is_gone))
+            if is_gone:
+                counts.remove_file(entry.data_file, snapshot.schema)
+        has_removed |= bool(gone)
+    for file in change.added:
+        made = data_file(file, snapshot.location)
+        counts.add_file(made, snapshot.schema)
+        entries.append(
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED, snapshot_id=snapshot.number, sequence_number=None,
+                file_sequence_number=None, data_file=made,
+            )
+        )  # fmt: skip
+    if entries:
+        kept.append(snapshot.manifest(entries))
+    if not has_removed:
+        return kept, Operation.APPEND, counts
+    return kept, Operation.OVERWRITE if change.added else Operation.DELETE, counts
+
+
+def _with_status(entry: ManifestEntry, snapshot_id: int, *, is_gone: bool) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.DELETED if is_gone else ManifestEntryStatus.EXISTING,
+        snapshot_id=snapshot_id if is_gone else entry.snapshot_id,
+        sequence_number=entry.sequence_number,
+        file_sequence_number=entry.file_sequence_number,
+        data_file=entry.data_file,
+    )
+
+
+def data_file(file: Added, location: str) -> DataFile:
+    """Returns a new data file for a manifest."""
+    metrics = msgspec.json.decode(file.stats, type=Metrics)
+    made = DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=f"{location}/{file.path}",
+        file_format=FileFormat.PARQUET,
+        partition=Record(),
+        record_count=file.rows,
+        file_size_in_bytes=file.size,
+        column_sizes=metrics.sizes,
+        value_counts=metrics.counts,
+        null_value_counts=metrics.nulls,
+        nan_value_counts={},
+        lower_bounds=_decoded(metrics.lower),
+        upper_bounds=_decoded(metrics.upper),
+        split_offsets=metrics.offsets,
+        key_metadata=None,
+        equality_ids=None,
+        sort_order_id=None,
+    )
+    made.spec_id = UNPARTITIONED_PARTITION_SPEC.spec_id
+    return made
+
+
+def _decoded(bounds: Mapping[int, str]) -> dict[int, bytes]:
+    return {number: base64.b64decode(text) for number, text in bounds.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """A snapshot that is being written."""
+
+    catalog: TableCatalog
+    table: Table
+    schema: Schema
+    number: int
+    sequence_number: int
+    name: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @property
+    def location(self) -> str:
+        """The location of the table."""
+        return self.table.metadata.location
+
+    @property
+    def _compression(self) -> str:
+        return self.table.metadata.properties.get(
+            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
+        )
+
+    def manifest(self, entries: Iterable[ManifestEntry]) -> ManifestFile:
+        """Writes a manifest."""
+        file = self.catalog.io.new_output(f"{self.location}/metadata/{self.name}-m0.avro")
+        with write_manifest(
+            2, UNPARTITIONED_PARTITION_SPEC, self.schema, file, self.number, self._compression  # type: ignore[arg-type]
+        ) as writer:  # fmt: skip
+            for entry in entries:
+                writer.add_entry(entry)
+        return writer.to_manifest_file()
+
+    def written(
+        self,
+        manifests: list[ManifestFile],
+        operation: Operation,
+        counts: SnapshotSummaryCollector,
+        before: Snapshot | None,
+        schema_id: int,
+        summary: Mapping[str, str],
+    ) -> Snapshot:
+        """Writes the manifest list; returns the snapshot."""
+        place = f"{self.location}/metadata/snap-{self.number}-0-{self.name}.avro"
+        parent = None if before is None else before.snapshot_id
+        with write_manifest_list(
+            2, self.catalog.io.new_output(place), self.number, parent, self.sequence_number, self._compression  # type: ignore[arg-type]
+        ) as writer:  # fmt: skip
+            writer.add_manifests(manifests)
+        return Snapshot(
+            snapshot_id=self.number, parent_snapshot_id=parent, manifest_list=place, sequence_number=self.sequence_number,
+            schema_id=schema_id,
+            summary=update_snapshot_summaries(
+                Summary(operation, **counts.build(), **summary),
+                before.summary.additional_properties if before is not None and before.summary is not None else None,
+            ),
+        )  # type: ignore[call-arg]  # fmt: skip

@@ -1,0 +1,171 @@
+"""Schemas of Iceberg tables: to and from Arrow, and after a change of columns.
+
+Iceberg finds a column in a data file by its field id. So a column may get another name or place, or a wider type, while its
+values stay where they are. A column that is dropped and added again gets a new id, and is NULL in old rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+
+_PRIMITIVES: dict[pa.DataType, PrimitiveType] = {
+    pa.int32(): IntegerType(),
+    pa.int64(): LongType(),
+    pa.float32(): FloatType(),
+    pa.float64(): DoubleType(),
+    pa.bool_(): BooleanType(),
+    pa.string(): StringType(),
+    pa.binary(): BinaryType(),
+    pa.date32(): DateType(),
+    pa.timestamp("us"): TimestampType(),
+    pa.timestamp("us", "UTC"): TimestamptzType(),
+}
+_ARROW = {kind: arrow for arrow, kind in _PRIMITIVES.items()}
+
+
+def new_schema(columns: pa.Schema, last_id: int = 0, schema_id: int = 0) -> Schema:
+    """Returns a schema with new field ids after `last_id`."""
+    ids = count(last_id + 1)
+    return Schema(*[_field(column, ids) for column in columns], schema_id=schema_id)
+
+
+def evolved(
+    schema: Schema, columns: pa.Schema, sources: Mapping[str, str], last_id: int, schema_id: int
+) -> Schema | None:
+    """Returns a schema with other columns, for rows that stay as they are.
+
+    Args:
+        schema: the columns before.
+        columns: the columns after.
+        sources: column after -> the column before with its values; a column without one is NULL in every row.
+        last_id: the highest field id that the table has given.
+        schema_id: the id of the new schema.
+
+    Returns:
+        The schema; None if the values of a column cannot stay, because Iceberg does not read its old type as the new one.
+    """
+    ids, before, fields = count(last_id + 1), {field.name: field for field in schema.fields}, list[NestedField]()
+    for column in columns:
+        source = before.get(sources.get(column.name, ""))
+        if source is None:
+            fields.append(_field(column, ids))
+            continue
+        kind = _kept(source.field_type, column.type)
+        if kind is None:
+            return None
+        fields.append(NestedField(source.field_id, column.name, kind, required=False))
+    return Schema(*fields, schema_id=schema_id)
+
+
+def _kept(old: IcebergType, new: pa.DataType) -> IcebergType | None:
+    """Returns the type of a column whose values stay; None if Iceberg does not read the old type as the new one."""
+    arrow = arrow_type(old)
+    if arrow == new:
+        return old
+    if pa.types.is_decimal(new) and arrow is not None and pa.types.is_decimal(arrow):
+        return (
+            DecimalType(new.precision, new.scale)
+            if arrow.scale == new.scale and arrow.precision < new.precision
+            else None
+        )
+    return _PRIMITIVES[new] if (arrow, new) in ((pa.int32(), pa.int64()), (pa.float32(), pa.float64())) else None
+
+
+def _field(column: pa.Field, ids: Iterator[int]) -> NestedField:
+    return NestedField(next(ids), column.name, _type(column.type, ids), required=not column.nullable)
+
+
+def _type(kind: pa.DataType, ids: Iterator[int]) -> IcebergType:
+    if pa.types.is_decimal(kind):
+        return DecimalType(kind.precision, kind.scale)
+    if pa.types.is_struct(kind):
+        return StructType(*[_field(kind.field(i), ids) for i in range(kind.num_fields)])
+    if pa.types.is_list(kind):
+        return ListType(next(ids), _type(kind.value_type, ids), element_required=False)
+    if pa.types.is_map(kind):
+        key_id, value_id = next(ids), next(ids)
+        return MapType(key_id, _type(kind.key_type, ids), value_id, _type(kind.item_type, ids), value_required=False)
+    return _PRIMITIVES[kind]
+
+
+def arrow_schema(schema: Schema) -> pa.Schema:
+    """Returns the columns in Arrow, with field ids for Parquet; types that changefeed does not write are of type null."""
+    return pa.schema([_arrow_field(field) for field in schema.fields])
+
+
+def unknown_type(schema: Schema) -> str | None:
+    """Returns a column whose type changefeed does not write; None if there is none."""
+    return next((field.name for field in schema.fields if arrow_type(field.field_type) is None), None)
+
+
+def _arrow_field(field: NestedField) -> pa.Field:
+    kind = arrow_type(field.field_type)
+    return _numbered(field.name, pa.null() if kind is None else kind, field.field_id, nullable=field.optional)
+
+
+def _numbered(name: str, kind: pa.DataType, field_id: int, *, nullable: bool = True) -> pa.Field:
+    return pa.field(name, kind, nullable, {"PARQUET:field_id": str(field_id)})
+
+
+def arrow_type(kind: IcebergType) -> pa.DataType | None:
+    """Returns a type in Arrow, with field ids inside; None if changefeed does not write it."""
+    match kind:
+        case DecimalType():
+            return pa.decimal128(kind.precision, kind.scale)
+        case StructType():
+            types = [arrow_type(field.field_type) for field in kind.fields]
+            return None if None in types else pa.struct([_arrow_field(field) for field in kind.fields])
+        case ListType():
+            element = arrow_type(kind.element_type)
+            return None if element is None else pa.list_(_numbered("element", element, kind.element_id))
+        case MapType():
+            key, value = arrow_type(kind.key_type), arrow_type(kind.value_type)
+            if key is None or value is None:
+                return None
+            key_field = _numbered("key", key, kind.key_id, nullable=False)
+            return pa.map_(key_field, _numbered("value", value, kind.value_id))
+    return _ARROW.get(kind) if isinstance(kind, PrimitiveType) else None
+
+
+def leaves(schema: pa.Schema) -> list[tuple[int, pa.DataType | None]]:
+    """Returns field id and type of each column of a Parquet file with this schema; None for a column inside another."""
+    columns = list[tuple[int, pa.DataType | None]]()
+    for field in schema:
+        _add_leaves(field, columns.append, top=True)
+    return columns
+
+
+def _add_leaves(field: pa.Field, add: Callable[[tuple[int, pa.DataType | None]], None], *, top: bool) -> None:
+    kind = field.type
+    if pa.types.is_map(kind):
+        inner = [kind.key_field, kind.item_field]
+    elif pa.types.is_nested(kind):
+        inner = [kind.field(i) for i in range(kind.num_fields)]
+    else:
+        add((int(field.metadata[b"PARQUET:field_id"]), kind if top else None))
+        return
+    for child in inner:
+        _add_leaves(child, add, top=False)

@@ -1,0 +1,388 @@
+"""Iceberg tables as a sink: implements the contract of `sinks.base`.
+
+    prepare   open tables ──▶ items ──▶ `apply.step` writes the data files of all tables in one Spark job
+    apply     the files of a write ──▶ one snapshot after the one that was opened, by the catalog, without Spark
+
+If somebody else has committed in between, a write is made once more, on the table as it is then. Files that were prepared and not
+committed remain until orphan files are removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyiceberg.schema import Schema
+
+from changefeed.errors import SinkError
+from changefeed.model.definition import Table
+from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.apply.item import Item, TaskResult
+from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
+from changefeed.sinks.apply.target import Target
+from changefeed.sinks.base import (
+    AddColumns,
+    Append,
+    Applied,
+    Changes,
+    Commit,
+    Copy,
+    Create,
+    Import,
+    Load,
+    PreparedWrite,
+    Restore,
+    Rewrite,
+    TableSnapshot,
+    Touch,
+    Upsert,
+    WriteRequest,
+)
+from changefeed.sinks.iceberg.catalog import TableCatalog
+from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
+from changefeed.sinks.iceberg.commit import Change, commit, create, fenced
+from changefeed.sinks.iceberg.file_io import name_below
+from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.opened import ManifestReader, Opened
+from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
+from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
+from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_DAMAGED
+from changefeed.storage import Folder
+from changefeed.storage.base import in_parallel
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
+
+
+@dataclass(frozen=True, slots=True)
+class _WithFiles(PreparedWrite):
+    """A write whose files have been written, but not committed.
+
+    Attributes:
+        opened: the table at the snapshot for which the files were written; None if the table does not exist yet.
+        schema: the columns of the files.
+    """
+
+    opened: Opened | None
+    schema: Schema
+    written: TaskResult
+
+
+@dataclass(slots=True)
+class IcebergTables:
+    """The Iceberg tables of a catalog whose files are in one folder.
+
+    Attributes:
+        metadata_columns: the metadata columns that every table gets.
+        session: the Spark session; None to use only methods that need no Spark.
+        owner: the pipeline's owner text; empty if unknown.
+        limits: sizes for data files.
+    """
+
+    catalog: TableCatalog
+    metadata_columns: tuple[str, ...] = ()
+    session: SparkSession | None = None
+    owner: str = ""
+    limits: Limits = field(default_factory=Limits)
+    types: IcebergTypes = field(default_factory=IcebergTypes)
+    _manifests: dict[str, ManifestReader] = field(default_factory=dict)  # by path
+
+    def owned_by(self, owner: str) -> IcebergTables:
+        """See `TableSink`."""
+        return replace(self, owner=owner)
+
+    def location(self, path: str) -> str:
+        """See `TableSink`."""
+        return f"{self.catalog.location}/{path}"
+
+    # What is there.
+
+    def refusal(self, table: Table) -> str | None:
+        """See `TableSink`."""
+        names = {name.lower(): name for name in self.metadata_columns}
+        clash = next((column.name for column in table.columns if column.name.lower() in names), None)
+        if clash is None:
+            return None
+        fix = (
+            "set sink.irregular to `null` or `fail`"
+            if clash.lower() == "_irregular"
+            else "leave it out of sink.metadata-columns"
+        )
+        return f"column {clash!r} has the name of a metadata column: {fix}"
+
+    def fallback(self, path: str) -> str | None:
+        """See `TableSink`: there is one way to write."""
+        return None
+
+    def write_mode(self, path: str) -> str:
+        """See `TableSink`."""
+        return "copy-on-write"
+
+    def has_written(self, path: str) -> bool | None:
+        """See `TableSink`."""
+        opened = self._open(path)
+        return None if opened is None else opened.write_id is not None
+
+    def tables(self) -> Iterator[str]:
+        """See `TableSink`."""
+        for path in self.catalog.paths():
+            if self.catalog.load(path) is not None:
+                yield path
+
+    def snapshot(self, path: str) -> TableSnapshot | None:
+        """See `TableSink`."""
+        opened = self._open(path)
+        return None if opened is None else opened.table_snapshot()
+
+    @property
+    def needs_session(self) -> bool:
+        """See `TableSink`."""
+        return False
+
+    def is_newest(self, path: str, version: int) -> bool:
+        """See `TableSink`."""
+        opened = self._open(path)
+        return opened is not None and opened.version == version
+
+    def distance(self, path: str, after: int, through: int) -> int | None:
+        """See `TableSink`."""
+        if after == through:
+            return 0
+        opened = self._open(path)
+        return None if opened is None else opened.distance(after, through)
+
+    def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
+        """See `TableSink`."""
+        yield from self._existing(path).commits(after, through)
+
+    def damaged_files(self, path: str, version: int) -> list[str]:
+        """See `TableSink`."""
+        opened = self._existing(path)
+        there = {f"data/{info.name}": info.size for info in opened.folder.files_below("data")}
+        try:
+            files = opened.files(opened.snapshot_at(version))
+        except (OSError, ValueError) as error:
+            raise SinkError(f"{opened.location}: the manifests cannot be read: {error}. {TABLE_DAMAGED}") from error
+        wanted = {opened.name_of(file): file.file_size_in_bytes for file in files}
+        return sorted(name for name, size in wanted.items() if there.get(name) != size)
+
+    def take_back(self, path: str, version: int) -> list[int]:
+        """See `TableSink`: what a commit refers to is on disk before it."""
+        return []
+
+    def has_files(self, path: str) -> bool:
+        """See `TableSink`."""
+        folder = self._folder(path)
+        return bool(folder.files() or folder.folders())
+
+    def delete(self, path: str) -> None:
+        """See `TableSink`: the name is removed first, so that an interrupted deletion leaves no table."""
+        self.catalog.drop(path)
+        self._manifests.pop(path, None)
+        self.catalog.folder.delete_folder(path)
+
+    def differences(self, path: str, table: Table) -> list[str]:
+        """See `TableSink`."""
+        opened, columns = self._open(path), columns_of(table, self.metadata_columns)
+        has = {} if opened is None else dict(zip(opened.columns.names, opened.columns.types, strict=True))
+        wants = dict(zip(columns.names, columns.types, strict=True))
+        return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
+
+    # Writing.
+
+    def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:
+        """See `TableSink`: writes the data files of all writes of rows."""
+        prepared = [PreparedWrite(request) for request in requests]
+        of_rows = [place for place, request in enumerate(requests) if request.changes is not None]
+        writes = list[tuple[int, Opened | None, Changes, Item, Schema]]()
+        for place, opened in zip(
+            of_rows, in_parallel(self._open, [requests[p].write.path for p in of_rows]), strict=True
+        ):
+            request = requests[place]
+            write, changes = request.write, request.changes
+            if not isinstance(write, Load | Upsert | Append) or changes is None or not _is_next(opened, request):
+                continue
+            item, schema = self._item(write, changes, opened)
+            writes.append((place, opened, changes, item, schema))
+        results = write_files(self.session, [(changes, item) for _, _, changes, item, _ in writes])
+        for (place, opened, _, _, schema), result in zip(writes, results, strict=True):
+            prepared[place] = _WithFiles(requests[place], opened, schema, result)
+        if any(result.added for result in results):
+            self.catalog.folder.durable()
+        return prepared
+
+    def apply(self, prepared: PreparedWrite) -> Applied:
+        """See `TableSink`."""
+        request = prepared.request
+        opened = self._open(request.write.path)
+        if opened is not None and not _is_next(opened, request):
+            return Applied()
+        if isinstance(prepared, _WithFiles):
+            return self._apply_files(prepared, opened)
+        return self._twice(request, partial(self._apply_alone, request))
+
+    def _apply_files(self, prepared: _WithFiles, now: Opened | None) -> Applied:
+        """Commits the files of a write; if somebody else has committed meanwhile, those for the table as it is now."""
+        request, first = prepared.request, [prepared]
+
+        def attempt() -> Applied:
+            ready = first.pop() if first else None
+            opened = self._open(request.write.path)
+            if ready is None or _version(ready.opened) != _version(opened):
+                (again,) = self.prepare([request])
+                if not isinstance(again, _WithFiles):
+                    return Applied()
+                ready = again
+            return self._commit(ready)
+
+        return self._twice(request, attempt)
+
+    def _commit(self, ready: _WithFiles) -> Applied:
+        request, opened, written = ready.request, ready.opened, ready.written
+        if opened is None:
+            create(self.catalog, self.location(request.write.path), self.owner, ready.schema, written.added, request)
+        else:
+            replaces = isinstance(request.write, Load)
+            change = Change(
+                added=written.added, removed=frozenset(name for name, _ in written.removed), replaces=replaces,
+                schema=ready.schema if replaces and ready.schema != opened.schema else None,
+            )  # fmt: skip
+            commit(self.catalog, opened, change, request)
+        is_chunked = request.changes is not None and request.changes.chunked is not None
+        size = sum(file.size for file in written.added)
+        return Applied(written.read if is_chunked else None, len(written.added), size)
+
+    def _twice(self, request: WriteRequest, attempt: Callable[[], Applied]) -> Applied:
+        """Calls `attempt`, and once more if somebody else has committed meanwhile."""
+        try:
+            return attempt()
+        except SinkError as error:
+            if not error.transient or not _is_next(self._open(request.write.path), request):
+                raise
+            return attempt()
+
+    def _apply_alone(self, request: WriteRequest) -> Applied:
+        """Makes a write without changes."""
+        write = request.write
+        opened = self._open(write.path)
+        if opened is None:
+            return self._make(request)
+        if reason := opened.refused():
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+        columns = columns_of(write.table, self.metadata_columns)
+        match write:
+            case Touch():
+                change = Change()
+            case Create():
+                change = Change(replaces=True, schema=new_columns(opened, columns))
+            case AddColumns():
+                change = with_columns(opened, write, columns)
+            case Rewrite():
+                change = rewritten(opened, write, columns, self.limits)
+            case Copy(source=source) | Import(source=source):
+                change = self._replaced_by(opened, self._source(write, source))
+            case Restore(version=version):
+                change = Change(restored=opened.snapshot_at(version))
+            case _:
+                raise AssertionError(write)
+        if change.added:
+            self.catalog.folder.durable()
+        commit(self.catalog, opened, change, request)
+        return Applied()
+
+    def _make(self, request: WriteRequest) -> Applied:
+        """Makes a table with a write without changes."""
+        write = request.write
+        match write:
+            case Create():
+                schema, added = new_schema(columns_of(write.table, self.metadata_columns)), []
+            case Copy(source=source) | Import(source=source):
+                origin = self._source(write, source)
+                schema = new_schema(_plain(origin.columns))
+                layout = IcebergLayout(self._folder(write.path), arrow_schema(schema))
+                added = copied(origin, layout, layout.schema, self.limits)
+                self.catalog.folder.durable()
+            case _:
+                raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
+        create(self.catalog, self.location(write.path), self.owner, schema, added, request)
+        return Applied()
+
+    def _replaced_by(self, opened: Opened, source: Opened) -> Change:
+        schema = new_columns(opened, _plain(source.columns))
+        layout = IcebergLayout(opened.folder, arrow_schema(schema))
+        added = copied(source, layout, layout.schema, self.limits)
+        return Change(added=added, replaces=True, schema=schema)
+
+    def _source(self, write: Copy | Import, source: str) -> Opened:
+        """Opens the table whose rows a write copies."""
+        if isinstance(write, Copy):
+            return self._existing(source)
+        path = name_below(self.catalog.location, source)
+        table = self.catalog.load(path) or self.catalog.load_unnamed(path)
+        if table is None:
+            raise SinkError(f"{source}: there is no table")
+        return Opened(self._folder(path), table, self.owner, ManifestReader())
+
+    def _item(self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None) -> tuple[Item, Schema]:
+        """Returns the item of a write, and the columns of its files."""
+        names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
+        columns = columns_of(write.table, self.metadata_columns)
+        if opened is not None and (reason := opened.refused()):
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+        if isinstance(write, Load):
+            schema = new_schema(columns) if opened is None else new_columns(opened, columns)
+            target = Target(
+                IcebergLayout(self._folder(write.path), arrow_schema(schema)), arrow_schema(schema), names, keys
+            )
+            return item_of(write, changes, target, NO_FILES, self.limits), schema
+        if opened is None:
+            raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
+        if not opened.has_columns(columns):
+            raise SinkError(
+                f"{opened.location}: its columns are not those that this pipeline gave it: "
+                f"{'; '.join(self.differences(write.path, write.table))}. {COLUMNS_CHANGED}"
+            )
+        files = opened.stored(keys) if isinstance(write, Upsert) else NO_FILES
+        return item_of(write, changes, opened.target(names, keys), files, self.limits), opened.schema
+
+    def _existing(self, path: str) -> Opened:
+        opened = self._open(path)
+        if opened is None:
+            raise SinkError(f"{self.location(path)}: there is no table")
+        return opened
+
+    def _open(self, path: str) -> Opened | None:
+        table = self.catalog.load(path)
+        if table is None:
+            return None
+        return Opened(self._folder(path), table, self.owner, self._manifests.setdefault(path, ManifestReader()))
+
+    def _folder(self, path: str) -> Folder:
+        return self.catalog.folder.subfolder(path)
+
+
+def _is_next(opened: Opened | None, request: WriteRequest) -> bool:
+    """Whether a write has not been made yet.
+
+    Raises:
+        FencedError: a newer run writes the table.
+    """
+    if opened is None or opened.write_id is None or opened.write_id < request.write_id:
+        return True
+    if opened.write_id.epoch > request.write_id.epoch:
+        raise fenced(opened.location, opened.owner, opened.write_id, request.write_id)
+    return False
+
+
+def _version(opened: Opened | None) -> int | None:
+    return None if opened is None else opened.version
+
+
+def _plain(columns: pa.Schema) -> pa.Schema:
+    """Returns columns without field ids."""
+    return pa.schema([pa.field(field.name, field.type, field.nullable) for field in columns])

@@ -1,0 +1,158 @@
+"""Divides the log behind a source offset into a batch of slices, which tasks read each with a connection of its own.
+
+    GTID BEGIN TABLE_MAP rows rows XID │ GTID BEGIN TABLE_MAP rows ┆ rows rows XID │ …
+    └──────── a slice of ≥ 4 MiB ──────┘                           ┆ only a transaction that is larger is cut inside
+
+Rule 1. A slice ends before the GTID that begins a transaction: what lies before it is complete. Every server that the source
+        reads logs one for each transaction and each statement.
+Rule 2. A slice of more than twice the size ends before a row event. The next slice gets the table maps of the statement.
+Rule 3. The end of the log is the end of a transaction: a server shows no part of one.
+Rule 4. A small batch contains its events, so that no task needs a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.binlog.framing import HEADER_SIZE
+from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
+from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.source_offset import LogPosition
+
+_STARTS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
+_QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
+_FLAGS_AT = HEADER_SIZE + 6
+_SLICE_BYTES = 4 * 2**20
+_KEPT_BYTES = 256 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """A part of the log that one task reads.
+
+    Attributes:
+        start, end: its first event, and the position after its last.
+        maps: the table maps before it, if it begins inside of a statement.
+        is_complete: whether no transaction is open at its end, and the tables are complete there.
+        events: its events, if there are few; None: the task asks the server.
+    """
+
+    start: LogPosition
+    end: LogPosition
+    maps: tuple[bytes, ...] = field(default=(), repr=False)
+    is_complete: bool = True
+    events: tuple[LogEvent, ...] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LogBatch:
+    """Slices that follow each other.
+
+    Attributes:
+        maps: the table maps of a statement that was begun, for the next batch.
+        caught_up: whether the log ended, or the limit was reached.
+    """
+
+    slices: tuple[LogSlice, ...]
+    end: LogPosition
+    maps: tuple[bytes, ...]
+    caught_up: bool
+
+
+def divide(
+    events: Iterable[LogEvent],
+    start: LogPosition,
+    maps: tuple[bytes, ...],
+    most_bytes: int,
+    *,
+    end: LogPosition | None = None,
+    complete: LogPosition | None = None,
+    look: Callable[[LogEvent], None] = lambda event: None,
+) -> LogBatch:
+    """Divides the events after a position into slices.
+
+    Args:
+        events: of the log, from `start` on.
+        start, maps: where the batch begins; see `SourceOffset`.
+        most_bytes: the batch ends where a transaction ends after so many bytes; inside of one, after twice as many.
+        end: the batch ends there; None: at the end of the log.
+        complete: slices that end before it are not complete.
+        look: called for each statement, before it is in a slice; it may raise.
+    """
+    cuts = _Cuts(start, maps, complete, min(_SLICE_BYTES, most_bytes))
+    for event in events:
+        if event.placed:
+            if end is not None and event.at.number >= end.number:
+                break
+            if event.code in _QUERIES:
+                look(event)
+            if cuts.before(event) and cuts.total >= most_bytes:
+                return cuts.finished(caught_up=False)
+        cuts.add(event)
+    cuts.close(cuts.at, inside=False)
+    return cuts.finished(caught_up=True)
+
+
+class _Cuts:
+    """The slices so far, and the one that is open.
+
+    Attributes:
+        at: the position after the last event.
+        total: bytes of all events.
+    """
+
+    def __init__(
+        self, start: LogPosition, maps: tuple[bytes, ...], complete: LogPosition | None, slice_bytes: int
+    ) -> None:
+        self.at, self.total = start, 0
+        self._start, self._start_maps, self._maps = start, maps, maps
+        self._complete, self._slice_bytes = complete, slice_bytes
+        self._size, self._slices = 0, list[LogSlice]()
+        self._kept: list[LogEvent] | None = []
+
+    def before(self, event: LogEvent) -> bool:
+        """Ends the slice before an event if that is a good place; returns whether it did."""
+        if event.code in _STARTS:
+            self._maps = ()
+            if self._size >= self._slice_bytes:
+                self.close(event.at, inside=False)
+                return True
+        elif event.code in KINDS and self._maps and self._size >= 2 * self._slice_bytes:
+            self.close(event.at, inside=True)
+            return True
+        return False
+
+    def add(self, event: LogEvent) -> None:
+        """Adds an event to the open slice."""
+        self.at = event.end
+        if event.placed:
+            self._size += len(event.data)
+            self.total += len(event.data)
+        if self.total > _KEPT_BYTES:
+            self._kept = None
+        if self._kept is not None:
+            self._kept.append(event)
+        if event.code == codes.TABLE_MAP:
+            self._maps = (*self._maps, event.data)
+        elif event.code in KINDS and event.data[_FLAGS_AT] & STATEMENT_END:
+            self._maps = ()
+
+    def close(self, at: LogPosition, *, inside: bool) -> None:
+        """Ends the open slice at a position, inside of a transaction or between two."""
+        if at == self._start:
+            return
+        is_complete = not inside and (self._complete is None or at.number >= self._complete.number)
+        self._slices.append(LogSlice(self._start, at, self._start_maps, is_complete))
+        if not inside:
+            self._maps = ()
+        self._start, self._start_maps, self._size = at, self._maps, 0
+
+    def finished(self, *, caught_up: bool) -> LogBatch:
+        """The batch of the slices that were closed."""
+        slices = self._slices
+        if self._kept is not None and len(slices) == 1:
+            only = slices[0]
+            slices = [LogSlice(only.start, only.end, only.maps, only.is_complete, tuple(self._kept))]
+        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up)

@@ -1,0 +1,365 @@
+"""Events of the log to changes: rows as Arrow columns of each table and shape, schema changes, and marks of complete points.
+
+    ROWS      rows of a table, with the op of the event            commit_ts = file number << 40 | position of the event
+    QUERY     a schema change, if it concerns a captured table     the same
+    commit    nothing: `LogDecoder.decoded` marks the end of what was read, if no transaction is open there
+
+Rule 1. All changes are of one partition. Their offset is their commit_ts, their index the number of the row in the event;
+        the rows of a compressed transaction, which is one event, are numbered through.
+Rule 2. Row events of tables that are not captured are passed over before they are read.
+Rule 3. What the log does not have as rows is refused by name: statements that change rows, a two-phase XA transaction, a rollback
+        with rows. Nothing is skipped silently.
+Rule 4. A partial update of JSON is applied to the document before, which the row's image before has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from changefeed.errors import SchemaError, SourceError, UnsupportedError
+from changefeed.model.batch import TRANSACTION, Decoded, TableBatch, no_irregular, record_columns, table_schema
+from changefeed.model.event import Control, Instant, Resolved, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.mysql.binlog import BinlogError, Parser, Rows, TableMap, codes
+from changefeed.mysql.binlog.events import (
+    FormatDescription,
+    Gtid,
+    Image,
+    Incident,
+    MariaDbGtid,
+    Query,
+    TableMapped,
+    XaPrepare,
+    Xid,
+)
+from changefeed.mysql.binlog.framing import HEADER_SIZE
+from changefeed.mysql.binlog.json_diff import JsonDiff
+from changefeed.mysql.binlog.rows import KINDS
+from changefeed.mysql.ddl.kind import kind
+from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
+from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.statements import begins_transaction, meaning
+from changefeed.sources.mysql.tables import Captured, is_captured
+
+TOPIC, PARTITION = "binlog", 0
+_ID_SIZE = 6
+
+
+@dataclass(slots=True)
+class ShapeRows:
+    """Rows of one shape, as lists that become Arrow columns together."""
+
+    records: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    indexes: list[int] = field(default_factory=list)
+    ops: list[str] = field(default_factory=list)
+    commit_ts: list[int] = field(default_factory=list)
+    times: list[int | None] = field(default_factory=list)
+    before: list[Image | None] = field(default_factory=list)
+    after: list[Image | None] = field(default_factory=list)
+
+    def built(self, shape: TableShape) -> TableBatch:
+        """The rows as a table batch."""
+        count = len(self.ops)
+        irregular: list[dict[str, bytes]] = [{} for _ in range(count)]
+        schema = table_schema(shape, "s")
+        columns = {
+            "record": pa.array(self.records, pa.int32()),
+            "topic": pa.repeat(TOPIC, count),
+            "partition": pa.repeat(pa.scalar(PARTITION, pa.int32()), count),
+            "offset": pa.array(self.offsets, pa.int64()),
+            "index": pa.array(self.indexes, pa.int32()),
+            "op": pa.array(self.ops, pa.string()),
+            "commit_ts": pa.array(self.commit_ts, pa.uint64()),
+            "sequence": pa.nulls(count, pa.uint64()),
+            "commit_time": pa.array(self.times, schema.field("commit_time").type),
+            "transaction": pa.nulls(count, TRANSACTION),
+            "origin": pa.nulls(count, pa.string()),
+            "before": _images(self.before, shape, shape.before_type, shape.before_columns, None),
+            "after": _images(self.after, shape, shape.after_type, shape.after_columns, irregular),
+            "irregular": no_irregular(count),
+        }
+        if any(irregular):
+            columns["irregular"] = pa.array([list(row.items()) for row in irregular], schema.field("irregular").type)
+        return TableBatch(shape, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
+
+
+def _images(
+    images: list[Image | None],
+    shape: TableShape,
+    kind: pa.StructType,
+    columns: Any,
+    irregular: list[dict[str, bytes]] | None,
+) -> pa.StructArray:
+    """The column of one image; what its types cannot hold is added to `irregular`."""
+    if all(image is None for image in images):
+        return pa.nulls(len(images), kind)
+    missing = (None,) * len(columns)
+    values = zip(*(missing if image is None else image for image in images), strict=True)
+    arrays = []
+    for column, cells in zip(columns, values, strict=True):
+        try:
+            cells_array, kept = array(cells, column.type)
+        except SchemaError as error:
+            raise SchemaError(f"{shape.database}.{shape.table}: column {column.name}: {error}") from error
+        arrays.append(cells_array)
+        if irregular is not None:
+            for row, data in kept.items():
+                irregular[row][column.name] = data
+    absent = pa.array([image is None for image in images])
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=absent)
+
+
+class LogDecoder:
+    """Collects the changes of consecutive events of the log.
+
+    Attributes:
+        name: GTID of the last transaction that has begun; empty if there was none.
+        server: `mysql` or `mariadb`, by the log's format description.
+    """
+
+    def __init__(self, captured: Captured, maps: Iterable[bytes] = ()) -> None:
+        """Begins at an event; `maps`: the table maps before it, if it is inside of a statement."""
+        self.name, self.server = "", ""
+        self._captured, self._selector = captured, captured.selector()
+        self._parser = Parser(complete=captured.completed)
+        self._maps = tuple(maps)
+        self._rows: dict[TableShape, ShapeRows] = {}
+        self._shapes: dict[Any, TableShape] = {}
+        self._tables: dict[int, tuple[TableMap, tuple[Column, ...]]] = {}  # by `id`, of captured tables
+        self._hidden: dict[int, frozenset[int]] = {}
+        self._skipped: set[bytes] = set()
+        self._records: list[int] = []
+        self._control: list[Control] = []
+        self._index, self._open_rows = 0, len(self._maps)
+
+    def add(self, event: LogEvent) -> None:
+        """Reads one event.
+
+        Raises:
+            SourceError: the bytes contradict the format of a log, or the server reports that changes are missing.
+            UnsupportedError: Rule 3.
+        """
+        if event.code in KINDS and event.data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE] in self._skipped:
+            return
+        if event.code == codes.ROTATE:
+            return  # `dump` has followed it
+        self._index = 0
+        try:
+            for part in self._parser.feed(event.data, event.at.position if event.placed else None):
+                self._part(part, event)
+            if event.code == codes.FORMAT_DESCRIPTION and self._maps:
+                for table_map in self._maps:
+                    for part in self._parser.feed(table_map):
+                        self._part(part, event)
+                self._maps = ()
+        except BinlogError as error:
+            raise SourceError(f"the binary log cannot be read at {event.at}: {error}") from error
+
+    def _part(self, part: Any, event: LogEvent) -> None:
+        match part:
+            case Rows():
+                self._add_rows(part, event)
+            case TableMapped():
+                self._map(part)
+            case Query():
+                self._query(part, event)
+            case Gtid():
+                self.name, self._open_rows = part.gtid or "", 0
+            case MariaDbGtid():
+                self.name, self._open_rows = part.gtid, 0
+                if part.alter is not None and part.alter[1] is not None:
+                    self._refuse(
+                        "ALTER TABLE is logged in two phases", "SET GLOBAL binlog_alter_two_phase = OFF", event
+                    )
+            case XaPrepare() if not part.one_phase and self._open_rows:
+                self._refuse("XA PREPARE", "let applications commit XA transactions in one phase", event)
+            case Xid() | XaPrepare():
+                self._open_rows = 0
+            case FormatDescription():
+                self.server = "mariadb" if part.mariadb else "mysql"
+            case Incident():
+                raise SourceError(
+                    f"the server reports that its log lacks changes at {event.at} ({part.message}): start a new pipeline with a "
+                    "first copy"
+                )
+
+    def _map(self, part: TableMapped) -> None:
+        table = part.table
+        key = table.table_id.to_bytes(_ID_SIZE, "little")
+        if is_captured(self._selector, table.database, table.table):
+            self._skipped.discard(key)
+            if id(table) not in self._tables:
+                self._tables[id(table)] = (table, columns_of(table))
+                if hidden := hidden_columns(table):
+                    self._hidden[id(table)] = hidden
+        else:
+            self._skipped.add(key)
+
+    def _add_rows(self, rows: Rows, event: LogEvent) -> None:
+        if not rows.rows or id(rows.table) not in self._tables:
+            return
+        if hidden := self._hidden.get(id(rows.table)):
+            rows = _without(rows, hidden)
+        into = self._rows.setdefault(shape := self._shape(rows), ShapeRows())
+        count, place = len(rows.rows), event.at.number
+        record = self._record(place)
+        into.records += [record] * count
+        into.offsets += [place] * count
+        into.commit_ts += [place] * count
+        into.indexes += range(self._index, self._index + count)
+        into.ops += [rows.op] * count
+        into.times += [rows.header.timestamp] * count
+        before, after = zip(*_merged(rows, shape), strict=True)
+        into.before += before
+        into.after += after
+        self._index += count
+        self._open_rows += count
+
+    def _shape(self, rows: Rows) -> TableShape:
+        """The shape of an event's rows: images with all columns share one with those that have no image."""
+        key = (id(rows.table), rows.before_columns, rows.after_columns)
+        shape = self._shapes.get(key)
+        if shape is None:
+            table, columns = self._tables[id(rows.table)]
+            shape = TableShape(
+                table.database,
+                table.table,
+                columns,
+                _carried(table, columns, rows.before_columns),
+                _carried(table, columns, rows.after_columns),
+            )
+            self._shapes[key] = shape
+        return shape
+
+    def _query(self, query: Query, event: LogEvent) -> None:
+        text = query.text
+        database = query.database or None
+        match meaning(text, database, self._selector):
+            case "begin" | "none":
+                pass
+            case "commit":
+                self._open_rows = 0
+            case "rollback" if self._open_rows:
+                self._refuse(
+                    "a transaction that was rolled back has rows",
+                    "use transactional tables alone in transactions",
+                    event,
+                )
+            case "rows":
+                self._refuse(f"a statement changes rows: {text[:200]}", "SET GLOBAL binlog_format = ROW", event)
+            case "change":
+                self._change(text.rstrip(), database, query, event)
+
+    def _change(self, text: str, database: str | None, query: Query, event: LogEvent) -> None:
+        if begins_transaction(text):
+            text = text[: text.upper().rindex("START")].rstrip()
+        place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
+        self._index += 1
+        origin = {"connector": self.server, "gtid": self.name} if self.name else {"connector": self.server}
+        instant = Instant(query.header.timestamp * 1_000_000, 0)
+        self._control.append(
+            SchemaChange(
+                kind(text, database),
+                database,
+                None,
+                text,
+                place,
+                commit_ts=event.at.number,
+                instant=instant,
+                origin=origin,
+            )
+        )
+
+    def _record(self, offset: int) -> int:
+        """The number of the record of an event: the next one, unless it has one already."""
+        if not self._records or self._records[-1] != offset:
+            self._records.append(offset)
+        return len(self._records) - 1
+
+    def _refuse(self, what: str, fix: str, event: LogEvent) -> NoReturn:
+        raise UnsupportedError(f"{what}, at {event.at} of the binary log: {fix}. What was logged before cannot be read")
+
+    def mark(self, at: LogPosition) -> None:
+        """Adds the promise that everything before a position was read."""
+        place = Place(TOPIC, PARTITION, at.number - 1, None, self._record(at.number - 1))
+        origin = {"checkpoint": {"syncedGtid": self.name}} if self.name else {}
+        self._control.append(Resolved(at.number, place, origin=origin))
+
+    def decoded(self) -> tuple[Decoded, pa.RecordBatch]:
+        """Returns the changes that were collected, and a record for each event that had some; none are left."""
+        decoded = Decoded([rows.built(shape) for shape, rows in self._rows.items()], self._control)
+        records = records_at(self._records)
+        self._rows, self._control, self._records = {}, [], []
+        return decoded, records
+
+    @property
+    def count(self) -> int:
+        """Number of rows that were collected."""
+        return sum(len(rows.ops) for rows in self._rows.values())
+
+
+def records_at(offsets: list[int]) -> pa.RecordBatch:
+    """The records of these offsets, as chunks count them; their bytes are not kept."""
+    count = len(offsets)
+    columns = {"topic": pa.repeat(TOPIC, count), "partition": pa.repeat(PARTITION, count)}
+    return record_columns(
+        count, offset=pa.array(offsets, pa.int64()), value=pa.repeat(pa.scalar(b"", pa.binary()), count), **columns
+    )
+
+
+def _carried(table: TableMap, columns: tuple[Any, ...], indexes: tuple[int, ...] | None) -> tuple[str, ...] | None:
+    if indexes is None or len(indexes) == len(columns):
+        return None
+    return tuple(table.columns[index].name or "" for index in indexes)
+
+
+def _without(rows: Rows, hidden: frozenset[int]) -> Rows:
+    """The rows without hidden columns."""
+    kept = [
+        None if indexes is None else [i for i, index in enumerate(indexes) if index not in hidden]
+        for indexes in (rows.before_columns, rows.after_columns)
+    ]
+    before, after = (
+        None if of is None or indexes is None else tuple(indexes[i] for i in of)
+        for of, indexes in zip(kept, (rows.before_columns, rows.after_columns), strict=True)
+    )
+    images = tuple(
+        (
+            None if old is None else tuple(old[i] for i in kept[0] or ()),
+            None if new is None else tuple(new[i] for i in kept[1] or ()),
+        )
+        for old, new in rows.rows
+    )
+    return replace(rows, before_columns=before, after_columns=after, rows=images)
+
+
+def _merged(rows: Rows, shape: TableShape) -> Iterator[tuple[Image | None, Image | None]]:
+    """The images of the rows: Rule 4."""
+    if rows.op != "update" or not any(column.code == codes.JSON for column in rows.table.columns):
+        yield from rows.rows
+        return
+    places = {column: i for i, column in enumerate(rows.before_columns or ())}
+    for before, after in rows.rows:
+        if before is not None and after is not None and any(isinstance(value, JsonDiff) for value in after):
+            values = list(after)
+            for i, column in enumerate(rows.after_columns or ()):
+                if isinstance(diff := values[i], JsonDiff):
+                    values[i] = _applied(diff, before[places[column]] if column in places else None, shape)
+            after = tuple(values)
+        yield before, after
+
+
+def _applied(diff: JsonDiff, document: str | None, shape: TableShape) -> str | None:
+    if document is None:
+        raise UnsupportedError(
+            f"a partial update of JSON in {shape.database}.{shape.table} has no document before it: SET GLOBAL "
+            "binlog_row_image = FULL"
+        )
+    return diff.apply(document)

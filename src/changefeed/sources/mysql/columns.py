@@ -1,0 +1,197 @@
+"""Columns of values to Arrow: those that the log's parser returns, and those of a SELECT.
+
+    parser    canonical values of `model/values.py`, bytes as bytes  ┐
+    SELECT    bytes as the server sent them ─── `of_select` ─────────┴─▶ `array` ──▶ Arrow, and what its type cannot hold
+
+Rule 1. Arrow casts the texts of a whole column. Where it refuses one, each value is read alone (`model.values.reader`), and
+        those that the type cannot hold become NULL beside their text: zero dates, text that is invalid in its character set.
+Rule 2. A type whose text Arrow would read in another way is never cast: DECIMAL with a negative zero.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.model.table import Column
+from changefeed.model.types import BINARIES, GEOMETRIES, TEXTS, ColumnType
+from changefeed.model.values import Irregular, IrregularError, reader
+from changefeed.mysql import charsets
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
+
+_CAST = frozenset({"decimal", "date", "datetime", "timestamp"})
+_NEGATIVE_ZERO = r"^-0(\.0*)?$"
+_HASH = re.compile(r"DB_ROW_HASH_\d+")
+_MARIADB_TYPES = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(39)"}
+Irregulars = dict[int, bytes]  # row -> what the server has there
+
+
+def type_of(column: MappedColumn) -> ColumnType | None:
+    """The MySQL type of a column; None if the server did not send enough of it."""
+    if column.mariadb_type is not None:
+        return ColumnType.parse(_MARIADB_TYPES[column.mariadb_type])
+    return column.type
+
+
+def hidden_columns(table: TableMap) -> frozenset[int]:
+    """The indexes of columns that no statement can name: MariaDB keeps the hash of a long unique key in one."""
+    return frozenset(
+        index
+        for index, column in enumerate(table.columns)
+        if column.code == codes.LONGLONG and _HASH.fullmatch(column.name or "") is not None
+    )
+
+
+def columns_of(table: TableMap) -> tuple[Column, ...]:
+    """The columns of a table, as its rows show them; without those that are hidden.
+
+    Raises:
+        UnsupportedError: the server did not send names or types.
+    """
+    keys = None if table.primary_key is None else {index for index, prefix in table.primary_key if not prefix}
+    if table.primary_key is not None and len(keys or ()) < len(table.primary_key):
+        keys = None  # a key of parts of values does not identify rows by their columns
+    columns, hidden = [], hidden_columns(table)
+    for index, column in enumerate(table.columns):
+        if index in hidden:
+            continue
+        kind = type_of(column)
+        if column.name is None or kind is None or (column.code in _MEMBERED and column.members is None):
+            raise UnsupportedError(
+                f"the log does not describe the columns of {table.database}.{table.table}: SET GLOBAL binlog_row_metadata = "
+                "FULL, and start a new pipeline: what was logged before cannot be read"
+            )
+        columns.append(Column(column.name, kind, column.nullable, None if keys is None else index in keys))
+    return tuple(columns)
+
+
+_MEMBERED = (codes.ENUM, codes.SET)
+
+
+def array(values: Sequence[Any], kind: ColumnType) -> tuple[pa.Array, Irregulars]:
+    """Builds the Arrow column of canonical values, and returns what its type cannot hold.
+
+    Raises:
+        SchemaError: a value does not have the form of the type.
+    """
+    try:
+        if kind.name in _CAST and kind.arrow != pa.string():
+            return _cast(values, kind), {}
+        return pa.array(values, kind.arrow), {}
+    except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError):
+        return _each(values, kind)
+
+
+def _cast(values: Sequence[Any], kind: ColumnType) -> pa.Array:
+    written = pa.array(values, pa.string())
+    if kind.name == "decimal" and pc.any(pc.match_substring_regex(written, _NEGATIVE_ZERO)).as_py():
+        raise ValueError
+    return written.cast(kind.arrow)
+
+
+def _each(values: Sequence[Any], kind: ColumnType) -> tuple[pa.Array, Irregulars]:
+    """Rule 1: each value alone."""
+    read, irregular, ready = _reader(kind), Irregulars(), list[Any]()
+    for row, value in enumerate(values):
+        if value is None:
+            ready.append(None)
+        elif isinstance(value, Irregular):
+            irregular[row] = value.data
+            ready.append(None)
+        else:
+            try:
+                ready.append(read(value))
+            except IrregularError:
+                irregular[row] = str(value).encode()
+                ready.append(None)
+    return pa.array(ready, kind.arrow), irregular
+
+
+def _reader(kind: ColumnType) -> Callable[[Any], Any]:
+    if kind.name in BINARIES or kind.name in GEOMETRIES:
+        return lambda value: value
+    if kind.name in TEXTS or kind.name in ("enum", "set"):
+        return _text
+    return reader(kind)
+
+
+def _text(value: Any) -> str:
+    """Text; bytes of a character set that Python does not have, and lone surrogates, are irregular."""
+    if isinstance(value, bytes):
+        raise IrregularError(value.decode("latin-1"))
+    value.encode()
+    return str(value)
+
+
+def of_select(column: MappedColumn) -> Callable[[bytes], Any]:
+    """Returns a function that makes the canonical value of the bytes that a SELECT of `tables.py` returns.
+
+    That function raises SchemaError for bytes that are not of the type.
+    """
+    code = column.code
+    if column.mariadb_type is not None:
+        return bytes.decode
+    if code in (codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG, codes.YEAR):
+        return int
+    if code in (codes.FLOAT, codes.DOUBLE):
+        return float
+    if code == codes.BIT:
+        return lambda data: int.from_bytes(data, "big")
+    if code in _MEMBERED:
+        return _member(column)
+    if code == codes.NEWDECIMAL:
+        return _decimal
+    if code == codes.TIMESTAMP2:
+        return lambda data: _instant(data.decode())
+    if code in (codes.STRING, codes.VARCHAR, codes.BLOB):
+        return _characters(column)
+    if code == codes.GEOMETRY:
+        return lambda data: (
+            {"srid": int.from_bytes(data[:4], "little"), "wkb": data[4:]} if len(data) > 4 else Irregular(data)
+        )
+    if code == codes.VECTOR:
+        import struct
+
+        return lambda data: list(struct.unpack(f"<{len(data) // 4}f", data))
+    return bytes.decode  # dates, times and JSON
+
+
+def _member(column: MappedColumn) -> Callable[[bytes], str]:
+    members = column.members or ()
+    if column.code == codes.ENUM:
+        labels = ("", *members)
+        return lambda data: labels[int(data)]
+    return lambda data: ",".join(member for i, member in enumerate(members) if int(data) >> i & 1)
+
+
+def _decimal(data: bytes) -> str:
+    """A DECIMAL without the zeros that ZEROFILL prints before it."""
+    text = data.decode()
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    whole, point, fraction = digits.partition(".")
+    return f"{sign}{whole.lstrip('0') or '0'}{point}{fraction}"
+
+
+def _instant(text: str) -> str:
+    """A TIMESTAMP in a session of UTC, as the log has it; the zero timestamp is not an instant."""
+    return text if text.startswith("0000") else f"{text.replace(' ', 'T')}Z"
+
+
+def _characters(column: MappedColumn) -> Callable[[bytes], Any]:
+    charset = charsets.known(column.charset or charsets.BINARY)
+    if charset is None or charset == charsets.BINARY:
+        return lambda data: data
+
+    def read(data: bytes) -> str | Irregular:
+        try:
+            return charsets.decode(data, charset)
+        except SchemaError:
+            return Irregular(data)
+
+    return read

@@ -1,0 +1,192 @@
+"""Connections to the server by PyMySQL, and its errors in one sentence with the fix.
+
+A connection returns every value as the bytes that the server sent: `values.py` reads them. Its session has the time zone UTC and
+the character set utf8mb4.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from changefeed.errors import AccessError, ConfigError, MissingExtraError, SourceError
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+
+Row = tuple[bytes | None, ...]
+
+CONNECT_SECONDS = 10
+_READ_SECONDS = 600  # for an answer of the server: a first copy may wait for a lock
+_REFUSED = {
+    1045,
+    1698,
+    1130,
+    3118,
+}  # wrong password, a plugin that refuses, a host that is not allowed, a locked account
+_RIGHTS = {1044, 1142, 1143, 1227}
+_PURGED = 1236  # every error of the log has this number
+_GONE = {1054, 1146, 1412}  # unknown column, no such table, a definition that is newer than the view of a query
+_SETTINGS = "SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = ''"
+
+
+class GoneError(SourceError):
+    """A table or a column that was there before is gone: worth another try, which reads the definitions again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address of a server, and the user; it is sent to Spark's workers.
+
+    Attributes:
+        ssl_mode, ssl_ca, ssl_cert, ssl_key: see `section.py`.
+    """
+
+    host: str
+    port: int
+    user: str
+    password: str
+    ssl_mode: str = "preferred"
+    ssl_ca: str | None = None
+    ssl_cert: str | None = None
+    ssl_key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Address({self})"
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection[Any]:
+    """Opens a connection.
+
+    Raises:
+        MissingExtraError: PyMySQL is not installed.
+        ConfigError: a file of the section's TLS options cannot be used.
+        AccessError: the server refuses the user.
+        SourceError: the server does not answer.
+    """
+    try:
+        from pymysql.connections import Connection
+    except ImportError as error:
+        raise MissingExtraError("The source mysql", "mysql") from error
+
+    class Preferring(Connection):  # type: ignore[misc]  # PyMySQL has no annotations
+        """A connection that uses TLS if the server offers it, without loading the system's certificates."""
+
+        def _create_ssl_ctx(self, options: Any) -> ssl.SSLContext | None:
+            return context
+
+    context = None if address.ssl_mode == "disabled" else _context(*_tls(address))
+    preferred = address.ssl_mode == "preferred"
+    tls: dict[str, Any] = {} if preferred else {"ssl_disabled": True} if context is None else {"ssl": context}
+    with translated(address, connected=False):
+        return (Preferring if preferred else Connection)(
+            host=address.host, port=address.port, user=address.user, password=address.password.encode(),
+            charset="utf8mb4", use_unicode=False, conv={}, autocommit=True, init_command=_SETTINGS,
+            connect_timeout=seconds, read_timeout=_READ_SECONDS, write_timeout=_READ_SECONDS,
+            program_name="changefeed", **tls,
+        )  # fmt: skip
+
+
+def rows(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:
+    """Returns the rows of a query; `values` are texts or numbers for its `%s`."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+        return list(cursor.fetchall())
+
+
+def texts(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[tuple[str, ...]]:
+    """Returns the rows of a query as texts; NULL is empty."""
+    return [
+        tuple("" if v is None else v.decode("utf-8", "replace") for v in row) for row in rows(connection, sql, values)
+    ]
+
+
+def _tls(address: Address) -> tuple[str, str | None, str | None, str | None]:
+    return address.ssl_mode, address.ssl_ca, address.ssl_cert, address.ssl_key
+
+
+@cache
+def _context(mode: str, ca: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
+    """A context; loading the system's certificates takes as long as a hundred queries, so it is kept.
+
+    Raises:
+        ConfigError: a file cannot be used.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = mode == "verify_identity"
+    context.verify_mode = ssl.CERT_REQUIRED if mode.startswith("verify") else ssl.CERT_NONE
+    try:
+        if ca is not None:
+            context.load_verify_locations(ca)
+        elif mode.startswith("verify"):
+            context.load_default_certs()
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+    except OSError as error:
+        raise ConfigError(f"source: the files of ssl-ca, ssl-cert and ssl-key cannot be used: {error}") from error
+    return context
+
+
+@contextmanager
+def translated(address: Address, *, connected: bool = True) -> Iterator[None]:
+    """Translates PyMySQL's errors; the server's error for a wrong password is also that for a missing right later.
+
+    Raises:
+        AccessError, SourceError: instead of each of them.
+    """
+    import pymysql
+
+    try:
+        yield
+    except pymysql.MySQLError as error:
+        raise _ours(address, error, connected=connected) from error
+    except RuntimeError as error:  # PyMySQL lacks a package for the user's authentication plugin
+        raise MissingExtraError(f"The authentication of {address.user} at {address}", "mysql") from error
+
+
+def _ours(address: Address, error: Exception, *, connected: bool) -> Exception:
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    message = str(error.args[1]) if len(error.args) > 1 else str(error)
+    if code in _REFUSED and not connected:
+        return AccessError(
+            f"{address} refuses the user {address.user}: {message}. Correct user and password in the source"
+        )
+    if code in _RIGHTS or code in _REFUSED:
+        return AccessError(f"{message} at {address}. {grants(address.user)}")
+    if code == _PURGED:
+        return _of_log(address, message)
+    if code in _GONE:
+        return GoneError(f"{address}: {message}: a table was changed while it was read", transient=True)
+    transient = code in (0, 1040, 1053, 1105, 1158, 1159, 1160, 1161, 1205, 1213, 1317) or 2000 <= code < 3000
+    return SourceError(f"{address}: {message}", transient=transient)
+
+
+def grants(user: str) -> str:
+    """A sentence with the statement that gives a user all rights that the source needs."""
+    return (
+        f"Let an administrator run: GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{user}'@'%'"
+    )
+
+
+def _of_log(address: Address, message: str) -> Exception:
+    """The error of a server that does not send its log."""
+    lower = message.lower()
+    if "same server" in lower or "server_uuid" in lower or "server-id" in lower or "server_id" in lower:
+        return SourceError(
+            f"{address}: another replica has the same server id ({message}). Set source.server-id to a number that no replica "
+            "uses",
+            transient=True,
+        )
+    if "could not find" in lower or "purged" in lower or "impossible position" in lower or "not open" in lower:
+        return SourceError(
+            f"{address} no longer has the part of its binary log that comes next ({message}). Start a new pipeline with a "
+            "first copy, and let the server keep its log longer: binlog_expire_logs_seconds"
+        )
+    return SourceError(f"{address} does not send its binary log: {message}")

@@ -1,0 +1,125 @@
+"""Reads the binary log from the server: COM_BINLOG_DUMP over a connection of its own.
+
+    client   SET …, COM_REGISTER_SLAVE, COM_BINLOG_DUMP: position (4), flags (2), server id (4), file
+    server   ROTATE (artificial): the file that follows │ FORMAT_DESCRIPTION │ event │ event │ …
+             ROTATE: the end of a file │ ROTATE (artificial): the next one │ FORMAT_DESCRIPTION │ …
+             EOF at the end of the log, because the flag 1 asks not to wait for more
+
+Rule 1. Artificial events, and a FORMAT_DESCRIPTION that is sent again, have no place in the file: their next position is 0.
+Rule 2. The next position in a header has 32 bits. In a longer file the upper bits are those of the last position, plus one where
+        the lower ones begin again.
+Rule 3. MariaDB sends GTIDs only to a replica of capability 4; both servers send checksums only to one that asks for them.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import uuid
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
+from changefeed.sources.mysql.connection import Address, connect, rows, translated
+from changefeed.sources.mysql.source_offset import LogPosition
+
+_REGISTER, _DUMP = 0x15, 0x12
+_NON_BLOCKING = 1
+_RANGE = 100  # server ids of one section
+_HEADER = struct.Struct("<IBIIIH")
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """An event of the log as the server sent it.
+
+    Attributes:
+        code: its type, see `codes`.
+        at: its position; of an artificial event, that of the next one.
+        end: the position after it.
+        data: its bytes, from the header to the checksum.
+        placed: whether it is in the file; artificial events are not.
+    """
+
+    code: int
+    at: LogPosition
+    end: LogPosition
+    data: bytes
+    placed: bool
+
+    @property
+    def has_checksum(self) -> bool:
+        """Whether the bytes end with their CRC32."""
+        return len(_without_checksum(self.data)) < len(self.data)
+
+
+def dump(address: Address, start: LogPosition, server_id: int | None = None) -> Iterator[LogEvent]:
+    """Yields the events of the log from a position to its current end.
+
+    Args:
+        address: the server.
+        start: the start of an event, or the end of the log.
+        server_id: the first of the ids that the connection may use; None for one at random.
+
+    Raises:
+        AccessError: the user may not read the log.
+        SourceError: the server no longer has the position, or does not answer.
+    """
+    connection = connect(address)
+    try:
+        with translated(address):
+            [(version,)] = rows(connection, "SELECT VERSION()")
+            own_id = random.randint(2**31, 2**32 - 1) if server_id is None else server_id + random.randrange(_RANGE)
+            for statement in _session(mariadb=b"MariaDB" in (version or b"")):
+                rows(connection, statement)
+            connection._execute_command(_REGISTER, _registration(own_id))  # PyMySQL has no method
+            connection._read_packet()
+            request = struct.pack("<IHI", start.position, _NON_BLOCKING, own_id) + start.file.encode()
+            connection._execute_command(_DUMP, request)
+            at = start
+            while True:
+                packet = connection._read_packet()
+                if packet.is_eof_packet():
+                    return
+                event = _placed(packet.get_all_data()[1:], at)
+                at = event.end
+                yield event
+    finally:
+        connection._force_close()  # a polite end would wait for what the server still sends
+
+
+def _session(*, mariadb: bool) -> list[str]:
+    """The statements that prepare a connection for the log: Rule 3."""
+    if mariadb:
+        return ["SET @mariadb_slave_capability = 4, @master_binlog_checksum = @@GLOBAL.binlog_checksum"]
+    checksum = "@master_binlog_checksum = @@GLOBAL.binlog_checksum, @source_binlog_checksum = @@GLOBAL.binlog_checksum"
+    return [f"SET {checksum}, @slave_uuid = '{uuid.uuid4()}'"]
+
+
+def _registration(server_id: int) -> bytes:
+    """The body of COM_REGISTER_SLAVE: no host, user, password and port."""
+    return struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
+
+
+def _placed(data: bytes, at: LogPosition) -> LogEvent:
+    """An event with its position, given the position after the one before."""
+    _, code, _, size, following, flags = _HEADER.unpack_from(data)
+    if code == codes.ROTATE and (flags & codes.ARTIFICIAL or following == 0):
+        body = _without_checksum(data)[HEADER_SIZE:]
+        end = LogPosition(body[8:].decode(), int.from_bytes(body[:8], "little"))
+        return LogEvent(code, end, end, data, placed=False)
+    if flags & codes.ARTIFICIAL or following == 0:
+        return LogEvent(code, at, at, data, placed=False)
+    upper = at.position >> 32
+    if following < at.position & 0xFFFFFFFF:
+        upper += 1
+    end = LogPosition(at.file, upper << 32 | following)
+    return LogEvent(code, LogPosition(at.file, end.position - size), end, data, placed=True)
+
+
+def _without_checksum(data: bytes) -> bytes:
+    """The bytes of an event before its checksum, if it has one: no format description has declared it yet."""
+    body, stored = data[:-CHECKSUM_SIZE], int.from_bytes(data[-CHECKSUM_SIZE:], "little")
+    return body if zlib.crc32(body) == stored else data

@@ -1,0 +1,183 @@
+"""The first copy: all rows of the tables, in chunks of their keys, while the server goes on changing them. It locks nothing.
+
+    the log     ──┬─── L ─────────────── changes ─────────────── H ─── changes ──▶
+                  │    │   chunk 1    chunk 2    …    chunk n     │
+    the tables    │    └── rows as they are when they are read ───┘
+    the pipeline  └ definitions at L, rows at L, the changes after L: complete at H, where the first cut may be
+
+Rule 1. Every transaction before L can be seen (`Server.committed`). H is the end of the log after the last chunk was read. A row
+        of a chunk has the changes between L and some point before H; all changes from L to H are applied to it again. Each
+        has the whole row, so that at H the row is the server's.
+Rule 2. Chunks are ranges of the first column of the key, and together all its values. A row whose key moves between two ranges is
+        in the log, which deletes the old key and writes the new one.
+Rule 3. So a table must have a key, and its columns must stay: a schema change of a captured table between L and H begins the copy
+        again (`SchemaChangedError`). The rows of the earlier try are dropped with their tables. The definitions are those at L
+        if they are the same before and after L is read: all rows before the first schema change are of these tables.
+Rule 4. Any task may read a chunk again, and a run that was killed goes on at the chunk after the last that the ledger has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from changefeed.errors import ConfigError
+from changefeed.sources.mysql.connection import GoneError
+from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition
+from changefeed.sources.mysql.tables import (
+    Captured,
+    CopiedTable,
+    Name,
+    describe,
+    expression,
+    key_of,
+    list_tables,
+    literal,
+    quoted,
+    total,
+)
+
+
+class SchemaChangedError(Exception):
+    """A table of the first copy was changed while it was read: Rule 3. It stays inside of the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyChunk:
+    """Rows of one table that one task reads.
+
+    Attributes:
+        number: its place among all chunks, from 1.
+        start, stop: SQL literals: the first value of the range, and the first after it; None: no bound.
+    """
+
+    table: CopiedTable
+    number: int
+    start: str | None = None
+    stop: str | None = None
+
+    @property
+    def query(self) -> str:
+        """The SELECT of its rows."""
+        database, table = self.table.name
+        where = []
+        if self.table.ordered is not None:
+            column = quoted(self.table.ordered.name or "")
+            where = [f"{column} >= {self.start}"] if self.start is not None else []
+            where += [f"{column} < {self.stop}"] if self.stop is not None else []
+        condition = f" WHERE {' AND '.join(where)}" if where else ""
+        return f"SELECT {self.table.expressions} FROM {quoted(database)}.{quoted(table)}{condition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """The definitions of the tables at the beginning of a copy.
+
+    Attributes:
+        tables: those that the copy reads.
+        dropped: names of tables of an earlier try, whose rows are dropped first.
+    """
+
+    tables: tuple[CopiedTable, ...]
+    dropped: tuple[Name, ...] = ()
+
+
+def begin(
+    server: Server, captured: Captured, *, copies: bool, earlier: tuple[Name, ...]
+) -> tuple[LogPosition, Definitions]:
+    """Returns the position L, and the definitions that the tables have there.
+
+    Args:
+        server: the server.
+        captured: the tables.
+        copies: whether rows are copied; without rows, L is the end of the log.
+        earlier: tables of an earlier try.
+
+    Raises:
+        ConfigError: a table has no key.
+        SchemaChangedError: the tables before L are not those after it.
+    """
+    before = _definitions(server, captured)
+    low = server.committed() if copies else server.end()
+    after = _definitions(server, captured)
+    if list(map(fingerprint, before)) != list(map(fingerprint, after)):
+        raise SchemaChangedError("tables were created or changed")
+    if copies:
+        _check_keys(server, [table.name for table in after])
+    dropped = {*earlier, *(table.name for table in after)} if earlier else set()
+    return low, Definitions(after, tuple(sorted(dropped)))
+
+
+def _definitions(server: Server, captured: Captured) -> tuple[CopiedTable, ...]:
+    return tuple(_described(server, name) for name in list_tables(server, captured))
+
+
+def _check_keys(server: Server, names: list[Name]) -> None:
+    """Checks that every table has a key: Rule 3.
+
+    Raises:
+        ConfigError: some have none.
+    """
+    keyless = [name for name in names if not key_of(server, *name)]
+    if not keyless:
+        return
+    example = "!" + ".".join(map(quoted, keyless[0]))
+    raise ConfigError(
+        f"tables without a primary key, of which the source mysql makes no first copy: {total(keyless)}. Give each a primary "
+        f"key, leave it out ({example} in source.tables), or set snapshot.mode to `no_data`"
+    )
+
+
+def next_chunks(
+    server: Server, progress: CopyProgress, chunk_rows: int, most_rows: int
+) -> tuple[list[CopyChunk], CopyProgress]:
+    """Returns the chunks that come next, of about `most_rows` rows, and the progress after them.
+
+    Raises:
+        SchemaChangedError: a table is gone.
+    """
+    chunks = list[CopyChunk]()
+    while progress.table < len(progress.tables) and len(chunks) * chunk_rows < most_rows:
+        table = _described(server, progress.tables[progress.table])
+        if progress.fingerprints[progress.table] != fingerprint(table):
+            raise SchemaChangedError(f"{'.'.join(table.name)} has other columns than before")
+        stop = _bound(server, table, progress.start, chunk_rows)
+        chunks.append(CopyChunk(table, progress.chunks + 1, progress.start, stop))
+        following = progress.table if stop is not None else progress.table + 1
+        progress = replace(progress, table=following, start=stop, chunks=progress.chunks + 1)
+    return chunks, progress
+
+
+def begun(defined: Definitions, *, copies: bool) -> CopyProgress:
+    """Returns the progress of a copy after its definitions; without `copies`, there is nothing more to read."""
+    names = tuple(table.name for table in defined.tables)
+    return CopyProgress(names, tuple(map(fingerprint, defined.tables)), 0 if copies else len(names))
+
+
+def fingerprint(table: CopiedTable) -> str:
+    """Returns 12 hex digits: a hash of the name, columns and keys of a table."""
+    return hashlib.sha256(repr(table.table).encode()).hexdigest()[:12]
+
+
+def _described(server: Server, name: Name) -> CopiedTable:
+    table = describe(server, *name)
+    if table is None:
+        raise SchemaChangedError(f"{name[0]}.{name[1]} does not exist any more")
+    return table
+
+
+def _bound(server: Server, table: CopiedTable, start: str | None, chunk_rows: int) -> str | None:
+    """The literal of the first key after a chunk; None if the chunk is the last of its table."""
+    column = table.ordered
+    if column is None:
+        return None
+    name, (database, of) = quoted(column.name or ""), table.name
+    value = expression(column)
+    after, offset = (f" WHERE {name} > {start}", chunk_rows - 1) if start is not None else ("", chunk_rows)
+    query = f"SELECT {value} FROM {quoted(database)}.{quoted(of)}{after} ORDER BY {name} LIMIT 1 OFFSET {offset}"
+    try:
+        keys = [key for (key,) in server.rows(query) if key is not None]
+    except GoneError as error:
+        raise SchemaChangedError(str(error)) from error
+    return literal(column, keys[0]) if keys else None

@@ -1,0 +1,158 @@
+"""The tasks of a batch: they read slices of the log, chunks of the first copy and definitions, and pack them for the pipeline.
+
+The rows of a first copy have the commit_ts of the position L at which it began; the definitions are just before it. No other
+change is there, because an event has at least 19 bytes:
+
+    L - 2   DROP TABLE IF EXISTS, of an earlier try
+    L - 1   CREATE TABLE, as the server shows it
+    L       rows, with the op `read`; their offset is the number of the chunk, so that chunks are in order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.errors import SchemaError
+from changefeed.frames.chunks import pack
+from changefeed.frames.mapped import Work
+from changefeed.model.batch import Decoded
+from changefeed.model.event import Control, SchemaChange
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.sources.mysql.batches import LogSlice
+from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, ShapeRows, records_at
+from changefeed.sources.mysql.columns import columns_of, of_select
+from changefeed.sources.mysql.connection import Address, GoneError, connect, translated
+from changefeed.sources.mysql.dump import LogEvent, dump
+from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
+from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.tables import Captured, CopiedTable, quoted
+
+_PACKED_ROWS = 20_000  # rows that are packed together
+
+Part = LogSlice | CopyChunk | Definitions
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The server that tasks read, and what they read of it; it is pickled for them.
+
+    Attributes:
+        kind: `mysql` or `mariadb`.
+        low: where the log was when the first copy began.
+    """
+
+    address: Address
+    captured: Captured
+    kind: str
+    low: LogPosition
+    server_id: int | None = None
+
+
+def read_parts(reading: Reading, parts: Sequence[Part]) -> Work:
+    """Returns the function that workers run: it reads the parts whose numbers are its input."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number in (number for batch in batches for number in batch.column(0).to_pylist()):
+            yield from read(reading, parts[number])
+
+    return run
+
+
+def read(reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
+    """Yields the chunks of one part.
+
+    Raises:
+        AccessError, SourceError: the server refuses the user, does not answer, or no longer has what comes next.
+        UnsupportedError: the log has something that the source does not read.
+    """
+    match part:
+        case LogSlice():
+            yield from _read_log(reading, part)
+        case CopyChunk():
+            yield from _read_rows(reading, part)
+        case Definitions():
+            yield _packed_definitions(reading, part)
+
+
+def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
+    decoder = LogDecoder(reading.captured, part.maps)
+    events: Iterable[LogEvent] = part.events or ()
+    if part.events is None:
+        events = dump(reading.address, part.start, reading.server_id)
+    for event in events:
+        if event.placed and event.at.number >= part.end.number:
+            break
+        decoder.add(event)
+        if decoder.count >= _PACKED_ROWS:
+            yield pack(*decoder.decoded())
+    if part.is_complete:
+        decoder.mark(part.end)
+    yield pack(*decoder.decoded())
+
+
+def _read_rows(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
+    from pymysql.cursors import SSCursor
+
+    table = part.table.table
+    shape = TableShape(table.database, table.table, columns_of(table))
+    readers = [of_select(column) for column in table.columns]
+    connection, count = connect(reading.address), 0
+    try:
+        with translated(reading.address), connection.cursor(SSCursor) as cursor:
+            cursor.execute(part.query)
+            while rows := cursor.fetchmany(_PACKED_ROWS):
+                try:
+                    images = [
+                        tuple([None if v is None else of(v) for of, v in zip(readers, row, strict=True)])
+                        for row in rows
+                    ]
+                    packed = _packed_rows(reading.low, part.number, count, shape, images)
+                except (ValueError, IndexError, SchemaError) as error:  # planning again reads the definition again
+                    name = ".".join(part.table.name)
+                    raise GoneError(f"{name} was changed while it was read: {error}", transient=True) from error
+                yield packed
+                count += len(rows)
+    finally:
+        connection._force_close()  # a polite end would read the rows that are left
+
+
+def _packed_rows(
+    low: LogPosition, offset: int, first: int, shape: TableShape, images: list[tuple[Any, ...]]
+) -> pa.RecordBatch:
+    count = len(images)
+    rows = ShapeRows(
+        list(range(count)), [offset] * count, list(range(first, first + count)), ["read"] * count,
+        [low.number] * count, [None] * count, [None] * count, list(images),
+    )  # fmt: skip
+    return pack(Decoded([rows.built(shape)]), records_at([offset] * count))
+
+
+def _packed_definitions(reading: Reading, part: Definitions) -> pa.RecordBatch:
+    low, changes = reading.low.number, list[Control]()
+    for database, name in part.dropped:
+        drop = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
+        changes.append(_change("drop_table", database, name, drop, low - 2, len(changes), reading.kind))
+    for table in part.tables:
+        database, name = table.name
+        create = _change("create_table", database, name, table.create, low - 1, len(changes), reading.kind)
+        changes.append(replace(create, columns=_columns(table)))
+    return pack(Decoded(control=changes), records_at([0] * len(changes)))
+
+
+def _change(
+    kind: str, database: str, table: str, statement: str, commit_ts: int, number: int, server: str
+) -> SchemaChange:
+    place = Place(TOPIC, PARTITION, 0, number, number)
+    return SchemaChange(kind, database, table, statement, place, commit_ts=commit_ts, origin={"connector": server})
+
+
+def _columns(table: CopiedTable) -> tuple[Column, ...] | None:
+    """The columns of a table with types that only MariaDB has: its statement cannot be read."""
+    if any(column.mariadb_type is not None for column in table.table.columns):
+        return columns_of(table.table)
+    return None

@@ -1,0 +1,122 @@
+"""`source: {type: mysql}`: tables of a MySQL or MariaDB server, from its binary log."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from changefeed.errors import ConfigError
+from changefeed.sources.section import ChangesSection
+from changefeed.ticdc.dispatch.matcher import TableFilter
+
+_MODES = ("initial", "initial_only", "no_data")
+_LATER = ("always", "when_needed", "never", "schema_only", "recovery", "configuration_based", "custom")
+_POSITION = re.compile(r"[^:\s]+\.\d{1,9}:\d{1,15}", re.ASCII)
+
+
+class MySqlSource(ChangesSection):
+    """Tables of a MySQL or MariaDB server."""
+
+    type: Literal["mysql"]
+    host: str = Field(description="Name or address of the server.")
+    port: int = Field(default=3306, ge=1, le=65535, description="Its TCP port.")
+    user: str = Field(description="The user that reads tables and the binary log.")
+    password: str | None = Field(default=None, description="Its password, such as `${MYSQL_PASSWORD}`.")
+    password_file: str | None = Field(
+        default=None, description="A file whose first line is the password, instead of `password`."
+    )
+    tables: list[str] = Field(
+        default_factory=lambda: ["*.*"],
+        description="The tables to capture: patterns of `database.table` as in TiCDC's table filter, such as `shop.*` or "
+        "`!shop.tmp_*`. System databases are never captured.",
+    )
+    snapshot_mode: str = Field(
+        default="initial",
+        alias="snapshot.mode",
+        description="What a new pipeline begins with. `initial`: a first copy of the tables, then the log; `initial_only`: the "
+        "first copy alone; `no_data`: the tables' definitions, then the log.",
+    )
+    starting_position: str | None = Field(
+        default=None,
+        description="With `snapshot.mode: no_data`, where a new pipeline begins to read: `binlog.000003:154`, a file of the log "
+        "and a position in it. Left out, at the end of the log.",
+    )
+    server_id: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**32 - 1,
+        description="The first of 100 server ids that connections to the log use; no replica may have one of them. Left out, "
+        "each connection takes one at random from the upper half.",
+    )
+    ssl_mode: Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"] = Field(
+        default="preferred", description="TLS, as in `mysql --ssl-mode`."
+    )
+    ssl_ca: str | None = Field(default=None, description="File of trusted certificates, in PEM.")
+    ssl_cert: str | None = Field(default=None, description="File of the client's certificate, in PEM.")
+    ssl_key: str | None = Field(default=None, description="File of the client's private key, in PEM.")
+    chunk_rows: int = Field(
+        default=50_000, ge=1, description="Number of rows that the first copy reads with one query, approximately."
+    )
+    max_bytes_per_batch: int = Field(
+        default=64 * 2**20, ge=1, description="Maximum number of bytes of the log to read before a step is applied."
+    )
+
+    @field_validator("tables")
+    @classmethod
+    def _are_patterns(cls, value: list[str]) -> list[str]:
+        try:
+            TableFilter(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    @field_validator("snapshot_mode")
+    @classmethod
+    def _is_mode(cls, value: str) -> str:
+        if value in _LATER:
+            raise ValueError(f"`{value}` is not supported: set it to {', '.join(_MODES)}")
+        if value not in _MODES:
+            raise ValueError(f"expected {', '.join(_MODES)}")
+        return value
+
+    @field_validator("starting_position")
+    @classmethod
+    def _is_position(cls, value: str | None) -> str | None:
+        if value is not None and _POSITION.fullmatch(value) is None:
+            raise ValueError("expected a file of the log and a position in it, such as binlog.000003:154")
+        return value
+
+    @model_validator(mode="after")
+    def _agrees(self) -> MySqlSource:
+        if self.password is not None and self.password_file is not None:
+            raise ValueError("give either `password` or `password-file`")
+        if self.starting_position is not None and self.snapshot_mode != "no_data":
+            raise ValueError(
+                "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"
+            )
+        return self
+
+    @property
+    def reads(self) -> str:
+        """See `ChangesSection`."""
+        return f"{', '.join(self.tables)} at {self.host}:{self.port}"
+
+    def read_password(self) -> str:
+        """Returns the password; empty if the section has none.
+
+        Raises:
+            ConfigError: the file of `password-file` cannot be read.
+        """
+        if self.password_file is None:
+            return self.password or ""
+        try:
+            lines = Path(self.password_file).read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"source.password-file: {error}") from error
+        return lines[0] if lines else ""
+
+
+SECTION = MySqlSource

@@ -1,0 +1,113 @@
+"""The source offset of a MySQL server: a position in its log, and what is left of the first copy.
+
+    {"version": 1, "server": "0000…-0001", "file": "binlog.000003", "position": 14624}
+    {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
+    {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
+    {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
+
+While the first copy is read, the position stays where the log was when it began. See `first_copy.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode, b64encode
+from dataclasses import dataclass, field
+from typing import Any
+
+_POSITION_BITS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """A place in the log: the start of an event, or the end of the last one.
+
+    Attributes:
+        file: name of a file of the log.
+        position: offset in it, in bytes.
+    """
+
+    file: str
+    position: int
+
+    @property
+    def number(self) -> int:
+        """`file number << 40 | position`: the commit_ts of what is there."""
+        return int(self.file.rpartition(".")[2]) << _POSITION_BITS | self.position
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.position}"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgress:
+    """Progress of the first copy.
+
+    Attributes:
+        tables: all of its tables: database and name.
+        fingerprints: of the definition of each table.
+        table: index of the table that is read next.
+        start: SQL literal of the first key that was not read of it; None at its beginning.
+        chunks: number of chunks that have been read.
+    """
+
+    tables: tuple[tuple[str, str], ...]
+    fingerprints: tuple[str, ...]
+    table: int = 0
+    start: str | None = None
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOffset:
+    """See the head of this file.
+
+    Attributes:
+        server: what identifies the log: the server's UUID, of MariaDB its server id.
+        at: the position of the next event.
+        maps: the events TABLE_MAP of the statement of which rows come next, if it was begun.
+        copy: what is left of the first copy; None without one, or after it.
+        complete: the tables are complete at this position, and no cut is before it; None without a first copy.
+    """
+
+    server: str
+    at: LogPosition
+    maps: tuple[bytes, ...] = field(default=(), repr=False)
+    copy: CopyProgress | None = None
+    complete: LogPosition | None = None
+
+    def text(self) -> str:
+        """The source offset in the form that the ledger stores."""
+        document: dict[str, Any] = {
+            "version": 1, "server": self.server, "file": self.at.file, "position": self.at.position,
+        }  # fmt: skip
+        if self.maps:
+            document["maps"] = [b64encode(table_map).decode() for table_map in self.maps]
+        if self.copy is not None:
+            copy = self.copy
+            tables = [[*name, mark] for name, mark in zip(copy.tables, copy.fingerprints, strict=True)]
+            document["copy"] = {"tables": tables, "table": copy.table, "from": copy.start, "chunks": copy.chunks}
+        if self.complete is not None:
+            document["complete"] = [self.complete.file, self.complete.position]
+        return json.dumps(document)
+
+
+def read(text: str) -> SourceOffset:
+    """Reads a source offset of the ledger."""
+    document = json.loads(text)
+    copy, complete = document.get("copy"), document.get("complete")
+    return SourceOffset(
+        document["server"],
+        LogPosition(document["file"], document["position"]),
+        tuple(map(b64decode, document.get("maps", ()))),
+        None
+        if copy is None
+        else CopyProgress(
+            tuple((database, table) for database, table, _ in copy["tables"]),
+            tuple(mark for _, _, mark in copy["tables"]),
+            copy["table"],
+            copy["from"],
+            copy["chunks"],
+        ),
+        None if complete is None else LogPosition(*complete),
+    )

@@ -1,0 +1,73 @@
+"""The meaning of the statements in a log to a reader of rows.
+
+Of a statement in the log, its first word decides:
+
+    BEGIN, COMMIT, SAVEPOINT, XA …      transactions
+    CREATE, ALTER, DROP, RENAME, …      schema changes, if they concern a captured table
+    INSERT, UPDATE, DELETE, …           changes that the server did not log as rows
+    GRANT, ANALYZE, CREATE VIEW, …      nothing
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from changefeed.errors import UnsupportedError
+from changefeed.mysql.ddl import parse
+from changefeed.mysql.ddl import statements as sql
+from changefeed.sources.mysql.tables import SYSTEM, is_captured
+from changefeed.ticdc.dispatch.matcher import TableFilter
+
+Meaning = Literal["begin", "commit", "rollback", "xa", "change", "rows", "none"]
+_COMMENT = re.compile(r"^(?:\s|/\*(?!M?!).*?\*/|#[^\n]*|--\s[^\n]*)+", re.DOTALL)
+_WORD = re.compile(r"\w+")
+_PLAIN: dict[str, Meaning] = {
+    "BEGIN": "begin", "COMMIT": "commit", "SAVEPOINT": "none", "RELEASE": "none", "ROLLBACK": "rollback", "XA": "xa",
+}  # fmt: skip
+
+
+def meaning(text: str, database: str | None, selector: TableFilter) -> Meaning:
+    """Returns the meaning of a statement; `change`: a schema change that concerns captured tables.
+
+    A statement that cannot be read is a schema change: the pipeline decides what to do with it.
+    """
+    word = _WORD.match(_COMMENT.sub("", text, count=1))
+    plain = _PLAIN.get(word.group().upper() if word else "")
+    if plain is not None:
+        return plain
+    try:
+        statements = parse(text, database)
+    except UnsupportedError:
+        return "change" if (database or "").lower() not in SYSTEM else "none"
+    if any(_concerns(statement, selector) for statement in statements):
+        is_row_change = any(isinstance(s, sql.Unapplied) and _is_dml(s.kind) for s in statements)
+        return "rows" if is_row_change else "change"
+    return "none"
+
+
+def begins_transaction(text: str) -> bool:
+    """Whether a CREATE TABLE … SELECT begins a transaction, whose rows follow."""
+    return text.rstrip().upper().endswith("START TRANSACTION")
+
+
+def _is_dml(kind: str) -> bool:
+    return kind in ("insert", "update", "delete", "replace", "load")
+
+
+def _concerns(statement: sql.Statement, selector: TableFilter) -> bool:
+    """Whether a statement concerns a captured table."""
+    match statement:
+        case sql.Passed():
+            return False
+        case sql.CreateDatabase() | sql.DropDatabase():
+            return statement.database.lower() not in SYSTEM
+        case sql.RenameTable():
+            names = [(statement.database, statement.table), (statement.to_database, statement.to_table)]
+        case sql.Unapplied():
+            names = list(statement.tables)
+            if not names:
+                return True
+        case _:
+            names = [(statement.database, statement.table)]
+    return any(is_captured(selector, database, table) for database, table in names)

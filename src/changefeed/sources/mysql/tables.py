@@ -1,0 +1,257 @@
+"""The tables of a server: which are captured, their columns, and their definitions.
+
+A column of `information_schema` becomes the same `MappedColumn` that the log has of it, so that a row of the first copy has the
+types of its rows in the log.
+
+    SELECT             value                               because
+    CAST(c AS BINARY)  texts, in their own character set   they are decoded as those of the log are
+    CAST(c AS UNSIGNED) ENUM, SET: number, bitmap          the same
+    c + 0e0            FLOAT, DOUBLE                       a FLOAT is printed with six digits
+    c                  all others
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from changefeed.errors import SourceError
+from changefeed.model.types import ColumnType
+from changefeed.mysql import charsets
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
+from changefeed.sources.mysql.connection import GoneError
+from changefeed.sources.mysql.server import Server
+from changefeed.ticdc.dispatch.matcher import TableFilter
+
+Name = tuple[str, str]  # database and table
+
+SYSTEM = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
+MARIADB_SIZES = {"uuid": 16, "inet4": 4, "inet6": 16}  # bytes in the log of types that look like BINARY there
+_CODES = {
+    "tinyint": codes.TINY, "smallint": codes.SHORT, "mediumint": codes.INT24, "int": codes.LONG, "bigint": codes.LONGLONG,
+    "float": codes.FLOAT, "double": codes.DOUBLE, "decimal": codes.NEWDECIMAL, "bit": codes.BIT, "year": codes.YEAR,
+    "date": codes.DATE, "time": codes.TIME2, "datetime": codes.DATETIME2, "timestamp": codes.TIMESTAMP2,
+    "char": codes.STRING, "binary": codes.STRING, "varchar": codes.VARCHAR, "varbinary": codes.VARCHAR,
+    "enum": codes.ENUM, "set": codes.SET, "json": codes.JSON, "vector": codes.VECTOR,
+    **dict.fromkeys(MARIADB_SIZES, codes.STRING),
+}  # fmt: skip
+_BLOBS = {"tiny": 1, "": 2, "medium": 3, "long": 4}
+_CODES |= {f"{size}{kind}": codes.BLOB for size in _BLOBS for kind in ("text", "blob")}
+_SIZES = {f"{size}{kind}": count for size, count in _BLOBS.items() for kind in ("text", "blob")}
+_GEOMETRIES = {"geomcollection": "geometrycollection"}
+_ORDERED = frozenset({
+    "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "date", "datetime", "timestamp", "year",
+    "char", "varchar", "binary", "varbinary",
+})  # fmt: skip
+_COLUMNS = """\
+SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_OCTET_LENGTH, CHARACTER_SET_NAME, NUMERIC_PRECISION,
+NUMERIC_SCALE, DATETIME_PRECISION FROM information_schema.COLUMNS
+WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
+_KEYS = """\
+SELECT COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND INDEX_NAME = 'PRIMARY'
+ORDER BY SEQ_IN_INDEX"""
+_UNIQUES = """\
+SELECT INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
+AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX"""
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """The tables that a section selects; it is sent to Spark's workers.
+
+    Attributes:
+        patterns: those of the section's `tables`.
+        mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4 and INET6, with the type.
+    """
+
+    patterns: tuple[str, ...]
+    mariadb_types: dict[Name, dict[str, str]]
+
+    def selector(self) -> TableFilter:
+        """The patterns, compiled."""
+        return TableFilter(self.patterns)
+
+    def completed(self, table: TableMap) -> TableMap:
+        """A table map with the types that the log does not name."""
+        types = self.mariadb_types.get((table.database, table.table))
+        if types is None:
+            return table
+        columns = tuple(_completed(column, types.get(column.name or "")) for column in table.columns)
+        return TableMap(table.table_id, table.flags, table.database, table.table, columns, table.primary_key)
+
+
+def is_captured(selector: TableFilter, database: str, table: str) -> bool:
+    """Whether a table is captured."""
+    return database.lower() not in SYSTEM and selector.matches(database, table)
+
+
+def _completed(column: MappedColumn, kind: str | None) -> MappedColumn:
+    fits = kind is not None and column.code == codes.STRING and column.metadata == MARIADB_SIZES[kind]
+    if not fits:
+        return column
+    return MappedColumn(
+        column.code, column.metadata, column.nullable, column.name, charset=column.charset, visible=column.visible,
+        mariadb_type=kind,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedTable:
+    """A table of the first copy.
+
+    Attributes:
+        table: as the log has it.
+        create: its CREATE TABLE.
+        ordered: the first column of its key, if the server can order and compare literals of it; else None.
+    """
+
+    table: TableMap
+    create: str
+    ordered: MappedColumn | None
+
+    @property
+    def name(self) -> Name:
+        """Its database and name."""
+        return self.table.database, self.table.table
+
+    @property
+    def expressions(self) -> str:
+        """The list of a SELECT of its columns: see the head of this file."""
+        return ", ".join(expression(column) for column in self.table.columns)
+
+
+def list_tables(server: Server, captured: Captured) -> list[Name]:
+    """Returns the captured tables of a server, in the order of their names."""
+    selector = captured.selector()
+    names = server.texts(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
+    )
+    return [(database, table) for database, table in names if is_captured(selector, database, table)]
+
+
+def mariadb_types(server: Server) -> dict[Name, dict[str, str]]:
+    """Returns the columns of types that only MariaDB has, and that its log does not name."""
+    if server.kind != "mariadb":
+        return {}
+    types: dict[Name, dict[str, str]] = {}
+    for database, table, column, kind in server.texts(
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS "
+        f"WHERE DATA_TYPE IN ({', '.join(map(repr, MARIADB_SIZES))})"
+    ):
+        types.setdefault((database, table), {})[column] = kind
+    return types
+
+
+def describe(server: Server, database: str, table: str) -> CopiedTable | None:
+    """Returns a table as the first copy reads it; None if the server does not have it.
+
+    Raises:
+        SourceError: the type of a column is unknown.
+    """
+    described = server.texts(_COLUMNS, (database, table))
+    if not described:
+        return None
+    columns = tuple(_column(row, f"{database}.{table}") for row in described)
+    keys = key_of(server, database, table)
+    names = [column.name for column in columns]
+    try:
+        create = server.texts(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")[0][1]
+    except GoneError:
+        return None
+    primary = tuple((names.index(key), 0) for key in keys) or None
+    ordered = None
+    if keys and described[names.index(keys[0])][1] in _ORDERED:
+        ordered = columns[names.index(keys[0])]
+    return CopiedTable(TableMap(0, 0, database, table, columns, primary), create, ordered)
+
+
+def key_of(server: Server, database: str, table: str) -> list[str]:
+    """Returns the columns of a table's primary key, else of a unique key without NULL; empty if it has neither."""
+    if primary := [name for (name,) in server.texts(_KEYS, (database, table))]:
+        return primary
+    keys: dict[str, list[str]] = {}
+    for index, column, nullable, prefix in server.texts(_UNIQUES, (database, table)):
+        keys.setdefault(index, []).append("" if nullable == "YES" or prefix or not column else column)
+    return min((key for key in keys.values() if all(key)), key=len, default=[])
+
+
+def _column(row: tuple[str, ...], table: str) -> MappedColumn:
+    name, kind, column_type, nullable, octets, charset, precision, scale, fraction = row
+    kind = _GEOMETRIES.get(kind, kind)
+    code = _CODES.get(kind, codes.GEOMETRY)
+    metadata = _metadata(kind, octets, precision, scale, fraction)
+    if metadata is None:
+        raise SourceError(f"column {name} of {table} has the type {column_type}, which changefeed does not know")
+    is_bytes = code in (codes.STRING, codes.VARCHAR, codes.BLOB)
+    return MappedColumn(
+        code, metadata, nullable == "YES", name,
+        unsigned="unsigned" in column_type if code in _NUMERIC else None,
+        charset=charset or (charsets.BINARY if is_bytes else None),
+        members=ColumnType.parse(column_type).members if kind in ("enum", "set") else None,
+        geometry=kind if code == codes.GEOMETRY else None,
+        mariadb_type=kind if kind in MARIADB_SIZES else None,
+    )  # fmt: skip
+
+
+_NUMERIC = {
+    codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG, codes.FLOAT, codes.DOUBLE, codes.NEWDECIMAL,
+}  # fmt: skip
+_KNOWN_GEOMETRIES = frozenset({
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
+})  # fmt: skip
+
+
+def _metadata(kind: str, octets: str, precision: str, scale: str, fraction: str) -> int | None:
+    """The number in a table map's metadata; None if the type is unknown."""
+    match kind:
+        case "decimal":
+            return int(precision) << 8 | int(scale)
+        case "bit":
+            return int(precision)
+        case "time" | "datetime" | "timestamp":
+            return int(fraction or 0)
+        case "char" | "varchar" | "binary" | "varbinary":
+            return int(octets)
+        case "float" | "json" | "vector":
+            return 4
+        case "double":
+            return 8
+        case "enum" | "set":
+            return 1
+    if kind in MARIADB_SIZES:
+        return MARIADB_SIZES[kind]
+    return _SIZES.get(kind, 0 if kind in _CODES or kind in _KNOWN_GEOMETRIES else None)
+
+
+def expression(column: MappedColumn) -> str:
+    """Returns the expression that selects a column: see the head of this file."""
+    name = quoted(column.name or "")
+    if column.mariadb_type is not None:
+        return f"CAST({name} AS CHAR)"
+    if column.code in (codes.STRING, codes.VARCHAR, codes.BLOB) and column.charset != charsets.BINARY:
+        return f"CAST({name} AS BINARY)"
+    if column.code in (codes.ENUM, codes.SET):
+        return f"CAST({name} AS UNSIGNED)"
+    return f"{name} + 0e0" if column.code in (codes.FLOAT, codes.DOUBLE) else name
+
+
+def quoted(name: str) -> str:
+    """A name in a statement."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(column: MappedColumn, value: bytes) -> str:
+    """The SQL literal of a value of a key, as the server sent it by its expression."""
+    if column.code in (codes.STRING, codes.VARCHAR):
+        if column.charset == charsets.BINARY:
+            return f"X'{value.hex()}'"
+        return f"_{column.charset} X'{value.hex()}'"
+    if column.code in (codes.DATE, codes.DATETIME2, codes.TIMESTAMP2):
+        return f"'{value.decode()}'"
+    return value.decode()
+
+
+def total(names: Iterable[Name]) -> str:
+    """Names of tables, for messages: `shop.orders, shop.items`."""
+    return ", ".join(f"{database}.{table}" for database, table in names)

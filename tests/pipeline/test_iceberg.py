@@ -1,0 +1,191 @@
+"""Pipelines into Iceberg tables: exact cuts, through crashes, fences and other writers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table as IcebergTable
+
+from changefeed import telemetry
+from changefeed.errors import FencedError, SinkError
+from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.operations.repair import repair, start_over
+from changefeed.pipeline.run import run
+from tests.pipeline.history import HistoryBuilder, small_history
+from tests.pipeline.oracle import History, same_rows
+from tests.pipeline.running import SHOP, check_cuts, check_expected, definition, published
+from tests.pipeline.tables import sink_rows
+from tests.pipeline.turns import Killed
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POINTS = [
+    *("stage.after", "begun.after", "load.after", "fence.after", "addcolumns.after", "upsert.after", "append.after"),
+    *("rewrite.after", "create.after", "copy.after", "done.before"),
+]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, History]:
+    path, _ = small_history(tmp_path_factory.mktemp("history") / "app.jsonl")
+    return path, History(path)
+
+
+def test_every_cut_of_a_small_history_is_exact(spark: SparkSession, log: tuple[Path, History], tmp_path: Path) -> None:
+    pipeline = definition(log[0], tmp_path / "lake", limit=20, sink="iceberg")
+    run(pipeline, spark, once=True)
+    check_cuts(pipeline, log[1])
+
+
+@pytest.mark.heavy
+def test_the_shops_whole_history(spark: SparkSession, tmp_path: Path) -> None:
+    log = SHOP / "ticdc-open" / "open-3.newarch.jsonl.gz"
+    pipeline = definition(log, tmp_path / "lake", limit=1500, sink="iceberg")
+    run(pipeline, spark, once=True)
+    check_expected(pipeline, "final")
+    check_cuts(pipeline, History(log))
+
+
+@pytest.mark.heavy
+def test_a_pipeline_that_ends_at_one_point_after_another_has_exact_cuts(
+    spark: SparkSession, log: tuple[Path, History], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = definition(log[0], tmp_path / "lake", limit=20, parallelism=1, sink="iceberg")
+    for point in POINTS:
+        with monkeypatch.context() as patch:
+            patch.setattr(telemetry, "on_pass", lambda name, point=point: _kill(name == point, name))
+            with pytest.raises(Killed, match=point):
+                run(pipeline, spark, once=True)
+    assert run(pipeline, spark, once=True).epoch == len(POINTS) + 1
+    check_cuts(pipeline, log[1])
+    counts = published(pipeline)[-1].state.counts
+    assert (counts.applied, counts.pending, counts.repeated) == (counts.rows - 1, 1, 0)
+
+
+def _kill(is_point: bool, name: str) -> None:
+    if is_point:
+        raise Killed(name)
+
+
+def test_a_run_that_was_taken_over_stops(
+    spark: SparkSession, log: tuple[Path, History], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second run starts while the first one stands before a write, and the first then goes on."""
+    pipeline = definition(log[0], tmp_path / "lake", parallelism=1, sink="iceberg")
+    inner, taken = telemetry.on_pass, list[str]()
+
+    def on_pass(name: str) -> None:
+        if name == "rewrite.before" and not taken:
+            taken.append(name)
+            monkeypatch.setattr(telemetry, "on_pass", inner)
+            run(pipeline, spark, once=True)
+
+    monkeypatch.setattr(telemetry, "on_pass", on_pass)
+    with pytest.raises(FencedError, match=r"epoch 2 .* this run is epoch 1 and stops"):
+        run(pipeline, spark, once=True)
+    assert taken
+    check_cuts(pipeline, log[1])
+
+
+# Other programs.
+
+
+@dataclass
+class Foreign:
+    """Another program that writes tables of a pipeline, through a catalog of its own."""
+
+    pipeline: Definition
+
+    @contextmanager
+    def table(self, name: str) -> Iterator[IcebergTable]:
+        catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{self.pipeline.sink.path}/catalog.db")
+        try:
+            yield catalog.load_table(("app", name))
+        finally:
+            catalog.close()
+
+    def append(self, name: str) -> None:
+        with self.table(name) as table:
+            table.append(pa.table({"n": pa.array([77], pa.int32()), "note": ["mine"]}))
+
+    def roll_back(self, name: str) -> None:
+        with self.table(name) as table:
+            snapshots = table.manage_snapshots()
+            snapshots.set_current_snapshot(snapshot_id=table.snapshots()[-2].snapshot_id).commit()
+
+    def expire(self, name: str) -> None:
+        """Only the newest snapshot stays, which is that of the append."""
+        self.append(name)
+        with self.table(name) as table:
+            old = [snapshot.snapshot_id for snapshot in table.snapshots()[:-1]]
+            table.maintenance.expire_snapshots().by_ids(old).commit()
+
+
+def _notes(path: Path) -> tuple[Path, list[int]]:
+    """Four steps of a table without a key; the commit_ts of each."""
+    h, marks = HistoryBuilder(), list[int]()
+    h.schema("app", "notes", "CREATE TABLE `app`.`notes` (`n` INT NOT NULL,`note` VARCHAR(20))")
+    for step in range(4):
+        h.rows(("notes", None, {"n": step, "note": f"step {step}"}))
+        marks.append(h.resolved())
+    return h.write(path), marks
+
+
+STOPS = {
+    "append": r"commit \d+ \(append\) was not made by this pipeline and changes the table",
+    "roll_back": "the table lacks commits that the ledger has",
+    "expire": "the table lacks commits that the ledger has",
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("how", ["restore", "accept", "rebuild"])
+@pytest.mark.parametrize("harm", STOPS)
+def test_what_others_write_stops_the_run_and_is_repaired(
+    harm: str, how: Literal["restore", "accept", "rebuild"], spark: SparkSession, tmp_path: Path
+) -> None:
+    log, marks = _notes(tmp_path / "app.jsonl")
+    pipeline = definition(log, tmp_path / "lake", parallelism=1, sink="iceberg")
+    for mark in marks[:2]:
+        run(pipeline, spark, once=True, until=mark)
+    getattr(Foreign(pipeline), harm)("notes")
+    with pytest.raises(SinkError, match=f"{STOPS[harm]}.*changefeed repair"):
+        run(pipeline, spark, once=True, until=marks[2])
+    if (harm, how) == ("expire", "restore"):
+        with pytest.raises(SinkError, match="it was expired"):
+            repair(pipeline, spark, ["app.notes"], how)
+        return
+    repair(pipeline, spark, ["app.notes"], how)
+    run(pipeline, spark, once=True)
+    state = published(pipeline)[-1].state
+    wanted = History(log).at(state.barrier)["notes"]
+    if how == "accept":
+        wanted = [row for row in wanted if harm != "roll_back" or row["n"] != 1]
+        wanted = [*wanted, *([{"n": 77, "note": "mine"}] if harm != "roll_back" else [])]
+    table = state.tables["app.notes"]
+    assert not (difference := same_rows(sink_rows(pipeline, table.path, table.version, table.table), wanted)), (
+        difference
+    )
+
+
+def test_all_tables_are_rebuilt_over_the_old_ones(
+    spark: SparkSession, log: tuple[Path, History], tmp_path: Path
+) -> None:
+    pipeline = definition(log[0], tmp_path / "lake", parallelism=1, sink="iceberg")
+    run(pipeline, spark, once=True)
+    start_over(pipeline, spark)
+    run(pipeline, spark, once=True)
+    state = published(pipeline)[-1].state
+    wanted = log[1].at(state.barrier)
+    assert sorted(table.table.name for table in state.tables.values()) == sorted(wanted)
+    for table in state.tables.values():
+        actual = sink_rows(pipeline, table.path, table.version, table.table)
+        assert not (difference := same_rows(actual, wanted[table.table.name])), f"{table.path}: {difference}"

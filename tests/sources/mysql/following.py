@@ -1,0 +1,116 @@
+"""A pipeline in memory that captures from a live server, in runs that may be killed anywhere.
+
+The source, the flow, the planner and the guard are the real ones; the ledger, the pending store and the tables are in memory, and
+the parts of a batch are read in this process, some of them twice, as by a task that Spark starts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from changefeed.pipeline.executor import Executor
+from changefeed.pipeline.flow import Batch, Flow
+from changefeed.pipeline.frontier import strategy
+from changefeed.pipeline.pending.changes import RowOptions
+from changefeed.pipeline.planning.rules import rules_of
+from changefeed.pipeline.state import State
+from changefeed.sources.mysql import CAPABILITIES, MySqlTables, Plan, open_changes
+from changefeed.sources.mysql.changes import PARTITION, TOPIC
+from changefeed.sources.mysql.reader import read
+from changefeed.sources.mysql.section import MySqlSource
+from tests.pipeline.faithful import FaithfulSink
+from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
+from tests.services.database import Database
+
+_PARTITIONS = {(TOPIC, PARTITION)}
+
+
+class Killed(BaseException):
+    """Not an Exception, so that no handler on the way catches it."""
+
+
+def section(database: Database, **options: Any) -> MySqlSource:
+    """The section of a source at a server of the tests."""
+    own = {"type": "mysql", "host": "127.0.0.1", "port": database.port, "user": "dbz", "password": "dbz"}
+    return MySqlSource.model_validate(own | options)
+
+
+@dataclass
+class Follower:
+    """A pipeline, for any number of runs.
+
+    Attributes:
+        options: of the source, drawn again for each run: from name to choices.
+        notes: notes of all steps.
+    """
+
+    database: Database
+    tables: list[str]
+    random: Random
+    options: dict[str, list[Any]] = field(default_factory=dict)
+    storage: Storage = field(default_factory=Storage)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, *, kill: float = 0.0, batches: int | None = None) -> State:
+        """Takes the pipeline over, and reads what the log has.
+
+        Args:
+            kill: the chance to be killed while a part is read.
+            batches: the run ends after so many batches; None: when there is nothing left to read.
+        """
+        drawn = {name: self.random.choice(choices) for name, choices in self.options.items()}
+        source = open_changes(section(self.database, tables=self.tables, **drawn))
+        try:
+            return self._run(source, kill, batches)
+        finally:
+            source.close()
+
+    def _run(self, source: MySqlTables, kill: float, batches: int | None) -> State:
+        flow = self._flow()
+        flow.begin()
+        flow.recover()
+        if flow.ledger.state.source is not None:
+            source.compared(None, flow.ledger.state.source)
+        if flow.ledger.state.pending:
+            flow.step(flow.ledger.state, _PARTITIONS)
+        count = 0
+        while (batches is None or count < batches) and (
+            plan := source.plan(flow.ledger.state.source, None)
+        ) is not None:
+            chunks = list(self._chunks(plan, kill))
+            batch = Batch(partial(_given, chunks), plan.after.text(), _PARTITIONS, plan.caught_up)
+            flow.take(batch)
+            count += 1
+        return flow.ledger.state
+
+    def _chunks(self, plan: Plan, kill: float) -> Iterator[pa.RecordBatch]:
+        parts = list(plan.parts)
+        self.random.shuffle(parts)  # tasks end in any order
+        for part in parts:
+            if self.random.random() < kill:
+                raise Killed
+            if self.random.random() < 0.1:
+                next(iter(read(plan.reading, part)), None)
+            yield from read(plan.reading, part)
+
+    def _flow(self) -> Flow:
+        definition = memory_definition(keyless="append")
+        rules = rules_of(definition, CAPABILITIES, None)
+        ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
+        options = RowOptions(definition.sink.irregular, False, None)
+        executor = Executor(definition, ledger, self.storage.pending, sink, options)
+        frontier = strategy("transaction", CAPABILITIES, rules)
+        letters = MemoryLetters("stop")
+        return Flow(
+            definition, rules, frontier, ledger, self.storage.pending, letters, executor, report=self.notes.append
+        )
+
+
+def _given(chunks: list[pa.RecordBatch], dated: Any, fragments: Any) -> list[pa.RecordBatch]:
+    return chunks

@@ -1,0 +1,186 @@
+"""Random histories on a live server, under a pipeline that captures them while it is killed and started again.
+
+python -m tests.sources.mysql.histories mariadb --first 7000 --histories 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import traceback
+from collections import Counter
+from contextlib import suppress
+from random import Random
+from threading import Thread
+from typing import Any
+
+from changefeed import telemetry
+from changefeed.errors import ChangefeedError, ProtocolError, ResourceError, SinkError, SourceError
+from tests.live.columns import Dialect
+from tests.live.comparing import differences
+from tests.live.history import History, Statement
+from tests.live.schema import Content, quoted
+from tests.live.session import Session
+from tests.live.writing import PHASES, Drawing, full_name
+from tests.services.database import Database, MariaDb, MySql
+from tests.sources.mysql.following import Follower, Killed
+
+SERVERS: dict[str, type[Database]] = {"mariadb": MariaDb, "mysql": MySql}
+_OPTIONS: dict[str, list[Any]] = {
+    "chunk-rows": [1, 2, 3, 50], "max-records-per-batch": [1, 5, 100], "max-bytes-per-batch": [1, 500, 3000, 10**6],
+}  # fmt: skip
+
+
+def judged(database: Database, number: int) -> tuple[str, str]:
+    """Executes and follows one history; returns a verdict and its text.
+
+    The verdicts are `RIGHT`, `DRIFT` (of types), `STOP` (refused with a reason), `SERVER` (a defect of the server), `WRONG` and
+    `CRASH`.
+    """
+    random = Random(f"{database.connector} {number}")
+    history = History(f"h{number}", database.connector, "capture")
+    mode = random.choice(["initial", "initial", "no_data"])
+    with Session(database) as session:
+        writer = Drawing(
+            session, history, number, Dialect(database.connector == "mariadb"), rows_before=mode == "initial"
+        )
+        try:
+            writer.write(0)
+            keyless = [name for name, table in writer.tables.items() if not table.handle]
+            tables = [f"{name}.*" for name in writer.databases]
+            if mode == "initial":  # which refuses tables without a key
+                tables += [f"!{quoted(database)}.{quoted(table)}" for database, table in keyless]
+            follower = Follower(database, tables, random, _OPTIONS | {"snapshot.mode": [mode]})
+            outcome = _followed(writer, follower)
+            writer.end()
+            if outcome is not None:
+                return outcome
+            if any(map(_keeps_old_name, history.executed)):
+                return "SERVER", "ALTER TABLE … RENAME has left the table under its old name, too"
+            left_out = {full_name(name) for name in keyless} if mode == "initial" else set()
+            right = {name: content for name, content in history.tables.items() if name not in left_out}
+            return _compared(follower, right, database.connector)
+        finally:
+            writer.drop()
+
+
+def _keeps_old_name(statement: Statement) -> bool:
+    """Whether a statement renames a table, and MariaDB then has it under both names: a defect of version 10.11."""
+    is_rename = statement.text.startswith("ALTER") and "RENAME TO" in statement.text and bool(statement.columns)
+    return is_rename and all(statement.columns.values())
+
+
+def _followed(writer: Drawing, follower: Follower) -> tuple[str, str] | None:
+    """Writes the other phases while the pipeline follows; None if it went on to the end."""
+    failed = list[BaseException]()
+
+    def write() -> None:
+        try:
+            for phase in range(1, PHASES):
+                writer.write(phase)
+        except Exception as error:  # raised in the thread that waits
+            failed.append(error)
+
+    writing = Thread(target=write)
+    try:
+        if follower.options["snapshot.mode"] == ["no_data"] or follower.random.random() < 0.5:
+            follower.run()
+        writing.start()
+        for _ in range(follower.random.randint(1, 8)):
+            _killed_run(follower)
+        writing.join()
+        if failed:
+            raise failed[0]
+        follower.run()
+    except (SinkError, ResourceError, SourceError):
+        return "CRASH", traceback.format_exc()
+    except ChangefeedError as error:
+        kind = "CRASH" if isinstance(error, ProtocolError) else "STOP"
+        return kind, f"{type(error).__name__}: {error}"
+    except Exception:  # a defect, whatever it is
+        return "CRASH", traceback.format_exc()
+    finally:
+        if writing.is_alive():
+            writing.join()
+    return None
+
+
+def _killed_run(follower: Follower) -> None:
+    left = follower.random.choice([1, 2, 3, 5, 8, 13, 21, 34, 55])
+
+    def passed(name: str) -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            raise Killed(name)
+
+    telemetry.on_pass = passed
+    try:
+        with suppress(Killed):
+            follower.run(kill=0.1, batches=follower.random.choice([1, 3, None]))
+    except SourceError as error:
+        if not error.transient:  # a run tries again
+            raise
+    finally:
+        telemetry.on_pass = None
+
+
+def _compared(follower: Follower, right: dict[str, Any], server: str) -> tuple[str, str]:
+    published = follower.storage.published()
+    if not published:
+        return "WRONG", "no step was published"
+    state, storage = published[-1], follower.storage
+    actual = {
+        f"{t.table.database}.{t.table.name}": (
+            t.table,
+            storage.tables.rows(t.path) if t.path in storage.tables.tables else [],
+        )
+        for t in state.tables.values()
+    }
+    actual = {name: table for name, table in actual.items() if table[1] or name in right}
+    right = {name: _without_zero_dates(content) for name, content in right.items() if content.rows or name in actual}
+    different = differences(actual, right, server)
+    if state.counts.pending:
+        return "WRONG", f"{state.counts.pending} changes are still pending"
+    if not different:
+        return "RIGHT", ""
+    text = "; ".join(map(str, different))[:1500] + "\n" + "\n".join(follower.notes[-5:])
+    return ("DRIFT" if all(d.what == "types" for d in different) else "WRONG"), text
+
+
+def _without_zero_dates(content: Content) -> Content:
+    """A table with NULL for dates that no column can hold, as the sink has it with `irregular: null`."""
+    dates = [kind.startswith(("date", "timestamp")) for _, kind, _ in content.columns]
+    rows = tuple(
+        tuple(
+            None if is_date and value and _is_zero(value) else value for value, is_date in zip(row, dates, strict=True)
+        )
+        for row in content.rows
+    )
+    return Content(content.columns, rows)
+
+
+def _is_zero(value: str) -> bool:
+    """Whether the hex digits of a date's text have no year, month or day."""
+    text = bytes.fromhex(value).decode()
+    return text.startswith("0000") or "-00" in text[:10]
+
+
+def main() -> None:
+    """Prints a verdict for each history that is not right, and the counts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("server", choices=SERVERS)
+    parser.add_argument("--first", type=int, default=0, help="number of the first history")
+    parser.add_argument("--histories", type=int, default=20)
+    arguments = parser.parse_args()
+    counts = Counter[str]()
+    with SERVERS[arguments.server]() as database:
+        for number in range(arguments.first, arguments.first + arguments.histories):
+            verdict, text = judged(database, number)
+            counts[verdict] += 1
+            if verdict != "RIGHT":
+                print(f"{number} {verdict} {text}", flush=True)
+    print(dict(counts))
+
+
+if __name__ == "__main__":
+    main()

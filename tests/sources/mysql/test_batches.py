@@ -1,0 +1,183 @@
+"""Slices of recorded logs: whatever their size, together they have the changes of the whole log, and any may be read alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changefeed.errors import SourceError, UnsupportedError
+from changefeed.model.batch import Decoded
+from changefeed.model.change import RowChange, events
+from changefeed.model.event import Resolved, SchemaChange
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.binlog.framing import read_header, split_file
+from changefeed.sources.mysql.batches import LogBatch, divide
+from changefeed.sources.mysql.changes import LogDecoder
+from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
+from changefeed.sources.mysql.tables import Captured
+
+VECTORS = Path(__file__).parents[2] / "mysql" / "binlog" / "vectors"
+FILE = "binlog.000007"
+TYPES = {("logged", "t0"): {"u": "uuid", "in4": "inet4", "in6": "inet6"}}
+CAPTURED = Captured(("*.*",), TYPES)
+
+
+def log(name: str) -> list[LogEvent]:
+    """The events of a recorded log, as a server sends them from its start."""
+    frames = list(split_file((VECTORS / f"{name}.binlog").read_bytes()))
+    sent = []
+    for frame in frames:
+        end = frame.position + len(frame.data)
+        sent.append(
+            LogEvent(frame.data[4], LogPosition(FILE, frame.position), LogPosition(FILE, end), frame.data, placed=True)
+        )
+    return sent
+
+
+def from_position(sent: list[LogEvent], at: LogPosition) -> Iterator[LogEvent]:
+    """The events from a position on; a server sends the format description again, without a place."""
+    first = sent[0]
+    if at != first.at:
+        yield LogEvent(first.code, at, at, first.data, placed=False)
+    yield from (event for event in sent if event.at.number >= at.number)
+
+
+def batches(sent: list[LogEvent], most_bytes: int) -> Iterator[LogBatch]:
+    """All batches of a log."""
+    at, maps = sent[0].at, tuple[bytes, ...]()
+    while True:
+        batch = divide(from_position(sent, at), at, maps, most_bytes)
+        if not batch.slices:
+            return
+        yield batch
+        at, maps = batch.end, batch.maps
+
+
+def decoded(sent: list[LogEvent], batch: LogBatch, *, asks: bool) -> list[Any]:
+    """The events of a batch; `asks`: the events of a slice are read from the server, although the slice contains them."""
+    changes = list[Any]()
+    for part in batch.slices:
+        decoder = LogDecoder(CAPTURED, part.maps)
+        for event in from_position(sent, part.start) if asks or part.events is None else part.events:
+            if event.placed and event.at.number >= part.end.number:
+                break
+            decoder.add(event)
+        if part.is_complete:
+            decoder.mark(part.end)
+        of_part: Decoded = decoder.decoded()[0]
+        changes += events(of_part)
+    return changes
+
+
+def plain(change: Any) -> Any:
+    """A change without the number of its record."""
+    if isinstance(change, RowChange):
+        place = change.position
+        assert place is not None
+        return (
+            change.op,
+            change.table,
+            change.before,
+            change.after,
+            change.irregular,
+            change.commit_ts,
+            place.offset,
+            place.index,
+        )
+    return change.type, change.ddl, change.commit_ts
+
+
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("name", ["mariadb-types", "mysql-types"])
+def test_batches_of_any_size_have_the_changes_of_the_whole_log(name: str, asks: bool) -> None:
+    sent = log(name)
+    (whole,) = batches(sent, 10**9)
+    expected = decoded(sent, whole, asks=False)
+    assert sum(isinstance(event, RowChange) for event in expected) > 10
+    assert isinstance(expected[-1], Resolved)
+    assert expected[-1].commit_ts == sent[-1].end.number
+    wanted = [plain(event) for event in expected if not isinstance(event, Resolved)]
+    for most_bytes in (1, 2000):
+        parts = list(batches(sent, most_bytes))
+        assert len(parts) > 1
+        got = [event for part in parts for event in decoded(sent, part, asks=asks)]
+        assert [plain(event) for event in got if not isinstance(event, Resolved)] == wanted
+        marks = [event.commit_ts for event in got if isinstance(event, Resolved)]
+        assert marks == sorted(set(marks))
+        assert marks[-1] == expected[-1].commit_ts
+
+
+def test_marks_lie_between_transactions() -> None:
+    """No row at or below a mark comes after it, and a slice that ends inside of a transaction has none."""
+    sent = log("mysql-types")
+    starts = {e.at.number for e in sent if e.code in (codes.GTID, codes.ANONYMOUS_GTID)} | {sent[-1].end.number}
+    inside = 0
+    for batch in batches(sent, 1):
+        for part in batch.slices:
+            assert part.is_complete == (part.end.number in starts)
+            inside += bool(part.maps)
+    assert inside > 10
+
+
+def test_no_mark_before_the_tables_are_complete() -> None:
+    sent = log("mysql-types")
+    complete = sent[len(sent) // 2].at
+    batch = divide(sent, sent[0].at, (), 2000, complete=complete)
+    marks = [part.end.number for part in batch.slices if part.is_complete]
+    assert all(mark >= complete.number for mark in marks)
+
+
+def test_the_batch_ends_at_a_given_position() -> None:
+    sent = log("mysql-types")
+    end = next(event.at for event in sent[20:] if event.code == codes.GTID)
+    batch = divide(sent, sent[0].at, (), 10**9, end=end)
+    assert (batch.end, batch.caught_up) == (end, True)
+
+
+@pytest.mark.parametrize(
+    "name, what", [("mysql-events", "XA PREPARE"), ("mariadb-events", "XA PREPARE")]
+)  # fmt: skip
+def test_what_the_log_does_not_have_as_rows_is_refused(name: str, what: str) -> None:
+    sent = log(name)
+    (whole,) = batches(sent, 10**9)
+    with pytest.raises(UnsupportedError, match=what):
+        decoded(sent, whole, asks=False)
+
+
+def test_tables_that_are_not_captured_are_passed_over() -> None:
+    sent = log("mysql-types")
+    decoder = LogDecoder(Captured(("other.*",), {}))
+    for event in sent:
+        decoder.add(event)
+    changes, _ = decoder.decoded()
+    assert changes.tables == []
+    assert [event.type for event in changes.control if isinstance(event, SchemaChange)] == ["create_database"]
+
+
+def test_a_damaged_event_names_its_position() -> None:
+    sent = log("mysql-types")
+    damaged = sent[30]
+    assert read_header(damaged.data, damaged.at.position).code == damaged.code
+    data = damaged.data[:25] + bytes((damaged.data[25] ^ 1,)) + damaged.data[26:]
+    decoder = LogDecoder(CAPTURED)
+    for event in sent[:30]:
+        decoder.add(event)
+    with pytest.raises(SourceError, match=f"{FILE}:{damaged.at.position}.*checksum"):
+        decoder.add(LogEvent(damaged.code, damaged.at, damaged.end, data, placed=True))
+
+
+@pytest.mark.parametrize(
+    "source_offset",
+    [
+        SourceOffset("1", LogPosition(FILE, 4)),
+        SourceOffset("a-b", LogPosition(FILE, 2**33), (b"map", b"\0\xff")),
+        SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((("a", "b.c"),), ("12ab",), 0, "_utf8mb4 X'00'", 7)),
+        SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((), (), 0), complete=LogPosition("b.000008", 5)),
+    ],
+)
+def test_a_source_offset_is_text(source_offset: SourceOffset) -> None:
+    assert read(source_offset.text()) == source_offset

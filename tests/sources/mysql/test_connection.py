@@ -1,0 +1,167 @@
+"""Connections to live servers: authentication, TLS, and errors in one sentence with the fix."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from changefeed.errors import AccessError, ConfigError, SourceError
+from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql.connection import Address, texts
+from changefeed.sources.mysql.dump import dump
+from changefeed.sources.mysql.reader import read
+from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
+from tests.services.database import Database, MariaDb, MySql
+from tests.sources.mysql.following import section
+
+
+@pytest.fixture(scope="module")
+def mariadb() -> Iterator[Database]:
+    with MariaDb("--max-binlog-size=4096") as server:
+        server.execute("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY); INSERT INTO shop.t VALUES (1)")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[Database]:
+    with MySql() as server:
+        server.execute("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY); INSERT INTO shop.t VALUES (1)")
+        yield server
+
+
+def address(database: Database, user: str = "dbz", **tls: str) -> Address:
+    return Address("127.0.0.1", database.port, user, user, **tls)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("plugin", ["caching_sha2_password", "mysql_native_password", "sha256_password"])
+def test_users_of_mysql(mysql: Database, plugin: str) -> None:
+    mysql.execute(f"CREATE USER u_{plugin[:5]}@'%' IDENTIFIED WITH {plugin} BY 'u_{plugin[:5]}'")
+    server = Server.open(address(mysql, f"u_{plugin[:5]}"))
+    assert server.texts("SELECT 1") == [("1",)]
+    server.close()
+
+
+@pytest.mark.nightly
+def test_tls_modes(mysql: Database, tmp_path: Path) -> None:
+    """MySQL makes certificates of its own, for no host."""
+    ca = str(mysql.folder / "data" / "ca.pem")
+    used = {}
+    for mode in ("disabled", "preferred", "required", "verify_ca"):
+        server = Server.open(address(mysql, ssl_mode=mode, **({"ssl_ca": ca} if mode == "verify_ca" else {})))
+        used[mode] = texts(server.connection, "SHOW STATUS LIKE 'Ssl_cipher'")[0][1] != ""
+        server.close()
+    assert used == {"disabled": False, "preferred": True, "required": True, "verify_ca": True}
+    with pytest.raises(SourceError, match="certificate verify failed"):
+        Server.open(address(mysql, ssl_mode="verify_identity"))
+    with pytest.raises(ConfigError, match="ssl-ca, ssl-cert and ssl-key"):
+        Server.open(address(mysql, ssl_mode="verify_ca", ssl_ca=str(tmp_path / "none.pem")))
+
+
+def test_wrong_password(mariadb: Database) -> None:
+    with pytest.raises(
+        AccessError, match=r"refuses the user dbz: Access denied .* Correct user and password in the source"
+    ):
+        Server.open(Address("127.0.0.1", mariadb.port, "dbz", "wrong"))
+
+
+def test_no_server(mariadb: Database) -> None:
+    source = open_changes(section(mariadb, port=1))
+    assert "127.0.0.1:1" in (source.unreachable() or "")
+    with pytest.raises(SourceError) as error:
+        source.plan(None, None)
+    assert error.value.transient
+
+
+def test_a_password_from_a_file(mariadb: Database, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("dbz\n")
+    read = section(mariadb, password=None, **{"password-file": str(tmp_path / "password")})
+    assert read.read_password() == "dbz"
+    with pytest.raises(ConfigError, match=r"source\.password-file"):
+        section(mariadb, password=None, **{"password-file": str(tmp_path / "none")}).read_password()
+
+
+def test_missing_rights_name_the_grant(mariadb: Database) -> None:
+    mariadb.execute("CREATE USER poor@'%' IDENTIFIED BY 'poor'; GRANT SELECT ON shop.* TO poor@'%'")
+    source = open_changes(section(mariadb, user="poor", password="poor"))
+    missing = source.missing()
+    assert missing is not None
+    assert missing.what.endswith("the right REPLICATION SLAVE is missing; the right REPLICATION CLIENT is missing")
+    assert missing.fix == "; ".join(f"GRANT REPLICATION {right} ON *.* TO 'poor'@'%'" for right in ("SLAVE", "CLIENT"))
+    with pytest.raises(AccessError, match="Let an administrator run: GRANT SELECT, RELOAD, REPLICATION SLAVE"):
+        source.compared(None, SourceOffset("1", LogPosition("binlog.000001", 4)).text())
+    with pytest.raises(AccessError, match="REPLICATION SLAVE"):
+        next(dump(address(mariadb, "poor"), LogPosition("binlog.000001", 4)))
+
+
+def test_the_rights_of_the_guide_suffice(mariadb: Database) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "guides" / "mysql.md").read_text()
+    mariadb.execute("".join(line for line in guide.splitlines() if line.startswith(("CREATE USER", "GRANT"))))
+    source = open_changes(section(mariadb, user="changefeed", password="…", tables=["shop.*"]))
+    assert source.missing() is None
+    before, rows = None, 0
+    while (plan := source.plan(before, None)) is not None:
+        chunks = [chunk for part in plan.parts for batch in read(plan.reading, part) for chunk in batch.to_pylist()]
+        rows += sum(chunk["rows"] for chunk in chunks if chunk["kind"] == "rows")
+        before = plan.after.text()
+    assert rows
+    assert list(dump(source.address, LogPosition(mariadb.binlogs()[0].name, 4)))
+
+
+@pytest.mark.parametrize(
+    "variable, value",
+    [("binlog_format", "MIXED"), ("binlog_row_image", "MINIMAL"), ("binlog_row_metadata", "NO_LOG")],
+)
+def test_wrong_settings_name_the_statement(mariadb: Database, variable: str, value: str) -> None:
+    needed = {"binlog_format": "ROW"}.get(variable, "FULL")
+    mariadb.execute(f"SET GLOBAL {variable} = {value}")
+    try:
+        source = open_changes(section(mariadb))
+        with pytest.raises(
+            ConfigError, match=f"{variable} is {value}, and must be {needed}: SET GLOBAL {variable} = {needed}"
+        ):
+            source.plan(None, None)
+        missing = source.missing()
+        assert missing is not None
+        assert missing.what.endswith(f"{variable} is {value}")
+    finally:
+        mariadb.execute(f"SET GLOBAL {variable} = {needed}")
+
+
+def test_a_purged_log(mariadb: Database) -> None:
+    source = open_changes(section(mariadb, tables=["shop.*"]))
+    plan = source.plan(None, None)
+    assert plan is not None
+    mariadb.execute("FLUSH LOGS; FLUSH LOGS; INSERT INTO shop.t VALUES (10)")
+    first, last = mariadb.binlogs()[0].name, mariadb.binlogs()[-1].name
+    deadline = time.monotonic() + 30
+    while mariadb.binlogs()[0].name != last and time.monotonic() < deadline:  # a log that is still sent is not purged
+        mariadb.execute(f"PURGE BINARY LOGS TO '{last}'")
+        time.sleep(0.1)
+    gone = SourceOffset(plan.after.server, LogPosition(first, 4)).text()
+    with pytest.raises(
+        SourceError, match=f"no longer has {first} of its binary log, which comes next: it has {last} to {last}"
+    ):
+        source.compared(None, gone)
+    with pytest.raises(SourceError, match="no longer has the part of its binary log that comes next"):
+        source.plan(gone, None)
+
+
+def test_another_server(mariadb: Database) -> None:
+    source = open_changes(section(mariadb, tables=["shop.*"]))
+    with pytest.raises(SourceError, match=r"is another server than before \(1 for 7\)"):
+        source.compared(None, SourceOffset("7", LogPosition("binlog.000001", 4)).text())
+    end = Server.open(address(mariadb)).end()
+    with pytest.raises(SourceError, match="its log was reset, or lost its end in a crash"):
+        source.compared(None, SourceOffset("1", LogPosition(end.file, end.position + 1)).text())
+
+
+def test_no_log() -> None:
+    with MariaDb("--skip-log-bin") as server:
+        missing = open_changes(section(server)).missing()
+        assert missing is not None
+        assert "writes no binary log" in f"{missing}" or "log_bin is OFF" in missing.what

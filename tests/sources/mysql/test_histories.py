@@ -1,0 +1,33 @@
+"""Random histories of DDL and rows on live servers, captured by runs that are killed: the tables end as the server's."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+
+from tests.sources.mysql.histories import SERVERS, judged
+
+_DAILY, _NIGHTLY = 3, 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "server, count",
+    [
+        ("mariadb", _DAILY),
+        pytest.param("mariadb", _NIGHTLY, marks=pytest.mark.nightly),
+        pytest.param("mysql", _NIGHTLY, marks=pytest.mark.nightly),
+    ],
+)
+def test_tables_end_as_the_server(server: str, count: int) -> None:
+    first = random.randrange(10**6)
+    print(f"python -m tests.sources.mysql.histories {server} --first {first} --histories {count}")
+    counts = Counter[str]()
+    with SERVERS[server]() as database:
+        for number in range(first, first + count):
+            verdict, text = judged(database, number)
+            assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"
+            counts[verdict] += 1
+    assert count == _DAILY or counts["RIGHT"] > count / 3, counts

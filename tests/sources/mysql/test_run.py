@@ -1,0 +1,76 @@
+"""A pipeline from a live server into Delta: a first copy, then its log, with the rows of every table as the server has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import changefeed as cf
+from changefeed.pipeline.ledger import read_ledger
+from tests.pipeline.tables import rows
+from tests.services.database import Database, MariaDb, MySql
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    with request.param() as server:
+        server.execute(
+            "CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY, total DECIMAL(10,2), note VARCHAR(20));"
+            "CREATE TABLE shop.items (a INT, b VARCHAR(10), PRIMARY KEY (a, b));"
+            "INSERT INTO shop.orders VALUES (1, 12.50, 'first'), (2, NULL, NULL), (3, 0.10, 'é')"
+        )
+        yield server
+
+
+def load(folder: Path, database: Database, **source: Any) -> cf.Pipeline:
+    """A pipeline of all tables of `shop`, with further options of the source."""
+    more = "".join(f"\n  {name}: {value}" for name, value in source.items())
+    (folder / "pipeline.yaml").write_text(
+        f"source:\n  type: mysql\n  host: 127.0.0.1\n  port: {database.port}\n  user: dbz\n  password: dbz\n  tables: ['shop.*']"
+        f"{more}\nsink: {{type: delta, path: lake}}\npipeline: {{name: capture}}\n"
+    )
+    return cf.Pipeline.load(folder / "pipeline.yaml")
+
+
+def tables(pipeline: cf.Pipeline, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each table at the last cut."""
+    latest = read_ledger(pipeline.definition).latest()
+    assert latest is not None
+    return {
+        name: sorted(rows(folder / "lake" / t.path, t.version, t.table), key=repr)
+        for name, t in latest.state.tables.items()
+    }
+
+
+def test_tables_follow_the_server(tmp_path: Path, spark: SparkSession, database: Database) -> None:
+    pipeline = load(tmp_path, database, **{"chunk-rows": 2})
+    pipeline.run(spark)
+    first = tables(pipeline, tmp_path)
+    assert first["shop.orders"] == [
+        {"id": 1, "total": "12.50", "note": "first"},
+        {"id": 2, "total": None, "note": None},
+        {"id": 3, "total": "0.10", "note": "é"},
+    ]
+    assert first["shop.items"] == []
+    database.execute(
+        "USE shop; UPDATE orders SET note = 'later' WHERE id = 2; DELETE FROM orders WHERE id = 1;"
+        "BEGIN; INSERT INTO items VALUES (1, 'x'), (1, 'y'); UPDATE items SET b = 'z' WHERE b = 'x'; COMMIT;"
+        "ALTER TABLE orders ADD COLUMN count INT NOT NULL DEFAULT 7; INSERT INTO orders VALUES (4, 1, 'new', 8);"
+        "CREATE TABLE more (id INT PRIMARY KEY); INSERT INTO more VALUES (5); RENAME TABLE more TO others"
+    )
+    summary = pipeline.run(spark)
+    assert tables(pipeline, tmp_path) == {
+        "shop.orders": [
+            {"id": 2, "total": None, "note": "later", "count": 7}, {"id": 3, "total": "0.10", "note": "é", "count": 7},
+            {"id": 4, "total": "1.00", "note": "new", "count": 8},
+        ],
+        "shop.items": [{"a": 1, "b": "y"}, {"a": 1, "b": "z"}],
+        "shop.others": [{"id": 5}],
+    }  # fmt: skip
+    assert "binlog 000001:" in summary.cut
