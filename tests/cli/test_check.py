@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from changefeed.cli import run
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.files import FileStore
 from changefeed.record_log import read, write
 from changefeed.sources.files import LogFiles
@@ -190,8 +190,13 @@ def test_how_far_the_ledger_is(pipeline: Path, capsys: pytest.CaptureFixture[str
     ledger.claim()
     ledger.finish(State(barrier=7))
     assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, step 1 done, up to 7"
+    assert _check(pipeline, capsys, 0)["lag"]["message"].endswith("records to read")
+    waiting = State(positions={"shop": {0: 3}}, barrier=7, resolved={"shop": {0: 7}}, latest={"shop": {0: 9}},
+                    counts=Counts(3, 2, 1))  # fmt: skip
+    ledger.finish(waiting)
+    assert "1 row pending, held by shop:0 (no resolved event after 7" in _check(pipeline, capsys, 0)["lag"]["message"]
     ledger.finish(State())  # without a cut, as with `consistency: key`
-    assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, step 2 done"
+    assert _check(pipeline, capsys, 0)["ledger"]["message"] == "epoch 1, step 3 done"
 
 
 def test_a_sink_that_takes_no_files(pipeline: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,7 +46,7 @@ def state(step: int, names: Sequence[str], **more: Any) -> State:
         "latest": {"orders": {0: barrier + 5, 1: barrier + 9}},
         "counts": Counts(step * 17, step * 16, step * 15, step // 2, step // 20, 0),
     }
-    return State(barrier=barrier, tables=tables, **{**known, **more})
+    return State(**{"barrier": barrier, "tables": tables, **known, **more})
 
 
 def write(folder: Path, name: str, steps: int, names: Sequence[str] = ("a", "b", HOSTILE)) -> FileStore:
@@ -58,15 +58,20 @@ def write(folder: Path, name: str, steps: int, names: Sequence[str] = ("a", "b",
     return store
 
 
-def beat(folder: Path, name: str, **more: Any) -> None:
-    """Writes a heartbeat of a run that is alive."""
+def now(name: str, **more: Any) -> RunNow:
+    """The heartbeat of a run that is alive."""
     now = datetime.now(UTC)
     known: dict[str, Any] = {
         "pipeline": name, "epoch": 1, "host": "host-1", "pid": 77, "started": now - timedelta(minutes=5), "at": now,
         "every": 60.0, "stage": "planning", "stage_since": now, "left": 7, "behind": {"orders": {0: 3, 1: 4}},
         "phases": {"read": 1.5, "write": 3.0}, "applied": 30, "busy": 4.5,
     }  # fmt: skip
-    Heartbeat(LocalFolder(f"{folder}/_changefeed/heartbeat")).write(RunNow(**{**known, **more}))
+    return RunNow(**{**known, **more})
+
+
+def beat(folder: Path, name: str, **more: Any) -> None:
+    """Writes a heartbeat of a run that is alive."""
+    Heartbeat(LocalFolder(f"{folder}/_changefeed/heartbeat")).write(now(name, **more))
 
 
 def letter(offset: int, value: bytes = b"\x00\xffbad", **more: Any) -> StoredLetter:

@@ -20,8 +20,8 @@ from tests.services.processes import stop
 
 pytestmark = pytest.mark.nightly
 
-PAGES = ("", "?before=101", "/tables", f"/table?name={quote('shop.' + HOSTILE)}", "/letters", "/letter?position=orders:0:5",
-         "/definition", "/table?name=none")  # fmt: skip
+PAGES = ("", "?before=101", "/tables", f"/table?name={quote('shop.' + HOSTILE)}", f"/row?name={quote('shop.' + HOSTILE)}",
+         "/letters", "/letter?position=orders:0:5", "/definition", "/table?name=none")  # fmt: skip
 _CONTRAST = """
 (() => {
   const light = (text) => {

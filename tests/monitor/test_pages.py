@@ -6,7 +6,7 @@ import base64
 import os
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.monitor.site import Outline, Site
 HOSTILE_TABLE = f"shop.{HOSTILE}"
 PAGES = (
     "", "?before=101", "/tables", "/tables?search=a", f"/table?name={quote(HOSTILE_TABLE)}", "/letters",
-    "/letters?replayed=yes&page=2", "/letter?position=orders:0:5", "/definition",
+    f"/row?name={quote(HOSTILE_TABLE)}", "/letters?replayed=yes&page=2", "/letter?position=orders:0:5", "/definition",
 )  # fmt: skip
 
 
@@ -178,6 +178,41 @@ def test_a_table_has_its_columns_and_the_changes_of_its_definition(site: Site) -
     assert (held["held"], held["held_because"]) == (True, "in quarantine")
 
 
+def test_a_step_of_a_binlog_has_the_lag_of_its_newest_commit(tmp_path: Path) -> None:
+    """Its commit_ts are places in the binlog; the ledger has the commit times beside them, in packed steps, too."""
+    store, commit = (
+        FileStore(LocalFolder(f"{tmp_path}/p/_changefeed/ledger"), "p"),
+        datetime.now(UTC) - timedelta(hours=1),
+    )
+    store.claim()
+    for step in range(1, 151):
+        time = int((commit + timedelta(seconds=step)).timestamp() * 1000)
+        known = pipelines.state(step, ("a",), barrier=(1 << 40) + step, resolved={}, time=time)
+        store.finish(known)
+    assert len(list((tmp_path / "p/_changefeed/ledger/history").iterdir())) > 0
+    with Site([str(tmp_path)]) as site:
+        own = site.of("p")
+        for path in ("", "?before=91", "?before=31"):
+            steps = site.json(f"{own}.json{path}")["steps"]
+            ages = [datetime.fromisoformat(one["at"]) - timedelta(seconds=one["lag_seconds"]) for one in steps]
+            assert [round((age - commit).total_seconds()) for age in ages] == [one["step"] for one in steps]
+        assert "binlog 000001:150" in site.html(own)
+        assert "Lag, seconds" in site.html(own)
+
+
+def test_steps_of_the_newest_run_show_the_time_of_their_parts(tmp_path: Path) -> None:
+    pipelines.write(tmp_path / "p", "p", 5)
+    pipelines.beat(tmp_path / "p", "p", step_phases={5: {"read": 1.25, "write": 2.0}})
+    with Site([str(tmp_path)]) as site:
+        own = site.of("p")
+        phases = {one["step"]: one["phases"] for one in site.json(f"{own}.json")["steps"]}
+        assert phases == {5: {"read": 1.25, "write": 2.0}, **dict.fromkeys((4, 3, 2, 1))}
+        assert "<summary>3.25 s</summary>" in site.html(own)
+    pipelines.beat(tmp_path / "p", "p", epoch=2, step_phases={5: {"read": 1.0}})
+    with Site([str(tmp_path)]) as site:
+        assert site.json(f"{own}.json")["steps"][0]["phases"] is None, "another run's step"
+
+
 @pytest.mark.parametrize("standing", [1, 30, 130, 250], ids=["newest", "not packed", "packed", "all"])
 def test_a_cut_that_stands_was_first_published_by_the_step_that_reached_it(tmp_path: Path, standing: int) -> None:
     """The newest steps are entries of the ledger's log, older ones are packed into pages."""
@@ -232,6 +267,7 @@ def test_the_definition_is_shown_without_secrets(site: Site) -> None:
     "path, message",
     [
         ("/table?name=none", "The newest cut has no table none."),
+        ("/row?name=none", "The newest cut has no table none."),
         ("/letter?position=a:0:1", "There is no dead letter at a:0:1."),
         ("/tables?page=9", "There is no page 9; there are 1."),
         ("/letters?page=x", "page is not a number from 1: 'x'."),

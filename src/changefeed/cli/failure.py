@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import traceback
 
@@ -43,9 +44,9 @@ def report(error: BaseException, output: Output) -> int:
     if code in QUIET:
         return code
     if output.traceback or os.environ.get("CHANGEFEED_DEBUG"):
-        output.note("".join(traceback.format_exception(error)).rstrip())
+        output.note("".join(traceback.format_exception(error)).rstrip(), logging.ERROR)
     if isinstance(error, NoArgsIsHelpError):
-        output.note(error.format_message())
+        output.note(error.format_message(), logging.ERROR)
     else:
         output.error(type(error).__name__, _message(error), code)
     return code

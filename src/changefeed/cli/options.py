@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,40 @@ def common(command: _F) -> _F:
         help="Print the traceback of an error.",
     )
     return as_json(trace(command))
+
+
+def log_options(command: _F) -> _F:
+    """`--log-format` and `--log-level`, of commands that go on for long."""
+    form = click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set_log_format,
+        help="Lines on stderr: for people, or a JSON object each, with time, level and message, for a collector of logs.",
+    )
+    level = click.option(
+        "--log-level",
+        type=click.Choice(["error", "warning", "info"]),
+        default="info",
+        show_default=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_set_log_level,
+        help="Lowest level of these lines: error: progress has stopped; warning: the run is impeded, nothing is lost; info: "
+        "its life.",
+    )
+    return form(level(command))
+
+
+def _set_log_format(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    ctx.ensure_object(Output).log_json = value == "json"
+
+
+def _set_log_level(ctx: click.Context, param: click.Parameter, value: str) -> None:
+    ctx.ensure_object(Output).log_level = logging.getLevelNamesMapping()[value.upper()]
 
 
 def _set(name: str) -> Callable[[click.Context, click.Parameter, bool], None]:

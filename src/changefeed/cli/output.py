@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Protocol
 
@@ -57,16 +58,20 @@ class Output:
     Attributes:
         json: print one JSON object per line, errors included.
         traceback: print the traceback of errors.
+        log_json: print each line on stderr as a JSON object with time, level and message.
+        log_level: the lowest level of `logging` of the lines on stderr.
     """
 
     def __init__(self) -> None:
         self.json = False
         self.traceback = False
+        self.log_json = False
+        self.log_level = logging.INFO
 
     @property
     def is_terminal(self) -> bool:
         """Whether a person watches stderr."""
-        return not self.json and sys.stderr.isatty()
+        return not (self.json or self.log_json) and sys.stderr.isatty()
 
     def lines(self, lines: Iterable[str]) -> None:
         """Prints lines to stdout, in UTF-8 whatever the locale."""
@@ -103,24 +108,44 @@ class Output:
             console.print(table)
         self.lines(line.rstrip() for line in capture.get().splitlines())
 
-    def note(self, text: str) -> None:
-        """Prints to stderr, with secrets redacted."""
-        click.echo(redact(text), err=True)
+    def note(self, text: str, level: int = logging.INFO, **fields: Any) -> None:
+        """Prints to stderr, with secrets redacted.
+
+        Args:
+            text: for people.
+            level: by consequence: ERROR if data is lost or progress has stopped, WARNING if the run is impeded and nothing is
+                lost, INFO for its life.
+            fields: more members, where lines are JSON.
+        """
+        if level < self.log_level:
+            return
+        if self.log_json:
+            time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            known = {"time": time, "level": logging.getLevelName(level).lower(), "message": redact(text), **fields}
+            click.echo(json.dumps(known, ensure_ascii=False), err=True)
+        else:
+            click.echo(redact(text), err=True)
 
     def error(self, kind: str, message: str, code: int) -> None:
         """Prints an error to stderr."""
+        if self.log_json:
+            self.note(message, logging.ERROR, type=kind, exit_code=code)
+            return
         shown = {"error": {"type": kind, "message": message, "exit_code": code}}
-        self.note(json.dumps(shown, ensure_ascii=False) if self.json else f"error: {message}")
+        self.note(json.dumps(shown, ensure_ascii=False) if self.json else f"error: {message}", logging.ERROR)
 
     @contextmanager
     def warnings(self) -> Iterator[None]:
-        """Prints Python warnings as notes."""
+        """Prints what the package logs as notes: warnings and errors; with `log_json`, all from `log_level` on."""
         handler, logger = _Warnings(self), logging.getLogger("changefeed")
+        level = logger.level
         logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
         try:
             yield
         finally:
             logger.removeHandler(handler)
+            logger.setLevel(level)
 
     def flush(self) -> None:
         """Flushes buffered output."""
@@ -139,7 +164,7 @@ class Output:
     @contextmanager
     def status(self, what: str) -> Iterator[Callable[[str], None]]:
         """A status line on stderr that shows the newest text; without a terminal, one line per text."""
-        if self.json or not sys.stderr.isatty():
+        if not self.is_terminal:
             yield _nothing if self.json else self.note
             return
         from rich.console import Console
@@ -153,7 +178,7 @@ class Output:
         """The line of a run on stderr: with a bar in a terminal; otherwise its newest text, at most every ten seconds."""
         if self.json:
             yield RunLine()
-        elif sys.stderr.isatty():
+        elif self.is_terminal:
             with _terminal_line() as line:
                 yield line
         else:
@@ -166,7 +191,7 @@ class Output:
     @contextmanager
     def progress(self, what: str) -> Iterator[ProgressCounter]:
         """A record counter, shown if stderr is a terminal and nothing else is printed there."""
-        if self.json or not sys.stderr.isatty():
+        if not self.is_terminal:
             yield _Silent()
             return
         from rich.console import Console
@@ -223,12 +248,16 @@ def _terminal_line() -> Iterator[RunLine]:
 
 class _Warnings(logging.Handler):
     def __init__(self, output: Output) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__()
         self._output = output
 
     def emit(self, record: logging.LogRecord) -> None:
         text, level = record.getMessage(), record.levelname.lower()
-        self._output.note(json.dumps({level: text}, ensure_ascii=False) if self._output.json else f"{level}: {text}")
+        if self._output.log_json:
+            self._output.note(text, record.levelno, logger=record.name)
+        elif record.levelno >= logging.WARNING:
+            shown = json.dumps({level: text}, ensure_ascii=False) if self._output.json else f"{level}: {text}"
+            self._output.note(shown, record.levelno)
 
 
 def _exact(value: Any) -> Any:

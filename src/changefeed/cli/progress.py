@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -59,7 +60,10 @@ class RunProgress:
         else:
             from changefeed.pipeline.monitoring.texts import failure_text
 
-            self._output.note("the source answers again" if down is None else failure_text(down))
+            if down is None:
+                self._output.note("the source answers again")
+            else:
+                self._output.note(failure_text(down), logging.WARNING)
 
     def _words(self, reached: Progress) -> Iterator[str]:
         from changefeed.pipeline.monitoring.holders import held_text

@@ -12,7 +12,7 @@ import click
 from changefeed.api.sessions import spark_for
 from changefeed.api.signals import Stop, stop_on_signals
 from changefeed.cli.moment import moment
-from changefeed.cli.options import common, example, pipeline
+from changefeed.cli.options import common, example, log_options, pipeline
 from changefeed.cli.output import Output, many
 from changefeed.cli.progress import RunProgress, troubles
 
@@ -39,6 +39,7 @@ _log = logging.getLogger(__name__)
     help="Bring all tables to exactly this point, then stop. A time includes its whole millisecond and is in UTC "
     "unless it has a zone. A GTID or a place in the binlog names a transaction (Debezium), a GTID set a checkpoint (DTS).",
 )
+@log_options
 @common
 @click.pass_obj
 def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
@@ -51,6 +52,8 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     """
     from changefeed.api.pipeline import Pipeline
 
+    if output.json and output.log_json:
+        raise click.UsageError("--json already prints JSON: leave out --log-format json, or --json")
     pipeline = Pipeline.load(path)
     if not once and (missing := pipeline.missing()) is not None:
         _log.warning("%s yet; waiting for the first one", missing)
@@ -105,7 +108,8 @@ def _retrying(output: Output) -> Callable[[Retry], None]:
             output.document({"event": "retry", "error": error, **tries})
             output.flush()
         else:
-            output.note(f"{retry.error}; trying again in {retry.seconds:g} s ({retry.number} of {retry.limit})")
+            text = f"{retry.error}; trying again in {retry.seconds:g} s ({retry.number} of {retry.limit})"
+            output.note(text, logging.WARNING)
 
     return report
 
@@ -115,7 +119,7 @@ def _tell(output: Output, done: Summary, stop: Stop) -> None:
     if output.json:
         output.document({"event": "summary", **done.to_dict(), "stopped_by": stop.signal and stop.signal.name})
         return
-    if done.tables:
+    if done.tables and not output.log_json:
         rows = [(name, *_table(done, name, table), table.path) for name, table in done.tables.items()]
         output.table(("table", "version", "applied", "path"), rows)
     words = [
@@ -124,9 +128,11 @@ def _tell(output: Output, done: Summary, stop: Stop) -> None:
         f"applied in {many(done.steps, 'step')} and {done.seconds:,.1f} s "
         f"({done.applied / max(done.busy_seconds, 0.001):,.0f} rows/s)",
     ]
-    output.lines(
-        [" ".join(words), ", ".join([f"{many(done.counts.pending, 'row')} pending", *_held(done), *troubles(done)])]
-    )
+    lines = [" ".join(words), ", ".join([f"{many(done.counts.pending, 'row')} pending", *_held(done), *troubles(done)])]
+    if output.log_json:
+        output.note("; ".join(lines))
+    else:
+        output.lines(lines)
 
 
 def _table(done: Summary, name: str, table: TableVersion) -> tuple[str, str]:

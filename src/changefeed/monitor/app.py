@@ -4,6 +4,7 @@
 /pipelines/{id}                              /pipelines/{id}.json            ?before=STEP
 /pipelines/{id}/tables                       /pipelines/{id}/tables.json     ?page= ?search=
 /pipelines/{id}/table                        /pipelines/{id}/table.json      ?name=
+/pipelines/{id}/row                          /pipelines/{id}/row.json        ?name= ?key=, for each column of the key
 /pipelines/{id}/letters                      /pipelines/{id}/letters.json    ?page= ?replayed=yes
 /pipelines/{id}/letter                       /pipelines/{id}/letter.json     ?position=
 /pipelines/{id}/definition                   /pipelines/{id}/definition.json
@@ -35,7 +36,7 @@ from starlette.routing import Route
 
 from changefeed import __version__
 from changefeed.errors import ChangefeedError
-from changefeed.monitor import views
+from changefeed.monitor import row_view, views
 from changefeed.monitor.charts import Chart, chart, number
 from changefeed.monitor.dumps import dump
 from changefeed.monitor.finding import FoundPipeline, find
@@ -136,6 +137,11 @@ class Pages:
         """`/pipelines/{id}/table?name=`."""
         return views.table(self._reader(request), request.query_params.get("name", "")), {}
 
+    def row(self, request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
+        """`/pipelines/{id}/row?name=&key=`."""
+        values = request.query_params.getlist("key")
+        return row_view.row(self._reader(request), request.query_params.get("name", ""), values), {}
+
     def letters(self, request: Request) -> tuple[dict[str, Any], dict[str, Any]]:
         """`/pipelines/{id}/letters`."""
         replayed = request.query_params.get("replayed") == "yes"
@@ -231,6 +237,7 @@ def application(catalog: Catalog, access: Access, *, actions: bool = False) -> S
         ("/", "/overview.json", pages.overview, "overview.html"),
         (f"{own}/tables", f"{own}/tables.json", pages.tables, "tables.html"),
         (f"{own}/table", f"{own}/table.json", pages.table, "table.html"),
+        (f"{own}/row", f"{own}/row.json", pages.row, "row.html"),
         (f"{own}/letters", f"{own}/letters.json", pages.letters, "letters.html"),
         (f"{own}/letter", f"{own}/letter.json", pages.letter, "letter.html"),
         (f"{own}/definition", f"{own}/definition.json", pages.definition, "definition.html"),

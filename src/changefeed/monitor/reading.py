@@ -19,8 +19,11 @@ from typing import Any
 
 import msgspec
 
+from changefeed.errors import ConfigError
+from changefeed.model.change import RowChange
 from changefeed.model.definition import Table
 from changefeed.monitor.finding import FoundPipeline
+from changefeed.monitor.rows import RowVersion, has_key, pending_changes, row_versions, versions_of
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
@@ -29,11 +32,13 @@ from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, read_heartbeat
 from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, holders_in
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow
+from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import Cut, StoreReader
 from changefeed.pipeline.store.entries import LedgerEntry, decoded
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader, MissingError, entry_name
+from changefeed.storage import Folder
 from changefeed.storage.section import StorageSection
 
 _STEPS_KEPT = 2_000
@@ -50,6 +55,7 @@ class StepRow:
         written: `database.table` -> version, of the tables that differ from the step before; None for the oldest step that the
             ledger has.
         gone: tables of the step before that its cut does not have.
+        time: the latest commit time in its cut, in milliseconds since 1970, where commit_ts has none.
         earlier: when the step before was done, and its counts; None for the oldest step.
     """
 
@@ -63,6 +69,7 @@ class StepRow:
     written: Mapping[str, int | None] | None
     gone: tuple[str, ...] = ()
     earlier: tuple[datetime, Counts] | None = None
+    time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +208,38 @@ class PipelineReader:
         with self._lock:
             return _definitions(ledger, name)
 
+    def row(self, name: str, key: Mapping[str, str]) -> tuple[list[RowVersion], list[RowChange]]:
+        """Returns the recent past of a row: its versions, newest first, and its pending changes, in the order they were read.
+
+        Args:
+            name: `database.table`, of a table in the newest cut.
+            key: column -> its value as text.
+
+        Raises:
+            ConfigError: the tables are not Delta tables in a folder that is known, or the key is not one of the table.
+            SinkError: a file cannot be read.
+        """
+        tables = self._tables_folder()
+        with self._lock:
+            versions = versions_of(self._reader().history(newest_first=True), name)
+            state = self.state()
+        table = state.tables[name].table
+        past = list(row_versions(versions, tables, key))
+        changes = pending_changes(self._folder("pending"), state.pending, table.database, table.name)
+        return past, [change for change in changes if has_key(change, key)]
+
     # The parts.
+
+    def _tables_folder(self) -> Folder:
+        if self.definition is not None and self.definition.sink.type == "delta":
+            folder = folder_to_read(tables_folder(self.definition), self.definition.storage, self.definition.spark)
+        elif self.definition is None and (beside := str(self.pipeline.folder)).endswith("/_changefeed"):
+            folder = folder_to_read(beside.removesuffix("/_changefeed"), StorageSection(), {})
+        else:
+            raise ConfigError("rows are shown of Delta tables alone, in the folder that the definition names")
+        if not isinstance(folder, Folder):
+            raise ConfigError(f"{folder.path} is on a file system that only Spark reaches")
+        return folder
 
     def _reader(self) -> StoreReader:
         if self._ledger is None:
@@ -354,7 +392,9 @@ def _row(cut: Cut, before: Cut | None) -> StepRow:
         gone = tuple(name for name in before.tables if name not in cut.tables)
     earlier = (before.at, before.counts) if before else None
     count = len(cut.tables)
-    return StepRow(cut.step, cut.epoch, cut.at, cut.commit_ts, cut.mark, cut.counts, count, written, gone, earlier)
+    return StepRow(
+        cut.step, cut.epoch, cut.at, cut.commit_ts, cut.mark, cut.counts, count, written, gone, earlier, cut.time
+    )
 
 
 def _cuts_before(ledger: FileReader, before: int) -> Iterator[Cut]:

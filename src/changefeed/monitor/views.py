@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from changefeed.redaction import HIDDEN, is_secret, redact
 from changefeed.ticdc import tso
 
 TABLES, LETTERS, STEPS = 200, 100, 60  # entries of one page
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ERRORS = (ChangefeedError, OSError)
 
 
@@ -128,18 +129,21 @@ def pipeline(reader: PipelineReader, now: datetime, count: int = STEPS, before: 
         **shown,
         "partitions": list(_partitions(glance)),
         "phases": _phases(glance.beat),
-        "steps": [step(row, binlog=glance.binlog) for row in rows],
+        "steps": [step(row, glance.beat, binlog=glance.binlog) for row in rows],
         "older": rows[-1].step if rows and rows[-1].step > 1 and len(rows) == count else None,
     }
 
 
-def step(row: StepRow, *, binlog: bool) -> dict[str, Any]:
-    """One step: its cut, its time, and what it has done; what the ledger no longer shows is None."""
+def step(row: StepRow, beat: RunNow | None, *, binlog: bool) -> dict[str, Any]:
+    """One step: its cut, its time, and what it has done; what is no longer known is None.
+
+    The times of its phases are in the heartbeat, if it is one of the newest steps of the newest run.
+    """
     seconds = None if row.earlier is None else (row.at - row.earlier[0]).total_seconds()
     done: dict[str, int | None] = dict.fromkeys(("records", "rows", "applied", "repeated", "schema_changes"))
     if row.earlier is not None:
         done = {name: getattr(row.counts, name) - getattr(row.earlier[1], name) for name in done}
-    time = None if binlog or row.commit_ts is None else tso.time_of(row.commit_ts)
+    time = _commit_time(row, binlog=binlog)
     return {
         "step": row.step,
         "epoch": row.epoch,
@@ -151,11 +155,19 @@ def step(row: StepRow, *, binlog: bool) -> dict[str, Any]:
         **done,
         "rows_per_second": round(done["applied"] / seconds, 1) if seconds and done["applied"] is not None else None,
         "pending": row.counts.pending,
+        "phases": beat.step_phases.get(row.step) if beat is not None and beat.epoch == row.epoch else None,
         "tables": row.tables,
         "written": None if row.written is None else dict(sorted(row.written.items())[:TABLES]),
         "tables_written": None if row.written is None else len(row.written),
         "gone": list(row.gone[:TABLES]),
     }
+
+
+def _commit_time(row: StepRow, *, binlog: bool) -> datetime | None:
+    """The time of the newest commit in a step's cut."""
+    if binlog:
+        return None if row.time is None else _EPOCH + timedelta(milliseconds=row.time)
+    return None if row.commit_ts is None else tso.time_of(row.commit_ts)
 
 
 def _partitions(glance: Glance) -> Iterable[dict[str, Any]]:

@@ -31,6 +31,7 @@ import msgspec
 
 from changefeed import __version__
 from changefeed.errors import ConfigError, SinkError
+from changefeed.pipeline.decoders import decoder_of
 from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
 from changefeed.sinks.ways_out import LETTERS_DAMAGED
 
@@ -302,7 +303,7 @@ class LetterFiles:
                     f"{self.folder.path}/{name} is in format {format}, written by changefeed {stated.get('version')}; this is "
                     f"changefeed {__version__}, which reads formats up to {FORMAT}: use the newer version"
                 )
-            header = msgspec.convert(stated, _Header)
+            header = decoder_of(_Header).decode(first)
         except msgspec.DecodeError as error:
             raise self._damaged(name, str(error)) from error
         lines = text.split(b"\n")[:-1]
@@ -313,7 +314,7 @@ class LetterFiles:
         return header, lines
 
     def _decoded(self, name: str, lines: Iterable[bytes], form: type[_Letter]) -> Iterator[_Letter]:
-        decoder = msgspec.json.Decoder(form)
+        decoder = decoder_of(form)
         for number, line in enumerate(lines, 2):
             try:
                 yield decoder.decode(line)

@@ -402,5 +402,5 @@ class _Runner:
         return self.flow.is_reached(self.until)
 
     def _report(self) -> None:
-        passed("step", state=self.ledger.state)
+        passed("step", state=self.ledger.state, step=self.ledger.step)
         self.progress(self.ledger.state)

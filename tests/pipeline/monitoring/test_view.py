@@ -10,6 +10,7 @@ from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from changefeed.pipeline.monitoring.heartbeat import Heartbeat
@@ -98,6 +99,27 @@ def test_waits_count_for_no_rate(view: RunView, clock: _Clock) -> None:
     now = view.now()
     assert (now.rows_per_second, now.busy) == (100.0, 13.0)
     assert now.mean_rows_per_second == pytest.approx(300 / 13)
+
+
+def test_the_newest_steps_keep_their_phases(view: RunView, clock: _Clock) -> None:
+    with observed(view):
+        passed("run.begun", epoch=1, state=State())
+        for step in range(1, 71):
+            passed("stage.before")
+            clock.seconds += step
+            passed("stage.after")
+            clock.seconds += 0.5
+            passed("done.before")
+            passed("done.after")
+            passed("step", state=_state(step, step), step=step)
+            passed("wait.before", why="waiting for new records")
+            clock.seconds += 1000
+            passed("wait.after")
+    phases = view.now().step_phases
+    assert list(phases) == list(range(11, 71))
+    assert phases[70] == {"decode, stage": 70.0, "plan": 0.5}
+    decoded = msgspec.json.decode(msgspec.json.encode(view.now()), type=RunNow)
+    assert decoded.step_phases == phases
 
 
 def test_a_partition_that_was_read_to_its_end_has_nothing_left(view: RunView) -> None:

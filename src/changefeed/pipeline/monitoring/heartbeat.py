@@ -17,6 +17,7 @@ import msgspec
 
 from changefeed.errors import SinkError
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.decoders import decoder_of
 from changefeed.pipeline.monitoring.view import FORMAT, RunNow
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
@@ -80,7 +81,7 @@ def read_heartbeat(folder: LedgerFolder) -> RunNow | None:
     try:
         if msgspec.json.decode(data)["format"] > FORMAT:
             return None
-        return msgspec.json.decode(data, type=RunNow)
+        return decoder_of(RunNow).decode(data)
     except (msgspec.DecodeError, KeyError, TypeError):
         return None
 

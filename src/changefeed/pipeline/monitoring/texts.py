@@ -56,7 +56,7 @@ def run_dict(now: RunNow, at: datetime) -> dict[str, Any]:
     fields: dict[str, Any] = {
         name: value
         for name, value in msgspec.to_builtins(now, str_keys=True).items()
-        if value is not None and name != "format"
+        if value is not None and name not in ("format", "step_phases")
     }
     mean = now.mean_rows_per_second
     known = {} if mean is None else {"mean_rows_per_second": round(mean, 1)}

@@ -26,6 +26,8 @@ FORMAT = 1
 STOPPED = "stopped"
 ASKING, READING = "asking the source", "reading and decoding"  # stages in which the source must answer
 
+_STEPS_KEPT = 60  # whose phases a heartbeat has
+
 
 class Failure(msgspec.Struct, frozen=True):
     """An error, or a source that does not answer: since when, and why."""
@@ -56,6 +58,8 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         source_answered: whether the source has answered this run once.
         source_down: the source does not answer at this moment; None if it does.
         phases: phase of a step -> seconds.
+        step_phases: number of a step -> phase -> seconds, of the newest steps of the run, without waits; what comes after a
+            step's cut counts for the next one.
     """
 
     format: int = FORMAT
@@ -85,6 +89,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
     source_answered: bool = False
     source_down: Failure | None = None
     phases: dict[str, float] = {}
+    step_phases: dict[int, dict[str, float]] = {}
 
     @property
     def backlog(self) -> Backlog | None:
@@ -157,6 +162,7 @@ class RunView:
     _now: RunNow = field(init=False)
     _before: State | None = None
     _step: tuple[int, float] | None = None  # rows and busy seconds at the last step that applied rows
+    _earlier: dict[str, float] = field(default_factory=dict)  # seconds of the phases at the last step
     _planned: Counter[str] = field(default_factory=Counter)  # schema changes of the step that is under way
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -212,6 +218,7 @@ class RunView:
                     self._at_stage("publishing the cut")
                 case "step":
                     self._set(steps=self._now.steps + 1)
+                    self._keep_phases(facts.get("step"))
                     self._take(facts["state"])
                 case "wait.before":
                     self._at_stage(facts["why"])
@@ -225,6 +232,16 @@ class RunView:
                     self._at_stage("stopped by an error" if error is not None else STOPPED)
                 case _ if "write" in facts:
                     self.tally.wrote(facts["write"], facts["files"], facts["bytes"])
+
+    def _keep_phases(self, step: int | None) -> None:
+        """Keeps the seconds of each phase since the last step."""
+        seconds, earlier = self.phases.so_far(), self._earlier
+        self._earlier = seconds
+        if step is None:
+            return
+        since = {name: round(value - earlier.get(name, 0.0), 3) for name, value in seconds.items() if name != "idle"}
+        kept = {**self._now.step_phases, step: {name: value for name, value in since.items() if value > 0}}
+        self._set(step_phases=dict(list(kept.items())[-_STEPS_KEPT:]))
 
     def _at_stage(self, stage: str) -> None:
         if stage != self._now.stage:

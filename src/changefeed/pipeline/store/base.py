@@ -69,6 +69,7 @@ class Cut:
         mark: the upstream's name for the barrier; None if it has none.
         tables: `database.table` -> path and version.
         wrote: paths that the step's plan names (`paths_of`) and that no table of the cut uses, in order.
+        time: as `State.time`: the latest commit time in the cut, in milliseconds since 1970, where commit_ts has none.
     """
 
     epoch: int
@@ -79,6 +80,7 @@ class Cut:
     tables: Mapping[str, Pinned]
     counts: Counts
     wrote: tuple[str, ...] = ()
+    time: int | None = None
 
     def versions(self) -> dict[str, int]:
         """`database.table` -> version of the table."""
@@ -93,7 +95,7 @@ def cut_of(epoch: int, step: int, at: datetime, state: State, wrote: tuple[str, 
     """Creates the cut that publishes a state."""
     held = state.held
     tables = {name: Pinned(table.path, table.version, name in held) for name, table in state.tables.items()}
-    return Cut(epoch, step, at, state.barrier, state.mark, tables, state.counts, wrote)
+    return Cut(epoch, step, at, state.barrier, state.mark, tables, state.counts, wrote, state.time)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ import msgspec
 from changefeed import __version__
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
+from changefeed.pipeline.decoders import decoder_of
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.state import Counts, State, TableState, WrittenVersion
 from changefeed.pipeline.store.base import FORMAT, Cut, Pinned, damaged, too_new
@@ -101,7 +102,7 @@ def opened(data: bytes, ledger: str, name: str) -> tuple[bytes, str]:
         SinkError: the file is damaged.
     """
     try:
-        envelope = msgspec.json.decode(data, type=_Envelope)
+        envelope = decoder_of(_Envelope).decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(ledger, f"{name} cannot be read: {error}") from error
     body = bytes(envelope.body)
@@ -119,7 +120,7 @@ def decoded(body: bytes | msgspec.Raw, type: type[_T], ledger: str, name: str) -
         SinkError: the body is not a value of the type.
     """
     try:
-        return msgspec.json.decode(body, type=type)
+        return decoder_of(type).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(ledger, f"{name} cannot be read: {error}") from error
 
@@ -304,6 +305,7 @@ class _CutState(msgspec.Struct, frozen=True):
     mark: str | None = None
     held: dict[str, msgspec.Raw] = {}
     counts: Counts = Counts()
+    time: int | None = None
 
 
 class _PackedCut(msgspec.Struct, frozen=True):
@@ -319,4 +321,6 @@ def cut_in(entry: LedgerEntry, ledger: str, name: str) -> Cut:
         name: Pinned(table.path, table.written.version if table.written else None, name in state.held)
         for name, table in packed.tables.items()
     }
-    return Cut(entry.epoch, entry.step, entry.at, state.barrier, state.mark, tables, state.counts, entry.wrote)
+    return Cut(
+        entry.epoch, entry.step, entry.at, state.barrier, state.mark, tables, state.counts, entry.wrote, state.time
+    )

@@ -63,6 +63,7 @@ class _Cut(msgspec.Struct, frozen=True, array_like=True):
     gone: list[str]  # those that the cut before has, and this one not
     counts: Counts
     wrote: tuple[str, ...]
+    time: int | None = None  # earlier versions do not write it
 
 
 class _Body(msgspec.Struct, frozen=True):
@@ -113,7 +114,7 @@ def _differences(cuts: Sequence[Cut]) -> Iterator[_Cut]:
     for cut in cuts:
         tables = {n: _Table(t.path, t.version, t.held) for n, t in cut.tables.items() if before.get(n) != t}
         gone = [name for name in before if name not in cut.tables]
-        yield _Cut(cut.epoch, cut.step, cut.at, cut.commit_ts, cut.mark, tables, gone, cut.counts, cut.wrote)
+        yield _Cut(cut.epoch, cut.step, cut.at, cut.commit_ts, cut.mark, tables, gone, cut.counts, cut.wrote, cut.time)
         before = dict(cut.tables)
 
 
@@ -122,4 +123,4 @@ def _whole(cuts: list[_Cut]) -> Iterator[Cut]:
     for cut in cuts:
         changed = {name: Pinned(t.path, t.version, t.held) for name, t in cut.tables.items()}
         tables = {name: table for name, table in (tables | changed).items() if name not in cut.gone}
-        yield Cut(cut.epoch, cut.step, cut.at, cut.commit_ts, cut.mark, tables, cut.counts, cut.wrote)
+        yield Cut(cut.epoch, cut.step, cut.at, cut.commit_ts, cut.mark, tables, cut.counts, cut.wrote, cut.time)

@@ -14,7 +14,7 @@ class Check:
 
     Attributes:
         name: what was checked: `definition`, `java`, `jars`, `pyspark`, `properties`, `source`, `records`, `tables`, `sink`,
-            `ledger`, `cut`, `folders` or `catalog`.
+            `ledger`, `lag`, `cut`, `folders` or `catalog`.
         status: `ok`; `warn`, if a run may still succeed; or `fail`.
         message: what was found.
         fix: what to do about it; None if nothing has to be done.

@@ -7,10 +7,12 @@ import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from changefeed.errors import (
+    ChangefeedError,
     ConfigError,
     MissingExtraError,
     NeedsSparkError,
@@ -19,10 +21,14 @@ from changefeed.errors import (
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.guard import Guard
 from changefeed.pipeline.ledger import ledger_name, read_ledger
+from changefeed.pipeline.monitoring.cuts import cut_text
+from changefeed.pipeline.monitoring.holders import has_binlog, held_text
+from changefeed.pipeline.monitoring.lag import lag_text
+from changefeed.pipeline.monitoring.texts import clock_text
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check
 from changefeed.pipeline.operations.expire import old_folders
 from changefeed.pipeline.operations.expired import gone
-from changefeed.pipeline.operations.status import listed
+from changefeed.pipeline.operations.status import listed, status
 from changefeed.pipeline.store.base import Latest, foreign
 from changefeed.pipeline.tables import open_tables
 from changefeed.storage.base import unconditional
@@ -152,15 +158,29 @@ def check_ledger(definition: Definition) -> Iterator[Check]:
     if latest is None:
         yield Check("ledger", OK, "none yet: the first run creates it")
         return
-    barrier = latest.state.barrier
-    reached = "" if barrier is None else f", up to {barrier}"
+    state = latest.state
+    cut = cut_text(state.barrier, state.mark, binlog=has_binlog(definition))
+    reached = "" if state.barrier is None else f", up to {cut}"
     steps = f"step {latest.step:,} done{reached}" if latest.step else "no step done"
     yield Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
+    if latest.step:
+        yield from _lag(definition)
     compared = _cut(definition, latest)
     if compared is not None:
         yield compared
     with suppress(MissingExtraError, NeedsSparkError):  # the check of the sink has it
         yield from _old_folders(definition, latest)
+
+
+def _lag(definition: Definition) -> Iterator[Check]:
+    """The lag of the tables and what holds the cut, in the words of `changefeed status`."""
+    now = datetime.now(UTC)
+    with suppress(ChangefeedError):  # the checks of the source and of the ledger have it
+        report = status(definition, 1)
+        words = [lag_text(report.lag, now) or "nothing is known to be left"]
+        if report.held_by:
+            words.append(held_text(report.held_by, clock_text(report.held_since) if report.held_since else None))
+        yield Check("lag", OK, ", ".join(words))
 
 
 def _old_folders(definition: Definition, latest: Latest) -> Iterator[Check]:

@@ -1,0 +1,112 @@
+"""Reads the rows with a key from versions of a Delta table, without Spark.
+
+A data file never changes, so the rows of one are kept for the other versions that have it. Only row groups whose statistics do
+not exclude the key are read, and of these first the columns of the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from changefeed.errors import ConfigError, SinkError
+from changefeed.sinks.delta.actions import LogAction
+from changefeed.sinks.delta.native import vectors
+from changefeed.sinks.delta.native.replay import state, vector
+from changefeed.storage import Folder
+from changefeed.storage.local import LocalFolder
+
+Row = dict[str, Any]
+
+
+class KeyReader:
+    """Reads the rows with one key.
+
+    Args:
+        folder: the table's folder.
+        key: column -> its value as text: `137`, `2026-01-31`; bytes in hex, `0x00ff`.
+    """
+
+    def __init__(self, folder: Folder, key: Mapping[str, str]) -> None:
+        self._folder, self._key = folder, key
+        self._files: dict[tuple[str, tuple[Any, ...]], list[Row]] = {}  # path and deletion vector -> rows
+
+    def at(self, version: int) -> list[Row]:
+        """Returns the rows with the key at a version of the table: column -> value.
+
+        Raises:
+            SinkError: the version cannot be read, or a file of it has been deleted.
+            ConfigError: the table has no such column, or the text is not a value of it.
+        """
+        rows = []
+        for name, file in state(self._folder, version).files.items():
+            place = name, vector(file)
+            if place not in self._files:
+                self._files[place] = list(self._in_file(name, file))
+            rows += self._files[place]
+        return rows
+
+    def _in_file(self, name: str, file: LogAction) -> Iterator[Row]:
+        descriptor = file.get("deletionVector")
+        deleted = set(vectors.read(self._folder, descriptor).tolist()) if descriptor else set()
+        try:
+            with pq.ParquetFile(self._source(unquote(name))) as parquet:
+                first = 0
+                for group in range(parquet.num_row_groups):
+                    numbers = self._numbers(parquet, group)
+                    chosen = [number for number in numbers if first + number not in deleted]
+                    if chosen:
+                        yield from parquet.read_row_group(group).take(chosen).to_pylist()
+                    first += parquet.metadata.row_group(group).num_rows
+        except (OSError, pa.ArrowException) as error:
+            raise SinkError(f"{self._folder.path}/{name} cannot be read: {error}") from error
+
+    def _numbers(self, parquet: pq.ParquetFile, group: int) -> list[int]:
+        """The row numbers within a row group of the rows with the key."""
+        values = {column: _value(parquet.schema_arrow, column, text) for column, text in self._key.items()}
+        if not all(_may_contain(parquet, group, column, value) for column, value in values.items()):
+            return []
+        keys = parquet.read_row_group(group, columns=list(values))
+        mask = None
+        for column, value in values.items():
+            equal = pc.equal(keys.column(column), value)
+            mask = equal if mask is None else pc.and_kleene(mask, equal)
+        numbers: list[int] = pc.indices_nonzero(mask).to_pylist()
+        return numbers
+
+    def _source(self, path: str) -> Any:
+        if isinstance(self._folder, LocalFolder):
+            return f"{self._folder.path}/{path}"
+        return pa.PythonFile(self._folder.open(path), mode="r")
+
+
+def _value(schema: pa.Schema, column: str, text: str) -> pa.Scalar:
+    if column not in schema.names:
+        raise ConfigError(f"the table's files have no column {column}")
+    kind = schema.field(column).type
+    try:
+        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+            return pa.scalar(bytes.fromhex(text.removeprefix("0x")), kind)
+        return pa.scalar(text).cast(kind)
+    except (pa.ArrowException, ValueError) as error:
+        raise ConfigError(f"{text!r} is not a value of the column {column}, {kind}") from error
+
+
+def _may_contain(parquet: pq.ParquetFile, group: int, column: str, value: pa.Scalar) -> bool:
+    """Whether the statistics of a row group do not exclude a value."""
+    metadata = parquet.metadata.row_group(group)
+    for number in range(metadata.num_columns):
+        if metadata.column(number).path_in_schema == column:
+            statistics = metadata.column(number).statistics
+            if statistics is None or not statistics.has_min_max:
+                return True
+            try:
+                return bool(statistics.min <= value.as_py() <= statistics.max)
+            except TypeError:  # of another type than the values, such as a decimal's integer
+                return True
+    return True
