@@ -173,7 +173,7 @@ def _cut(spark: SparkSession, sink: dict[str, str], cuts: int, folder: Path, mon
     images = sorted(folder.glob("cut-*"))
     assert len(images) > cuts // 8
     for number, copy in enumerate(images):
-        # Spark keeps what it knows of a Delta table by its path; Iceberg's metadata has absolute paths
+        # Spark keeps its state of a Delta table by path; Iceberg's metadata has absolute paths
         with mounted(copy, folder / ("disk" if sink["type"] == "iceberg" else f"after-{number}")) as disk:
             after = _pipeline(log, disk / "lake", sink)
             run(after, spark, once=True)
