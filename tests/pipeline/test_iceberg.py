@@ -189,3 +189,27 @@ def test_all_tables_are_rebuilt_over_the_old_ones(
     for table in state.tables.values():
         actual = sink_rows(pipeline, table.path, table.version, table.table)
         assert not (difference := same_rows(actual, wanted[table.table.name])), f"{table.path}: {difference}"
+
+
+def test_each_cut_has_a_tag_in_every_table(spark: SparkSession, log: tuple[Path, History], tmp_path: Path) -> None:
+    """Those of the newest cuts stay; a run that ended before it had set them sets them when it begins again."""
+    lake = tmp_path / "lake"
+    made = definition(log[0], lake, limit=20, sink="iceberg")
+    pipeline = made.model_copy(update={"sink": made.sink.model_copy(update={"cut_tags": 2})})
+    run(pipeline, spark, once=True)
+    *_, before, last = published(pipeline)
+    for name, table in last.state.tables.items():
+        with Foreign(pipeline).table(table.path.partition("/")[2]) as opened:
+            tags = {tag for tag in opened.metadata.refs if tag != "main"}
+            cuts = {f"cut-{cut.state.barrier}" for cut in (before, last) if name in cut.state.tables}
+            assert tags == cuts
+            snapshot = opened.snapshot_by_name(f"cut-{last.state.barrier}")
+            assert snapshot is not None
+            assert snapshot.snapshot_id == table.version
+            opened.manage_snapshots().remove_tag(f"cut-{last.state.barrier}").commit()
+    run(pipeline, spark, once=True)
+    for table in last.state.tables.values():
+        with Foreign(pipeline).table(table.path.partition("/")[2]) as opened:
+            snapshot = opened.snapshot_by_name(f"cut-{last.state.barrier}")
+            assert snapshot is not None
+            assert snapshot.snapshot_id == table.version

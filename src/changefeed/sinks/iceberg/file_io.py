@@ -6,6 +6,7 @@ A catalog opens `FolderIO` by its name, with the catalog's properties. They cont
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
@@ -48,10 +49,15 @@ def name_below(root: str, location: str) -> str:
     Raises:
         SinkError: the file is outside of the folder.
     """
-    for prefix in (root, root.removeprefix("file://")):
-        if location.startswith(f"{prefix}/"):
-            return location[len(prefix) + 1 :]
+    prefix, place = f"{_plain(root)}/", _plain(location)
+    if place.startswith(prefix):
+        return place[len(prefix) :]
     raise SinkError(f"{location} is outside of {root}, where changefeed reads and writes the tables of this sink")
+
+
+def _plain(location: str) -> str:
+    """Returns a location in the one form of its scheme: Hadoop writes `file:/lake`, and `s3a://` for `s3://`."""
+    return re.sub(r"^s3[an]://", "s3://", re.sub(r"^file:/+", "/", location))
 
 
 class _Input(InputFile):

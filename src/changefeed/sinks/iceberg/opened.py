@@ -105,17 +105,22 @@ class Opened:
         """Returns the state of the table for the contract."""
         return TableSnapshot(self.version, tuple(self.columns.names), self.write_id, self.owners)
 
-    def refused(self) -> str | None:
-        """Why changefeed does not write this table; None if it does."""
+    def refused(self, *, replaces: bool = False) -> str | None:
+        """Why changefeed does not write this table; None if it does. `replaces`: the write replaces all of its files."""
         if self.metadata.format_version != 2:
             return f"format version {self.metadata.format_version}"
         if not self.metadata.spec().is_unpartitioned():
             return "partitions"
+        if replaces:
+            return None
         if unknown := unknown_type(self.schema):
             return f"the type of column {unknown}"
         if any(manifest.content == ManifestContent.DELETES for manifest in self.manifests()):
             return "delete files"
-        if any(not file.file_path.startswith(f"{self.location}/") for file in self.files()):
+        try:
+            for file in self.files():
+                self.name_of(file)
+        except SinkError:
             return "data files outside of its folder"
         return None
 

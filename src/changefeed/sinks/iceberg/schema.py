@@ -150,6 +150,17 @@ def arrow_type(kind: IcebergType) -> pa.DataType | None:
     return _ARROW.get(kind) if isinstance(kind, PrimitiveType) else None
 
 
+def type_name(kind: pa.DataType) -> str:
+    """Returns Iceberg's name of a type, without field ids: `decimal(20,0)`, `list<float>`."""
+    match _type(kind, count(1)):
+        case StructType(fields=fields):
+            return f"struct<{', '.join(f'{field.name}: {field.field_type}' for field in fields)}>"
+        case ListType(element_type=element):
+            return f"list<{element}>"
+        case made:
+            return str(made).replace(" ", "")
+
+
 def leaves(schema: pa.Schema) -> list[tuple[int, pa.DataType | None]]:
     """Returns field id and type of each column of a Parquet file with this schema; None for a column inside another."""
     columns = list[tuple[int, pa.DataType | None]]()

@@ -9,7 +9,7 @@ committed remain until orphan files are removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,13 +41,14 @@ from changefeed.sinks.base import (
     Upsert,
     WriteRequest,
 )
-from changefeed.sinks.iceberg.catalog import TableCatalog
+from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
 from changefeed.sinks.iceberg.commit import Change, commit, create, fenced
 from changefeed.sinks.iceberg.file_io import name_below
 from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
+from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_DAMAGED
 from changefeed.storage import Folder
@@ -56,6 +57,7 @@ from changefeed.storage.base import in_parallel
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_TAG_TRIES = 3
 _NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
 
 
@@ -82,6 +84,7 @@ class IcebergTables:
         session: the Spark session; None to use only methods that need no Spark.
         owner: the pipeline's owner text; empty if unknown.
         limits: sizes for data files.
+        cut_tags: number of cuts that tables keep as tags.
     """
 
     catalog: TableCatalog
@@ -89,6 +92,7 @@ class IcebergTables:
     session: SparkSession | None = None
     owner: str = ""
     limits: Limits = field(default_factory=Limits)
+    cut_tags: int = 0
     types: IcebergTypes = field(default_factory=IcebergTypes)
     _manifests: dict[str, ManifestReader] = field(default_factory=dict)  # by path
 
@@ -174,6 +178,22 @@ class IcebergTables:
     def take_back(self, path: str, version: int) -> list[int]:
         """See `TableSink`: what a commit refers to is on disk before it."""
         return []
+
+    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
+        """See `TableSink`: the names are tags."""
+        if self.cut_tags:
+            in_parallel(lambda path: self._tag(path, cut, versions[path]), list(versions))
+
+    def _tag(self, path: str, cut: str, version: int) -> None:
+        for tries in range(_TAG_TRIES):
+            opened = self._open(path)
+            try:
+                if opened is not None:
+                    tag(self.catalog, opened, cut, version, self.cut_tags)
+                return
+            except ConflictError:
+                if tries == _TAG_TRIES - 1:
+                    raise
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
@@ -272,7 +292,7 @@ class IcebergTables:
         opened = self._open(write.path)
         if opened is None:
             return self._make(request)
-        if reason := opened.refused():
+        if reason := opened.refused(replaces=isinstance(write, Create | Copy | Import | Restore)):
             raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
         columns = columns_of(write.table, self.metadata_columns)
         match write:
@@ -332,7 +352,7 @@ class IcebergTables:
         """Returns the item of a write, and the columns of its files."""
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         columns = columns_of(write.table, self.metadata_columns)
-        if opened is not None and (reason := opened.refused()):
+        if opened is not None and (reason := opened.refused(replaces=isinstance(write, Load))):
             raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
