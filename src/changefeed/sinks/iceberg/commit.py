@@ -84,7 +84,7 @@ from changefeed.sinks.iceberg.opened import (
     write_id_text,
 )
 
-_FULL = 100  # live files from which a manifest stays if none is removed
+_FULL = 25  # live files from which a manifest stays if none is removed
 # Properties of new tables: a file of metadata for each commit would otherwise stay for ever.
 _NEW_TABLE = {
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",

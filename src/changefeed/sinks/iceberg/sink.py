@@ -239,26 +239,21 @@ class IcebergTables:
     def apply(self, prepared: PreparedWrite) -> Applied:
         """See `TableSink`."""
         request = prepared.request
-        opened = self._open(request.write.path)
-        if opened is not None and not _is_next(opened, request):
-            return Applied()
         if isinstance(prepared, _WithFiles):
-            return self._apply_files(prepared, opened)
+            return self._apply_files(prepared)
+        if not _is_next(self._open(request.write.path), request):
+            return Applied()
         return self._twice(request, partial(self._apply_alone, request))
 
-    def _apply_files(self, prepared: _WithFiles, now: Opened | None) -> Applied:
+    def _apply_files(self, prepared: _WithFiles) -> Applied:
         """Commits the files of a write; if somebody else has committed meanwhile, those for the table as it is now."""
         request, first = prepared.request, [prepared]
 
         def attempt() -> Applied:
-            ready = first.pop() if first else None
-            opened = self._open(request.write.path)
-            if ready is None or _version(ready.opened) != _version(opened):
-                (again,) = self.prepare([request])
-                if not isinstance(again, _WithFiles):
-                    return Applied()
-                ready = again
-            return self._commit(ready)
+            if first:
+                return self._commit(first.pop())
+            (again,) = self.prepare([request])
+            return self._commit(again) if isinstance(again, _WithFiles) else Applied()
 
         return self._twice(request, attempt)
 
@@ -397,10 +392,6 @@ def _is_next(opened: Opened | None, request: WriteRequest) -> bool:
     if opened.write_id.epoch > request.write_id.epoch:
         raise fenced(opened.location, opened.owner, opened.write_id, request.write_id)
     return False
-
-
-def _version(opened: Opened | None) -> int | None:
-    return None if opened is None else opened.version
 
 
 def _plain(columns: pa.Schema) -> pa.Schema:
