@@ -16,7 +16,7 @@ SINK = "sink: {type: delta, path: lake}\n"
 
 REFUSED = {
     SOURCE.replace("files", "file") + SINK: 'unknown source.type "file". Did you mean "files"? Known: files, kafka',
-    SOURCE + SINK.replace("delta", "iceberg"): 'unknown sink.type "iceberg". Known: delta',
+    SOURCE + SINK.replace("delta", "paimon"): 'unknown sink.type "paimon". Known: delta, iceberg',
     SOURCE
     + SINK
     + "pipeline: {consistency: keys}": 'unknown pipeline.consistency "keys". Did you mean "key"? Known: key, '

@@ -61,7 +61,7 @@ REFUSED = {
     ),
     'ledger.type: unknown ledger "sqlite": leave `ledger` out, for files beside the tables, or name a module of your own, as '
     "`my_package.my_ledger`": changed("ledger", type="sqlite"),
-    'unknown sink.type ".lake". Known: delta': changed("sink", type=".lake"),
+    'unknown sink.type ".lake". Known: delta, iceberg': changed("sink", type=".lake"),
     'unknown name in ledger "paht". Did you mean "path"? Known: path, type': {
         **OWN, "ledger": {"type": "tests.toys.sqlite_store", "paht": "x"}
     },
