@@ -272,6 +272,8 @@ def test_every_option_in_a_comment_of_the_template_is_accepted(tmp_path: Path) -
     text = path.read_text()
     files, kafka = text.index("  type: files"), text.index("  # type: kafka")
     kafka_ends = text.index("\n\n", kafka)
+    delta, iceberg = text.index("  type: delta\n"), text.index("  # type: iceberg")
+    iceberg_ends = text.index("\n\n", iceberg)
     assert kafka > files
     options = [match for match in OPTION.finditer(text) if not match[2].startswith(PROSE)]
     assert len(options) >= 12
@@ -280,5 +282,8 @@ def test_every_option_in_a_comment_of_the_template_is_accepted(tmp_path: Path) -
         if kafka <= option.start() < kafka_ends:
             taken = OPTION.sub(r"\1\2", text[kafka:kafka_ends])
             taken = text[:files] + taken + "\n" + text[text.index("  protocol:") :]
+        if iceberg <= option.start() < iceberg_ends:
+            without = text[:delta] + text[delta:iceberg].removeprefix("  type: delta\n")
+            taken = without + OPTION.sub(r"\1\2", text[iceberg:iceberg_ends]) + text[iceberg_ends:]
         path.write_text(taken)
         load(path)

@@ -37,6 +37,13 @@ sink:
   # metadata-columns: [_commit_ts] # columns to add: _commit_ts, _commit_time, _op, _position
   # column-names: escaped          # unit price becomes unit~20price; as-is (default) refuses such names
   # adopt: [shop.orders]           # existing tables to continue, with their rows
+  #
+  # Iceberg tables: these instead of type.
+  # type: iceberg
+  # catalog: lake                  # the name of the catalog; left out, with its properties: a database in SQLite beside the tables
+  # catalog-properties: {type: rest, uri: "https://catalog.example"}  # by the names of PyIceberg
+  # namespace: "lake_{database}"   # where the tables have their names
+  # cut-tags: 100                  # so many of the newest cuts are tags of every table, for readers
 
 pipeline:
   name: shop
