@@ -40,7 +40,7 @@ sink:
   #
   # Iceberg tables: these instead of type.
   # type: iceberg
-  # catalog: lake                  # the name of the catalog; left out, with its properties: a database in SQLite beside the tables
+  # catalog: lake                  # left out, with its properties: a database in SQLite beside the tables
   # catalog-properties: {type: rest, uri: "https://catalog.example"}  # by the names of PyIceberg
   # namespace: "lake_{database}"   # where the tables have their names
   # cut-tags: 100                  # so many of the newest cuts are tags of every table, for readers

@@ -129,8 +129,8 @@ class Guard:
         for folder in folders_of(new) if new else ():
             if self.sink.snapshot(folder) is not None:
                 raise ConfigError(
-                    f"{self.sink.location(folder).rstrip('/')} is a table itself, whose clean-up would delete the pipeline's tables "
-                    "inside it: give the pipeline another sink.path"
+                    f"{self.sink.location(folder).rstrip('/')} is a table itself, whose clean-up would delete the pipeline's "
+                    "tables inside it: give the pipeline another sink.path"
                 )
 
     def check_after(self, path: str, before: PathState, writes: int) -> WrittenVersion:
