@@ -18,6 +18,10 @@ from changefeed.storage import Folder
 FOLDER, LOCATION = "changefeed.folder", "changefeed.location"
 
 
+class OutsideError(SinkError):
+    """A file of a table is outside of the sink's folder."""
+
+
 class FolderIO(FileIO):
     """The files below one location."""
 
@@ -47,12 +51,14 @@ def name_below(root: str, location: str) -> str:
     """Returns the name of a file in the folder at a location.
 
     Raises:
-        SinkError: the file is outside of the folder.
+        OutsideError: the file is outside of the folder.
     """
     prefix, place = f"{_plain(root)}/", _plain(location)
     if place.startswith(prefix):
         return place[len(prefix) :]
-    raise SinkError(f"{location} is outside of {root}, where changefeed reads and writes the tables of this sink")
+    raise OutsideError(
+        f"{location} is outside of {root}, where this sink has its tables. Give the pipeline another sink.namespace"
+    )
 
 
 def _plain(location: str) -> str:

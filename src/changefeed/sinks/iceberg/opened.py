@@ -263,8 +263,9 @@ class ManifestReader:
         """Returns the manifests of a snapshot."""
         key = snapshot.manifest_list
         if key not in self._lists:
-            self._lists.clear()
-            self._lists[key] = snapshot.manifests(table.io)
+            self._lists = {key: snapshot.manifests(table.io)}
+            paths = {manifest.manifest_path for manifest in self._lists[key]}
+            self._entries = {path: entries for path, entries in self._entries.items() if path in paths}
         return self._lists[key]
 
     def entries(self, table: Table, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
@@ -273,12 +274,6 @@ class ManifestReader:
         if path not in self._entries:
             self._entries[path] = tuple(manifest.fetch_manifest_entry(table.io, discard_deleted=True))
         return self._entries[path]
-
-    def keep(self, manifests: Sequence[ManifestFile]) -> None:
-        """Forgets the entries of all other manifests."""
-        kept = {manifest.manifest_path for manifest in manifests}
-        for path in [path for path in self._entries if path not in kept]:
-            del self._entries[path]
 
 
 def read_write_id(text: str) -> WriteId:

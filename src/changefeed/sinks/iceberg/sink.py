@@ -10,6 +10,7 @@ committed remain until orphan files are removed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -44,7 +45,7 @@ from changefeed.sinks.base import (
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
 from changefeed.sinks.iceberg.commit import Change, commit, create, fenced
-from changefeed.sinks.iceberg.file_io import name_below
+from changefeed.sinks.iceberg.file_io import OutsideError, name_below
 from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
@@ -135,8 +136,9 @@ class IcebergTables:
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
         for path in self.catalog.paths():
-            if self.catalog.load(path) is not None:
-                yield path
+            with suppress(OutsideError):  # of others in the same catalog
+                if self._open(path) is not None:
+                    yield path
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
@@ -375,7 +377,8 @@ class IcebergTables:
         table = self.catalog.load(path)
         if table is None:
             return None
-        return Opened(self._folder(path), table, self.owner, self._manifests.setdefault(path, ManifestReader()))
+        folder = self._folder(name_below(self.catalog.location, table.metadata.location))
+        return Opened(folder, table, self.owner, self._manifests.setdefault(path, ManifestReader()))
 
     def _folder(self, path: str) -> Folder:
         return self.catalog.folder.subfolder(path)
