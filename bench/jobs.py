@@ -17,9 +17,10 @@ The broker is a real one, on loopback. `changefeed run` has its whole contract o
 writing); `bench/deltalake_consumer.py` has none. Paimon (only if it is asked for, see `bench/paimon_sync.py`) writes its own
 format, with every column as text; its rows are not compared. CPU seconds are those of the whole process tree, with the start of
 Spark, without the broker. Each round starts from the same tables. Afterwards every row of every table is compared with the log.
-The way `s3` is changefeed into a bucket of moto, an S3 server on loopback whose CPU is not counted, for jobs that begin without
-tables (a, d, thousand). `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when it was sent to when its
-table's commit was there.
+The way `iceberg` is changefeed into Iceberg tables, with a catalog in SQLite; not for `e`, `m` and `m20`. The way `s3` is
+changefeed into a bucket of moto, an S3 server on loopback whose CPU is not counted, for jobs that begin without tables (a, d,
+thousand). `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when it was sent to when its table's commit
+was there.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from uuid import uuid4
 import pyarrow as pa
 from confluent_kafka import Producer
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from pyiceberg.catalog import load_catalog
 
 from bench.memory import resident, tree
 from bench.orders import SCHEMA, Message, Orders
@@ -173,6 +175,16 @@ class Bench:
             return DeltaTable(f"{self.bucket}/shop/t{number}", storage_options=self.s3.environ)
         return DeltaTable(str(self.table(way, number)))
 
+    def rows(self, way: str, number: int) -> pa.Table:
+        """The rows of a table, by a reader that is not changefeed's."""
+        if way != "iceberg":
+            return pa.table(QueryBuilder().register("t", self.opened(way, number)).execute("SELECT * FROM t"))
+        catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{self.lake(way)}/catalog.db")
+        try:
+            return catalog.load_table(("shop", f"t{number}")).scan().to_arrow()
+        finally:
+            catalog.close()
+
     def command(self, way: str, *, follow: bool = False) -> list[str]:
         """The command that applies what there is, or follows what comes."""
         if way == "deltalake":
@@ -194,6 +206,8 @@ class Bench:
         if self.s3 is not None and way == "s3":
             definition["sink"]["path"] = self.bucket
             definition["storage"] = self.s3.storage().model_dump(by_alias=True, exclude_none=True)
+        if way == "iceberg":
+            definition["sink"] = {"type": "iceberg", "path": str(self.lake(way))}
         file = self.folder / "pipeline.yaml"
         file.write_text(json.dumps(definition))
         return [sys.executable, "-m", "changefeed.cli", "run", str(file), *([] if follow else ["--once"])]
@@ -212,9 +226,7 @@ class Bench:
         for number in range(self.job.tables):
             wanted = self.orders.rows(number)
             if wanted.num_rows:
-                table = self.opened(way, number)
-                actual = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t"))
-                actual = actual.select(SCHEMA.names).cast(SCHEMA).sort_by("id")
+                actual = self.rows(way, number).select(SCHEMA.names).cast(SCHEMA).sort_by("id")
                 if not actual.combine_chunks().equals(wanted.combine_chunks()):
                     raise RuntimeError(
                         f"{way}, table {number}: {actual.num_rows} rows, not the {wanted.num_rows} of the log"
@@ -336,7 +348,7 @@ def main() -> None:
                     return Bench(job, orders, broker, folder / prefix, arguments.step, s3)
 
                 if name == "e":
-                    for way in arguments.ways:
+                    for way in (way for way in arguments.ways if way != "iceberg"):
                         cost, lags = followed(bench(f"e-{way}"), way, arguments.seconds)
                         median, p99 = lags[len(lags) // 2], lags[len(lags) * 99 // 100]
                         result[way] = asdict(cost) | {"lag": {"median": round(median, 2), "p99": round(p99, 2)}}

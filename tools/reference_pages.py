@@ -28,6 +28,8 @@ from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import Protocol
 from changefeed.protocols.by_columns import ColumnEncoder
 from changefeed.protocols.loss import fewest
+from changefeed.sinks.iceberg.schema import type_name
+from changefeed.sinks.iceberg.types import iceberg_type
 from tools import loss_page
 from tools.markdown import table as _table
 
@@ -344,12 +346,14 @@ def types() -> str:
     for text in _examples():
         upstream = ColumnType.parse(text)
         sink = sink_type(upstream)
-        rows.append((f"`{text}`", f"`{upstream.arrow}`", f"`{sink.sql}`", (sink.lossy or "").capitalize()))
+        iceberg = type_name(iceberg_type(upstream).arrow)
+        lossy = (sink.lossy or "").capitalize()
+        rows.append((f"`{text}`", f"`{upstream.arrow}`", f"`{sink.sql}`", f"`{iceberg}`", lossy))
     return (
-        "# Types\n\nThe type of a MySQL column in memory (Arrow, lossless) and in a sink's table (Spark's types). "
+        "# Types\n\nThe type of a MySQL column in memory (Arrow, lossless), in a Delta table (Spark's types), and in an Iceberg table. "
         "`explain` shows it for the tables of a pipeline. A table's types come from its DDL if the log contains it; "
         "else they are inferred from its rows, and widened if later rows need it.\n\n"
-        + _table(("MySQL", "Arrow", "sink", "not kept"), rows)
+        + _table(("MySQL", "Arrow", "Delta", "Iceberg", "not kept"), rows)
     )
 
 

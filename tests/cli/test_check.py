@@ -82,9 +82,9 @@ def test_a_table_of_others_at_the_path_or_around_it(
     write_deltalake(theirs, pa.table({"id": [1]}))
     checks = _check(pipeline, capsys, 2)
     assert [name for name, one in checks.items() if one["status"] == "fail"] == ["tables"]
-    assert checks["tables"]["message"] == f"{theirs}: a Delta table that this pipeline has not written"
+    assert checks["tables"]["message"] == f"{theirs}: a table that this pipeline has not written"
     assert run(["explain", str(pipeline)]) == 2
-    assert f"Delta tables that this pipeline has not written: {theirs}. " in capsys.readouterr().err
+    assert f"tables that this pipeline has not written: {theirs}. " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("file", ["metadata/v1.metadata.json", ""])
@@ -93,10 +93,10 @@ def test_files_of_others_at_the_path(file: str, pipeline: Path, capsys: pytest.C
     (theirs / file).parent.mkdir(parents=True, exist_ok=True)
     (theirs / file).write_text("{}")
     checks = _check(pipeline, capsys, 2)
-    assert checks["tables"]["message"] == f"{theirs}: contains files, but no Delta table"
+    assert checks["tables"]["message"] == f"{theirs}: contains files, but no table"
     assert run(["explain", str(pipeline)]) == 2
     assert capsys.readouterr().err == (
-        f"error: the sink contains files, but no Delta table, at {theirs}: give the pipeline another sink.path, or move them "
+        f"error: the sink contains files, but no table, at {theirs}: give the pipeline another sink.path, or move them "
         "away\n"
     )
 

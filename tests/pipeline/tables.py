@@ -17,14 +17,14 @@ from changefeed.pipeline.config.definition import Definition
 def rows(path: str | Path, version: int | None, table: Table) -> list[dict[str, Any]]:
     """The rows of one version of a Delta table, with the values of the canonical text."""
     result = QueryBuilder().register("t", DeltaTable(str(path), version=version)).execute("select * from t").read_all()
-    return _canonical(pa.table(result), table)
+    return canonical_rows(pa.table(result), table)
 
 
 def sink_rows(pipeline: Definition, path: str, version: int | None, table: Table) -> list[dict[str, Any]]:
     """The rows of one version of a table of a pipeline, by its path below the sink's."""
     if pipeline.sink.type != "iceberg":
         return rows(f"{pipeline.sink.path}/{path}", version, table)
-    return _canonical(iceberg_table(pipeline.sink.path, path, version), table)
+    return canonical_rows(iceberg_table(pipeline.sink.path, path, version), table)
 
 
 def iceberg_table(folder: str | Path, path: str, version: int | None = None) -> pa.Table:
@@ -36,6 +36,7 @@ def iceberg_table(folder: str | Path, path: str, version: int | None = None) -> 
         catalog.close()
 
 
-def _canonical(arrow: pa.Table, table: Table) -> list[dict[str, Any]]:
+def canonical_rows(arrow: pa.Table, table: Table) -> list[dict[str, Any]]:
+    """The rows with the values of the canonical text."""
     columns = {c.name: to_canonical(arrow.column(c.name), c.type) for c in table.columns}
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

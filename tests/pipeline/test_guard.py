@@ -384,7 +384,7 @@ def test_a_foreign_table_is_never_replaced(lake_of_others: Path, spark: SparkSes
     with pytest.raises(ConfigError) as error:
         run(definition(log[0], lake_of_others), spark, once=True)
     assert str(error.value) == (
-        f"{lake_of_others}/app/notes is a Delta table that this pipeline has not written. Give the pipeline another "
+        f"{lake_of_others}/app/notes is a table that this pipeline has not written. Give the pipeline another "
         "sink.path, move the table away, or name it in sink.adopt to go on with its rows"
     )
     assert DeltaTable(lake_of_others / "app/notes").version() == 0
@@ -399,12 +399,12 @@ def test_no_table_is_made_inside_a_table_of_others(
     with pytest.raises(ConfigError) as error:
         explain(pipeline)
     assert str(error.value).startswith(
-        f"the sink has Delta tables that this pipeline has not written: {_lake(pipeline) / folder}."
+        f"the sink has tables that this pipeline has not written: {_lake(pipeline) / folder}."
     )
     with pytest.raises(ConfigError) as error:
         run(pipeline, spark, once=True)
     assert str(error.value) == (
-        f"{_lake(pipeline) / folder} is a Delta table, whose VACUUM would delete the pipeline's tables inside it: give the "
+        f"{_lake(pipeline) / folder} is a table itself, whose clean-up would delete the pipeline's tables inside it: give the "
         "pipeline another sink.path"
     )
     assert not (_lake(pipeline) / "app" / "notes").exists()
@@ -416,7 +416,7 @@ def test_a_folder_with_other_files_is_not_written_to(
     (tmp_path / "lake/app/notes").mkdir(parents=True)
     (tmp_path / "lake/app/notes/report.csv").write_text("a,b\n")
     with pytest.raises(
-        ConfigError, match=r"app/notes contains files, but no Delta table: give the pipeline another sink.path"
+        ConfigError, match=r"app/notes contains files, but no table: give the pipeline another sink.path"
     ):
         run(definition(log[0], tmp_path / "lake"), spark, once=True)
 

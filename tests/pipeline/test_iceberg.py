@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -16,13 +18,16 @@ from pyiceberg.table import Table as IcebergTable
 from changefeed import telemetry
 from changefeed.errors import FencedError, SinkError
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.operations.expire import expire
 from changefeed.pipeline.operations.repair import repair, start_over
 from changefeed.pipeline.run import run
+from changefeed.pipeline.tables import open_tables
 from tests.pipeline.history import HistoryBuilder, small_history
 from tests.pipeline.oracle import History, same_rows
 from tests.pipeline.running import SHOP, check_cuts, check_expected, definition, published
-from tests.pipeline.tables import sink_rows
+from tests.pipeline.tables import canonical_rows, sink_rows
 from tests.pipeline.turns import Killed
+from tests.services.s3 import S3Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,3 +194,81 @@ def test_all_tables_are_rebuilt_over_the_old_ones(
     for table in state.tables.values():
         actual = sink_rows(pipeline, table.path, table.version, table.table)
         assert not (difference := same_rows(actual, wanted[table.table.name])), f"{table.path}: {difference}"
+
+
+def test_each_cut_has_a_tag_in_every_table(spark: SparkSession, log: tuple[Path, History], tmp_path: Path) -> None:
+    """Those of the newest cuts stay; a run that ended before it had set them sets them when it begins again."""
+    lake = tmp_path / "lake"
+    made = definition(log[0], lake, limit=20, sink="iceberg")
+    pipeline = made.model_copy(update={"sink": made.sink.model_copy(update={"cut_tags": 2})})
+    run(pipeline, spark, once=True)
+    *_, before, last = published(pipeline)
+    for name, table in last.state.tables.items():
+        with Foreign(pipeline).table(table.path.partition("/")[2]) as opened:
+            tags = {tag for tag in opened.metadata.refs if tag != "main"}
+            cuts = {f"cut-{cut.state.barrier}" for cut in (before, last) if name in cut.state.tables}
+            assert tags == cuts
+            snapshot = opened.snapshot_by_name(f"cut-{last.state.barrier}")
+            assert snapshot is not None
+            assert snapshot.snapshot_id == table.version
+            opened.manage_snapshots().remove_tag(f"cut-{last.state.barrier}").commit()
+    run(pipeline, spark, once=True)
+    for table in last.state.tables.values():
+        with Foreign(pipeline).table(table.path.partition("/")[2]) as opened:
+            snapshot = opened.snapshot_by_name(f"cut-{last.state.barrier}")
+            assert snapshot is not None
+            assert snapshot.snapshot_id == table.version
+
+
+def test_tables_that_no_cut_needs_are_deleted_with_their_names(spark: SparkSession, tmp_path: Path) -> None:
+    h, marks = HistoryBuilder(), list[int]()
+    for table in ("notes", "drafts"):
+        h.schema("app", table, f"CREATE TABLE `app`.`{table}` (`n` INT NOT NULL,`note` VARCHAR(20))")
+        h.rows((table, None, {"n": 1, "note": "one"}))
+    marks.append(h.resolved())
+    h.schema("app", "drafts", "DROP TABLE `app`.`drafts`")
+    h.resolved()
+    pipeline = definition(h.write(tmp_path / "app.jsonl"), tmp_path / "lake", sink="iceberg")
+    run(pipeline, spark, once=True, until=marks[0])
+    run(pipeline, spark, once=True)
+    assert sorted(open_tables(pipeline).tables()) == ["app/drafts", "app/notes"]
+    expiry = expire(pipeline, timedelta(0))
+    assert expiry.deleted == ("app/drafts",)
+    assert list(open_tables(pipeline).tables()) == ["app/notes"]
+    assert not (tmp_path / "lake" / "app" / "drafts").exists()
+
+
+@pytest.mark.nightly
+def test_a_pipeline_on_s3_that_ends_at_one_point_after_another_has_exact_cuts(
+    spark: SparkSession,
+    s3: S3Server,
+    log: tuple[Path, History],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in s3.environ.items():
+        monkeypatch.setenv(name, value)
+    made = definition(log[0], tmp_path, limit=20, parallelism=1, sink="iceberg")
+    own = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    sink = made.sink.model_copy(update={"path": f"s3://lake/{uuid4().hex}", "catalog_properties": own})
+    pipeline = made.model_copy(update={"sink": sink, "storage": s3.storage()})
+    for point in POINTS:
+        with monkeypatch.context() as patch:
+            patch.setattr(telemetry, "on_pass", lambda name, point=point: _kill(name == point, name))
+            with pytest.raises(Killed, match=point):
+                run(pipeline, spark, once=True)
+    run(pipeline, spark, once=True)
+    repair(pipeline, spark, ["app.notes"], "rebuild")
+    tables = load_catalog(
+        "changefeed", **own,
+        **{"s3.endpoint": s3.url, "s3.region": "us-east-1", "s3.access-key-id": s3.keys[0], "s3.secret-access-key": s3.keys[1]},
+    )  # fmt: skip
+    cuts = published(pipeline)
+    for cut in cuts:
+        wanted = log[1].at(cut.state.barrier)
+        for table in cut.state.tables.values():
+            rows = tables.load_table(tuple(table.path.split("/"))).scan(snapshot_id=table.version).to_arrow()
+            difference = same_rows(canonical_rows(rows, table.table), wanted[table.table.name])
+            assert not difference, f"{table.path} at {cut.state.barrier}: {difference}"
+    tables.close()
+    assert len(cuts) > 2

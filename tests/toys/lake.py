@@ -158,6 +158,9 @@ class LakeSink:
         """See `TableSink`."""
         yield from sorted(str(first.parent.relative_to(self.root)) for first in self.root.glob("[!.]*/*/v0.json"))
 
+    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
+        """See `TableSink`: versions have no names."""
+
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
         return (self.root / path).exists()

@@ -53,8 +53,10 @@ sink:
   #
   # Iceberg tables: these instead of type.
   # type: iceberg
-  # catalog-properties: {type: sql, uri: "sqlite:///catalog.db"}  # as PyIceberg has them; or catalog: a name in ~/.pyiceberg.yaml
-  # namespace: "{database}"        # of the tables of a database
+  # catalog: lake                  # left out, with its properties: a database in SQLite beside the tables
+  # catalog-properties: {type: rest, uri: "https://catalog.example"}  # by the names of PyIceberg
+  # namespace: "lake_{database}"   # where the tables have their names
+  # cut-tags: 100                  # so many of the newest cuts are tags of every table, for readers
 
 pipeline:
   name: shop

@@ -102,6 +102,17 @@ class Executor:
                     self.sink.location(path), ", ".join(map(str, taken)),
                 )  # fmt: skip
 
+    def publish(self) -> None:
+        """Names the versions of the newest cut in the sink, where it has names for them.
+
+        Raises:
+            SinkError: a name cannot be given; the cut is in the ledger.
+        """
+        state = self.ledger.state
+        if state.barrier is not None:
+            tables = [table for name, table in state.tables.items() if name not in state.held]
+            self.sink.publish(f"cut-{state.barrier}", {t.path: t.written.version for t in tables if t.written})
+
     def columns(self, path: str) -> tuple[str, ...] | None:
         """The columns of the table at a path; None if there is no table."""
         snapshot = self.sink.snapshot(path)

@@ -117,6 +117,7 @@ class Flow:
             self._carry_out(plan)
         else:
             self.register(self.ledger.state)
+            self.executor.publish()
         return plan is not None
 
     def take(self, batch: Batch, until: Until = None) -> None:
@@ -268,6 +269,7 @@ class Flow:
         self.pending.delete_all_but(plan.state.pending, self.ledger.epoch)
         passed("cleanup.after")
         self.register(self.ledger.state)
+        self.executor.publish()
 
     @contextmanager
     def _fenced_first(self) -> Iterator[None]:

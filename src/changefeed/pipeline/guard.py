@@ -120,17 +120,17 @@ class Guard:
             )
 
     def check_around(self, paths: Iterable[str]) -> None:
-        """Checks that paths which are not in the ledger do not lie inside a Delta table.
+        """Checks that paths which are not in the ledger do not lie inside a table.
 
         Raises:
-            ConfigError: the sink's folder or that of a database is itself a Delta table.
+            ConfigError: the sink's folder or that of a database is itself a table.
         """
         new = [path for path in paths if path not in self.tables and path not in self.left]
         for folder in folders_of(new) if new else ():
             if self.sink.snapshot(folder) is not None:
                 raise ConfigError(
-                    f"{self.sink.location(folder).rstrip('/')} is a Delta table, whose VACUUM would delete the pipeline's tables "
-                    "inside it: give the pipeline another sink.path"
+                    f"{self.sink.location(folder).rstrip('/')} is a table itself, whose clean-up would delete the pipeline's "
+                    "tables inside it: give the pipeline another sink.path"
                 )
 
     def check_after(self, path: str, before: PathState, writes: int) -> WrittenVersion:
@@ -158,7 +158,7 @@ class Guard:
             raise SinkError(f"{at}: the table is gone. {TABLE_CHANGED}")
         if path not in self.left and not self.epochs and self.sink.has_files(path):
             raise ConfigError(
-                f"{at} contains files, but no Delta table: give the pipeline another sink.path, or move the folder away"
+                f"{at} contains files, but no table: give the pipeline another sink.path, or move the folder away"
             )
 
     def _check_ours(self, path: str, snapshot: TableSnapshot, write_id: WriteId, table: Table | None) -> PathState:
@@ -267,7 +267,7 @@ class Guard:
                 f" Pipeline {by} wrote it under another ledger: see `changefeed repair` if that was lost." if by else ""
             )
             raise ConfigError(
-                f"{at} is a Delta table that this pipeline has not written.{whose} Give the pipeline another sink.path, move "
+                f"{at} is a table that this pipeline has not written.{whose} Give the pipeline another sink.path, move "
                 "the table away, or name it in sink.adopt to go on with its rows"
             )
         if differs := self.sink.differences(path, table):

@@ -27,7 +27,7 @@ with Spark's types, `frames.types` has the types, `frames.retype` the conversion
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -477,6 +477,21 @@ class TableSink(Protocol):
 
         Raises:
             SinkError: something cannot be read or removed.
+        """
+        ...
+
+    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
+        """Names the tables' versions of a published cut, for readers; nothing happens if the sink has no names for versions.
+
+        Called after the ledger has the cut, and when a run begins: some tables may have the name already, or with another
+        version.
+
+        Args:
+            cut: the name, such as `cut-463268005898553859`.
+            versions: path -> version of each table in the cut.
+
+        Raises:
+            SinkError: a name cannot be given.
         """
         ...
 

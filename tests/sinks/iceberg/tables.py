@@ -29,6 +29,7 @@ class Tables:
 
     root: Path
     step: int = 0
+    epoch: int = 1
 
     @property
     def uri(self) -> str:
@@ -47,7 +48,7 @@ class Tables:
         self.step += 1
         write: Write = kind(path=path, number=1, table=of, **fields)
         changes = Given(of, rows) if rows else None
-        apply(sink, write, changes, WriteId(1, self.step, 1), "{}")
+        apply(sink, write, changes, WriteId(self.epoch, self.step, 1), "{}")
 
     @contextmanager
     def opened(self, path: str = PATH) -> Iterator[IcebergTable]:

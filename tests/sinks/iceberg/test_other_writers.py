@@ -149,6 +149,23 @@ def test_a_partitioned_table_is_refused(tables: Tables) -> None:
             tables.write(sink, kind, *rows)
 
 
+def test_tables_of_others_in_the_same_catalog_are_left_alone(tables: Tables, tmp_path: Path) -> None:
+    sink = tables.sink()
+    tables.write(sink, Load, ONE)
+    catalog = load_catalog("test", type="sql", uri=tables.uri)
+    catalog.create_table(("shop", "theirs"), FOREIGN.schema, location=f"file://{tmp_path}/elsewhere")
+    catalog.create_table(("shop", "moved"), FOREIGN.schema, location=f"file://{tables.root}/moved").append(FOREIGN)
+    catalog.close()
+    assert sorted(sink.tables()) == ["shop/moved", "shop/orders"]
+    with pytest.raises(
+        SinkError, match=r"elsewhere/metadata/.* is outside of .* Give the pipeline another sink.namespace"
+    ):
+        sink.snapshot("shop/theirs")
+    moved = sink.snapshot("shop/moved")
+    assert moved is not None
+    assert sink.damaged_files("shop/moved", moved.version) == []
+
+
 def test_an_empty_table_of_others_is_taken_over(tables: Tables) -> None:
     sink = tables.sink()
     tables.write(sink, Load, ONE, path="shop/other")

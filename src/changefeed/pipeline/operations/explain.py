@@ -141,12 +141,12 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
     paths = {name: table.path for name, table in rehearsal.tables.items()}
     if files_there := occupied(definition, paths):
         raise ConfigError(
-            f"the sink contains files, but no Delta table, at {', '.join(files_there)}: give the pipeline another sink.path, or "
+            f"the sink contains files, but no table, at {', '.join(files_there)}: give the pipeline another sink.path, or "
             "move them away"
         )
     if others := strangers(definition, paths):
         raise ConfigError(
-            f"the sink has Delta tables that this pipeline has not written: {', '.join(others)}. Give the pipeline another "
+            f"the sink has tables that this pipeline has not written: {', '.join(others)}. Give the pipeline another "
             "sink.path, move them away, or name them in sink.adopt to go on with their rows"
         )
     # what a run has reached counts more than how the source begins

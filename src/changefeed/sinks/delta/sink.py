@@ -240,6 +240,9 @@ class DeltaTables:
         root = local_path(self.root)
         return [] if root is None else take_back(f"{root}/{path}", version, self.owner)
 
+    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
+        """See `TableSink`: versions have no names."""
+
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
         location = self.location(path)

@@ -4,7 +4,7 @@ sink.py       implements the contract
 catalog.py    names, newest metadata, the commit; `file_io.py` has PyIceberg's files in a folder of `storage`
 opened.py     a table at its newest snapshot: write ids, columns, files
 columns.py    changes of columns, by field id where rows may stay
-commit.py     one snapshot: manifests, summary, requirements
+commit.py     one snapshot: manifests, summary, requirements; `tags.py` names snapshots of published cuts
 layout.py     data files and their metrics; `schema.py` and `types.py` have columns and types
 """
 
@@ -42,4 +42,4 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     location = f"file://{folder.path}" if is_local else folder.path
     catalog = TableCatalog(definition.catalog or "changefeed", properties, definition.namespace, folder, location)
-    return IcebergTables(catalog, tuple(names), session)
+    return IcebergTables(catalog, tuple(names), session, cut_tags=definition.cut_tags)

@@ -17,17 +17,19 @@ from typing import Any
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
+    ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     TableAlreadyExistsError,
+    UnauthorizedError,
 )
 from pyiceberg.io import PY_IO_IMPL
 from pyiceberg.table import StagedTable, StaticTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
-from changefeed.errors import ChangefeedError, ConfigError, SinkError
+from changefeed.errors import AccessError, ChangefeedError, ConfigError, SinkError
 from changefeed.local_files import make_folder
 from changefeed.sinks.iceberg.file_io import FOLDER, LOCATION, FolderIO
 from changefeed.storage import Folder
@@ -186,8 +188,8 @@ class TableCatalog:
 
     def _database(self) -> str | None:
         """The file of a catalog in SQLite; None for other catalogs."""
-        uri = self.properties.get("uri", "")
-        return uri.removeprefix("sqlite:///") if uri.startswith("sqlite:///") else None
+        scheme, _, path = self.properties.get("uri", "").partition("?")[0].partition(":///")
+        return path if scheme.partition("+")[0] == "sqlite" and path not in ("", ":memory:") else None
 
     def _is_missing(self) -> bool:
         """Whether the catalog is in SQLite and does not exist yet: to look for a table must not make it."""
@@ -212,6 +214,8 @@ class TableCatalog:
             yield
         except ChangefeedError:
             raise
+        except (UnauthorizedError, ForbiddenError) as error:
+            raise AccessError(f"catalog {self.name} refuses this user: {error}. See sink.catalog-properties") from error
         except FileNotFoundError as error:
             raise SinkError(f"{self.location}/{path}: a file of the table's metadata is gone: {error}") from error
         except Exception as error:

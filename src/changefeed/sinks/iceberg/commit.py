@@ -25,6 +25,7 @@ from pyiceberg.manifest import (
     DataFile,
     DataFileContent,
     FileFormat,
+    ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
@@ -83,7 +84,7 @@ from changefeed.sinks.iceberg.opened import (
     write_id_text,
 )
 
-_FULL = 100  # live files from which a manifest stays if none is removed
+_FULL = 25  # live files from which a manifest stays if none is removed
 # Properties of new tables: a file of metadata for each commit would otherwise stay for ever.
 _NEW_TABLE = {
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
@@ -283,6 +284,10 @@ def _manifests(
     for manifest in opened.manifests() if opened is not None else ():
         assert opened is not None
         live = opened.entries_of.entries(opened.table, manifest)
+        if manifest.content == ManifestContent.DELETES:  # of others; the files that they belong to are removed
+            for entry in live:
+                counts.remove_file(entry.data_file, snapshot.schema)
+            continue
         gone = [entry for entry in live if change.replaces or opened.name_of(entry.data_file) in change.removed]
         if not gone and len(live) >= _FULL:
             kept.append(manifest)

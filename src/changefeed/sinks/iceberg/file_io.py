@@ -6,6 +6,7 @@ A catalog opens `FolderIO` by its name, with the catalog's properties. They cont
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
@@ -15,6 +16,10 @@ from changefeed.errors import SinkError
 from changefeed.storage import Folder
 
 FOLDER, LOCATION = "changefeed.folder", "changefeed.location"
+
+
+class OutsideError(SinkError):
+    """A file of a table is outside of the sink's folder."""
 
 
 class FolderIO(FileIO):
@@ -46,12 +51,19 @@ def name_below(root: str, location: str) -> str:
     """Returns the name of a file in the folder at a location.
 
     Raises:
-        SinkError: the file is outside of the folder.
+        OutsideError: the file is outside of the folder.
     """
-    for prefix in (root, root.removeprefix("file://")):
-        if location.startswith(f"{prefix}/"):
-            return location[len(prefix) + 1 :]
-    raise SinkError(f"{location} is outside of {root}, where changefeed reads and writes the tables of this sink")
+    prefix, place = f"{_plain(root)}/", _plain(location)
+    if place.startswith(prefix):
+        return place[len(prefix) :]
+    raise OutsideError(
+        f"{location} is outside of {root}, where this sink has its tables. Give the pipeline another sink.namespace"
+    )
+
+
+def _plain(location: str) -> str:
+    """Returns a location in the one form of its scheme: Hadoop writes `file:/lake`, and `s3a://` for `s3://`."""
+    return re.sub(r"^s3[an]://", "s3://", re.sub(r"^file:/+", "/", location))
 
 
 class _Input(InputFile):

@@ -5,6 +5,8 @@ Most metrics come from a file's footer. Bounds are those by which readers skip f
     text, binary      the first 16 characters or bytes; the upper bound of a longer value ends in the next character or byte
     float, double     of the values, not of the footer, which leaves out NaN; none with NaN
     inside others     no bounds
+
+Tasks import this module: it needs Arrow alone, because PyIceberg takes a second to import.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import base64
 import struct
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
 from typing import Any
@@ -81,8 +83,6 @@ def metrics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> Met
         schema: the file's columns, with field ids.
         floats: column -> statistics of its values, for columns of floating-point numbers.
     """
-    from changefeed.sinks.iceberg.schema import leaves
-
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     made = Metrics({}, {}, {}, {}, {}, [_start(group) for group in groups])
     floats_by_id = {int(schema.field(name).metadata[b"PARQUET:field_id"]): floats[name] for name in floats}
@@ -103,6 +103,27 @@ def metrics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> Met
         if bounds is not None:
             _add_bounds(made, number, bounds, kind)
     return made
+
+
+def leaves(schema: pa.Schema) -> list[tuple[int, pa.DataType | None]]:
+    """Returns field id and type of each column of a Parquet file with this schema; None for a column inside another."""
+    columns = list[tuple[int, pa.DataType | None]]()
+    for column in schema:
+        _add_leaves(column, columns.append, top=True)
+    return columns
+
+
+def _add_leaves(field: pa.Field, add: Callable[[tuple[int, pa.DataType | None]], None], *, top: bool) -> None:
+    kind = field.type
+    if pa.types.is_map(kind):
+        inner = [kind.key_field, kind.item_field]
+    elif pa.types.is_nested(kind):
+        inner = [kind.field(i) for i in range(kind.num_fields)]
+    else:
+        add((int(field.metadata[b"PARQUET:field_id"]), kind if top else None))
+        return
+    for child in inner:
+        _add_leaves(child, add, top=False)
 
 
 def _start(group: Any) -> int:

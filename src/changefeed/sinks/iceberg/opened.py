@@ -105,17 +105,22 @@ class Opened:
         """Returns the state of the table for the contract."""
         return TableSnapshot(self.version, tuple(self.columns.names), self.write_id, self.owners)
 
-    def refused(self) -> str | None:
-        """Why changefeed does not write this table; None if it does."""
+    def refused(self, *, replaces: bool = False) -> str | None:
+        """Why changefeed does not write this table; None if it does. `replaces`: the write replaces all of its files."""
         if self.metadata.format_version != 2:
             return f"format version {self.metadata.format_version}"
         if not self.metadata.spec().is_unpartitioned():
             return "partitions"
+        if replaces:
+            return None
         if unknown := unknown_type(self.schema):
             return f"the type of column {unknown}"
         if any(manifest.content == ManifestContent.DELETES for manifest in self.manifests()):
             return "delete files"
-        if any(not file.file_path.startswith(f"{self.location}/") for file in self.files()):
+        try:
+            for file in self.files():
+                self.name_of(file)
+        except SinkError:
             return "data files outside of its folder"
         return None
 
@@ -258,8 +263,9 @@ class ManifestReader:
         """Returns the manifests of a snapshot."""
         key = snapshot.manifest_list
         if key not in self._lists:
-            self._lists.clear()
-            self._lists[key] = snapshot.manifests(table.io)
+            self._lists = {key: snapshot.manifests(table.io)}
+            paths = {manifest.manifest_path for manifest in self._lists[key]}
+            self._entries = {path: entries for path, entries in self._entries.items() if path in paths}
         return self._lists[key]
 
     def entries(self, table: Table, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
@@ -268,12 +274,6 @@ class ManifestReader:
         if path not in self._entries:
             self._entries[path] = tuple(manifest.fetch_manifest_entry(table.io, discard_deleted=True))
         return self._entries[path]
-
-    def keep(self, manifests: Sequence[ManifestFile]) -> None:
-        """Forgets the entries of all other manifests."""
-        kept = {manifest.manifest_path for manifest in manifests}
-        for path in [path for path in self._entries if path not in kept]:
-            del self._entries[path]
 
 
 def read_write_id(text: str) -> WriteId:

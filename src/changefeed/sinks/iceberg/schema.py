@@ -6,7 +6,7 @@ values stay where they are. A column that is dropped and added again gets a new 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 
 import pyarrow as pa
@@ -150,22 +150,12 @@ def arrow_type(kind: IcebergType) -> pa.DataType | None:
     return _ARROW.get(kind) if isinstance(kind, PrimitiveType) else None
 
 
-def leaves(schema: pa.Schema) -> list[tuple[int, pa.DataType | None]]:
-    """Returns field id and type of each column of a Parquet file with this schema; None for a column inside another."""
-    columns = list[tuple[int, pa.DataType | None]]()
-    for field in schema:
-        _add_leaves(field, columns.append, top=True)
-    return columns
-
-
-def _add_leaves(field: pa.Field, add: Callable[[tuple[int, pa.DataType | None]], None], *, top: bool) -> None:
-    kind = field.type
-    if pa.types.is_map(kind):
-        inner = [kind.key_field, kind.item_field]
-    elif pa.types.is_nested(kind):
-        inner = [kind.field(i) for i in range(kind.num_fields)]
-    else:
-        add((int(field.metadata[b"PARQUET:field_id"]), kind if top else None))
-        return
-    for child in inner:
-        _add_leaves(child, add, top=False)
+def type_name(kind: pa.DataType) -> str:
+    """Returns Iceberg's name of a type, without field ids: `decimal(20,0)`, `list<float>`."""
+    match _type(kind, count(1)):
+        case StructType(fields=fields):
+            return f"struct<{', '.join(f'{field.name}: {field.field_type}' for field in fields)}>"
+        case ListType(element_type=element):
+            return f"list<{element}>"
+        case made:
+            return str(made).replace(" ", "")

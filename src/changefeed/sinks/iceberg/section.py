@@ -33,11 +33,18 @@ class IcebergSink(SinkSection):
         "`lake_{database}`. It is made if it is missing.",
     )
 
+    cut_tags: int = Field(
+        default=0,
+        ge=0,
+        description="Number of newest cuts that every table has as tags, `cut-<commit_ts>`: any engine reads all tables at one "
+        "of them by its name, and their snapshots are not expired. Costs a commit of metadata for each table and cut.",
+    )
+
     def beside(self, folder: str) -> Self:
         """See `SinkSection`: the other tables have a catalog of their own, a database in the folder or on this machine."""
         name = f"changefeed-{sha256(folder.encode()).hexdigest()[:16]}.db"
         place = os.path.join(folder if local_path(folder) is not None else tempfile.gettempdir(), name)
-        own = {"catalog": None, "catalog_properties": {"type": "sql", "uri": f"sqlite:///{place}"}}
+        own = {"cut_tags": 0, "catalog": None, "catalog_properties": {"type": "sql", "uri": f"sqlite:///{place}"}}
         return super().beside(folder).model_copy(update=own)
 
     @field_validator("namespace")

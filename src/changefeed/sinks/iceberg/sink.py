@@ -9,7 +9,8 @@ committed remain until orphan files are removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,13 +42,14 @@ from changefeed.sinks.base import (
     Upsert,
     WriteRequest,
 )
-from changefeed.sinks.iceberg.catalog import TableCatalog
+from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
 from changefeed.sinks.iceberg.commit import Change, commit, create, fenced
-from changefeed.sinks.iceberg.file_io import name_below
+from changefeed.sinks.iceberg.file_io import OutsideError, name_below
 from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
+from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_DAMAGED
 from changefeed.storage import Folder
@@ -56,6 +58,7 @@ from changefeed.storage.base import in_parallel
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_TAG_TRIES = 3
 _NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
 
 
@@ -82,6 +85,7 @@ class IcebergTables:
         session: the Spark session; None to use only methods that need no Spark.
         owner: the pipeline's owner text; empty if unknown.
         limits: sizes for data files.
+        cut_tags: number of cuts that tables keep as tags.
     """
 
     catalog: TableCatalog
@@ -89,6 +93,7 @@ class IcebergTables:
     session: SparkSession | None = None
     owner: str = ""
     limits: Limits = field(default_factory=Limits)
+    cut_tags: int = 0
     types: IcebergTypes = field(default_factory=IcebergTypes)
     _manifests: dict[str, ManifestReader] = field(default_factory=dict)  # by path
 
@@ -131,8 +136,9 @@ class IcebergTables:
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
         for path in self.catalog.paths():
-            if self.catalog.load(path) is not None:
-                yield path
+            with suppress(OutsideError):  # of others in the same catalog
+                if self._open(path) is not None:
+                    yield path
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
@@ -174,6 +180,22 @@ class IcebergTables:
     def take_back(self, path: str, version: int) -> list[int]:
         """See `TableSink`: what a commit refers to is on disk before it."""
         return []
+
+    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
+        """See `TableSink`: the names are tags."""
+        if self.cut_tags:
+            in_parallel(lambda path: self._tag(path, cut, versions[path]), list(versions))
+
+    def _tag(self, path: str, cut: str, version: int) -> None:
+        for tries in range(_TAG_TRIES):
+            opened = self._open(path)
+            try:
+                if opened is not None:
+                    tag(self.catalog, opened, cut, version, self.cut_tags)
+                return
+            except ConflictError:
+                if tries == _TAG_TRIES - 1:
+                    raise
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
@@ -219,26 +241,21 @@ class IcebergTables:
     def apply(self, prepared: PreparedWrite) -> Applied:
         """See `TableSink`."""
         request = prepared.request
-        opened = self._open(request.write.path)
-        if opened is not None and not _is_next(opened, request):
-            return Applied()
         if isinstance(prepared, _WithFiles):
-            return self._apply_files(prepared, opened)
+            return self._apply_files(prepared)
+        if not _is_next(self._open(request.write.path), request):
+            return Applied()
         return self._twice(request, partial(self._apply_alone, request))
 
-    def _apply_files(self, prepared: _WithFiles, now: Opened | None) -> Applied:
+    def _apply_files(self, prepared: _WithFiles) -> Applied:
         """Commits the files of a write; if somebody else has committed meanwhile, those for the table as it is now."""
         request, first = prepared.request, [prepared]
 
         def attempt() -> Applied:
-            ready = first.pop() if first else None
-            opened = self._open(request.write.path)
-            if ready is None or _version(ready.opened) != _version(opened):
-                (again,) = self.prepare([request])
-                if not isinstance(again, _WithFiles):
-                    return Applied()
-                ready = again
-            return self._commit(ready)
+            if first:
+                return self._commit(first.pop())
+            (again,) = self.prepare([request])
+            return self._commit(again) if isinstance(again, _WithFiles) else Applied()
 
         return self._twice(request, attempt)
 
@@ -272,7 +289,7 @@ class IcebergTables:
         opened = self._open(write.path)
         if opened is None:
             return self._make(request)
-        if reason := opened.refused():
+        if reason := opened.refused(replaces=isinstance(write, Create | Copy | Import | Restore)):
             raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
         columns = columns_of(write.table, self.metadata_columns)
         match write:
@@ -332,7 +349,7 @@ class IcebergTables:
         """Returns the item of a write, and the columns of its files."""
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         columns = columns_of(write.table, self.metadata_columns)
-        if opened is not None and (reason := opened.refused()):
+        if opened is not None and (reason := opened.refused(replaces=isinstance(write, Load))):
             raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
@@ -360,7 +377,8 @@ class IcebergTables:
         table = self.catalog.load(path)
         if table is None:
             return None
-        return Opened(self._folder(path), table, self.owner, self._manifests.setdefault(path, ManifestReader()))
+        folder = self._folder(name_below(self.catalog.location, table.metadata.location))
+        return Opened(folder, table, self.owner, self._manifests.setdefault(path, ManifestReader()))
 
     def _folder(self, path: str) -> Folder:
         return self.catalog.folder.subfolder(path)
@@ -377,10 +395,6 @@ def _is_next(opened: Opened | None, request: WriteRequest) -> bool:
     if opened.write_id.epoch > request.write_id.epoch:
         raise fenced(opened.location, opened.owner, opened.write_id, request.write_id)
     return False
-
-
-def _version(opened: Opened | None) -> int | None:
-    return None if opened is None else opened.version
 
 
 def _plain(columns: pa.Schema) -> pa.Schema:

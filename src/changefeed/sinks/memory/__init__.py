@@ -169,6 +169,9 @@ class MemorySink:
         """See `TableSink`."""
         return []
 
+    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
+        """See `TableSink`: versions have no names."""
+
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
         return path in self.lake.tables

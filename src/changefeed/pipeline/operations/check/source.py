@@ -216,10 +216,10 @@ def _tables(definition: Definition, rehearsal: Rehearsal) -> Iterator[Check]:
     except ChangefeedError:
         return  # the checks of the sink and the ledger have it
     if files:
-        what = f"{', '.join(files)}: contains files, but no Delta table"
+        what = f"{', '.join(files)}: contains files, but no table"
         yield Check("tables", FAIL, what, "give the pipeline another sink.path, or move the folder away")
     if unknown_tables:
-        what = f"{', '.join(unknown_tables)}: a Delta table that this pipeline has not written"
+        what = f"{', '.join(unknown_tables)}: a table that this pipeline has not written"
         fix = (
             "give the pipeline another sink.path, move the table away, or name it in sink.adopt to go on with its rows"
         )
