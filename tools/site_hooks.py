@@ -58,7 +58,7 @@ def _titled(match: re.Match[str]) -> str:
     titles = [html.escape(html.unescape(re.sub(r"<[^>]+>", "", title))) for title in _TITLE.findall(match[0])]
 
     def row(line: re.Match[str]) -> str:
-        left = iter(titles)
-        return _CELL.sub(lambda _: f'<td data-title="{title}"' if (title := next(left, "")) else "<td", line[0])
+        remaining = iter(titles)
+        return _CELL.sub(lambda _: f'<td data-title="{title}"' if (title := next(remaining, "")) else "<td", line[0])
 
     return _ROW.sub(row, match[0])

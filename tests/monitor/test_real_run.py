@@ -48,7 +48,9 @@ def test_what_a_run_has_left(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
-def test_a_row_at_every_cut_and_its_pending_changes(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+def test_a_row_at_every_cut_and_its_pending_changes(
+    spark: SparkSession, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     history = HistoryBuilder()
     history.schema("app", "orders", "CREATE TABLE `app`.`orders` (`id` BIGINT NOT NULL,`note` TEXT,PRIMARY KEY(`id`))")
     history.rows(("orders", None, {"id": 7, "note": "a"}), ("orders", None, {"id": 8, "note": "b"}))
@@ -71,7 +73,10 @@ def test_a_row_at_every_cut_and_its_pending_changes(spark: SparkSession, tmp_pat
         assert row["values"][1]["changed"] == ["note"]
         assert row["complete"]
         assert [(one["op"], one["after"]["note"]) for one in row["pending"]] == [("insert", "again")]
+        assert row["pending_complete"]
         assert site.json(f"{place}.json?name=app.orders&key=8")["pending"] == []
+        monkeypatch.setattr("changefeed.monitor.rows.PENDING_ROWS", 0)
+        assert not site.json(f"{place}.json?name=app.orders&key=7")["pending_complete"]
         assert site.json(f"{place}.json?name=app.orders&key=9")["values"][0]["row"] is None
         page = site.html(f"{place}?name=app.orders&key=7")
         assert Outline(page).unclosed == []

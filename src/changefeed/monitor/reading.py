@@ -20,10 +20,9 @@ from typing import Any
 import msgspec
 
 from changefeed.errors import ConfigError
-from changefeed.model.change import RowChange
 from changefeed.model.definition import Table
 from changefeed.monitor.finding import FoundPipeline
-from changefeed.monitor.rows import RowVersion, has_key, pending_changes, row_versions, versions_of
+from changefeed.monitor.rows import PendingChanges, RowVersion, pending_changes, row_versions, versions_of
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
@@ -208,8 +207,8 @@ class PipelineReader:
         with self._lock:
             return _definitions(ledger, name)
 
-    def row(self, name: str, key: Mapping[str, str]) -> tuple[list[RowVersion], list[RowChange]]:
-        """Returns the recent past of a row: its versions, newest first, and its pending changes, in the order they were read.
+    def row(self, name: str, key: Mapping[str, str]) -> tuple[list[RowVersion], PendingChanges]:
+        """Returns the recent past of a row: its versions, newest first, and its pending changes.
 
         Args:
             name: `database.table`, of a table in the newest cut.
@@ -225,8 +224,7 @@ class PipelineReader:
             state = self.state()
         table = state.tables[name].table
         past = list(row_versions(versions, tables, key))
-        changes = pending_changes(self._folder("pending"), state.pending, table.database, table.name)
-        return past, [change for change in changes if has_key(change, key)]
+        return past, pending_changes(self._folder("pending"), state.pending, table.database, table.name, key)
 
     # The parts.
 

@@ -40,6 +40,7 @@ def row(reader: PipelineReader, name: str, values: Sequence[str]) -> dict[str, A
         "values": [],
         "complete": True,
         "pending": [],
+        "pending_complete": True,
     }
     if not any(values):
         return shown
@@ -55,7 +56,8 @@ def row(reader: PipelineReader, name: str, values: Sequence[str]) -> dict[str, A
         "key": key,
         "values": list(_values(past, binlog=reader.glance().binlog)),
         "complete": not past or past[-1].rows is not None,
-        "pending": [_change(change) for change in pending[:CHANGES]],
+        "pending": [_change(change) for change in pending.changes[:CHANGES]],
+        "pending_complete": pending.complete and len(pending.changes) <= CHANGES,
     }
 
 

@@ -11,16 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import SinkError
+from changefeed.errors import ConfigError, SinkError
 from changefeed.frames.chunk_files import StoredChunks, part_sizes
 from changefeed.frames.chunks import unpack
 from changefeed.model.batch import TableBatch, table_schema
 from changefeed.model.change import RowChange
 from changefeed.pipeline.store.base import Cut
-from changefeed.sinks.delta.row import KeyReader, Row
+from changefeed.sinks.delta.row import KeyReader, Row, value_of
 from changefeed.storage import Folder
 
-CUTS, VERSIONS, PENDING_ROWS = 2_000, 20, 200_000  # that are looked at, at most
+CUTS, VERSIONS, PENDING_ROWS = 2_000, 20, 1_000_000  # that are looked at, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +91,66 @@ def row_versions(
             return
 
 
-def pending_changes(store: Folder, folders: Sequence[str], database: str, table: str) -> Iterator[RowChange]:
-    """Yields the pending changes of a table, of at most `PENDING_ROWS` rows.
+@dataclass(frozen=True, slots=True)
+class PendingChanges:
+    """The pending changes of a row, in the order in which they are stored.
+
+    Attributes:
+        changes: those that have its key before or after the change.
+        complete: whether all pending changes of the table were looked at.
+    """
+
+    changes: list[RowChange]
+    complete: bool
+
+
+def pending_changes(
+    store: Folder, folders: Sequence[str], database: str, table: str, key: Mapping[str, str]
+) -> PendingChanges:
+    """Returns the pending changes of a row; looks at no more than `PENDING_ROWS` rows of its table.
 
     Args:
         store: the folder of the pending store.
         folders: the folders in it that the ledger names.
         database, table: names of the table.
+        key: as of `KeyReader`.
 
     Raises:
         SinkError: a file cannot be read.
     """
-    chunks, left = StoredChunks(store), PENDING_ROWS
+    chunks, changes, rows = StoredChunks(store), list[RowChange](), 0
     columns = ("kind", "database", "table", "rows")
     for folder in folders:
         for file, size in part_sizes(store, folder).items():
             for part in chunks.find(file, columns, lambda plain: _of_table(plain, database, table), size):
                 for chunk in part.to_pylist():
-                    left -= chunk["rows"]
-                    if left < 0:
-                        return
-                    yield from _complete(unpack(chunks.payload(file, chunk["group"], chunk["row"]))).changes()
+                    rows += chunk["rows"]
+                    if rows > PENDING_ROWS:
+                        return PendingChanges(changes, False)
+                    batch = unpack(chunks.payload(file, chunk["group"], chunk["row"]))
+                    changes += _complete(_with_key(batch, key)).changes()
+    return PendingChanges(changes, True)
+
+
+def _with_key(batch: TableBatch, key: Mapping[str, str]) -> TableBatch:
+    """The rows of a batch that have the key before or after the change."""
+    rows = batch.rows
+    mask = pa.repeat(False, len(rows))
+    for image in (rows.column("before"), rows.column("after")):
+        if {field.name for field in image.type} >= set(key):
+            mask = pc.or_(mask, pc.fill_null(_equal(image, key), False))
+    return TableBatch(batch.shape, rows.filter(mask))
+
+
+def _equal(image: pa.StructArray, key: Mapping[str, str]) -> Any:
+    mask: Any = image.is_valid()
+    for column, text in key.items():
+        cells = pc.struct_field(image, column)
+        try:
+            mask = pc.and_kleene(mask, pc.equal(cells, value_of(cells.type, column, text)))
+        except ConfigError:  # the column had another type when the change was made
+            return pa.repeat(False, len(image))
+    return mask
 
 
 def _complete(batch: TableBatch) -> TableBatch:
@@ -125,17 +164,11 @@ def _complete(batch: TableBatch) -> TableBatch:
     return TableBatch(batch.shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
 
 
-def _of_table(plain: Any, database: str, table: str) -> Any:
+def _of_table(plain: pa.Table, database: str, table: str) -> Any:
     mask = pc.equal(plain.column("kind"), "rows")
     for column, name in (("database", database), ("table", table)):
         mask = pc.and_kleene(mask, pc.equal(plain.column(column), name))
-    return mask.combine_chunks() if hasattr(mask, "combine_chunks") else mask
-
-
-def has_key(change: RowChange, key: Mapping[str, str]) -> bool:
-    """Whether the row of a change has a key, before or after it; values are compared as texts."""
-    images = [image for image in (change.before, change.after) if image is not None]
-    return any(all(name in image and text_of(image[name]) == text for name, text in key.items()) for image in images)
+    return mask
 
 
 def text_of(value: Any) -> str | None:

@@ -68,7 +68,7 @@ class KeyReader:
 
     def _numbers(self, parquet: pq.ParquetFile, group: int) -> list[int]:
         """The row numbers within a row group of the rows with the key."""
-        values = {column: _value(parquet.schema_arrow, column, text) for column, text in self._key.items()}
+        values = {column: _in_column(parquet.schema_arrow, column, text) for column, text in self._key.items()}
         if not all(_may_contain(parquet, group, column, value) for column, value in values.items()):
             return []
         keys = parquet.read_row_group(group, columns=list(values))
@@ -85,10 +85,18 @@ class KeyReader:
         return pa.PythonFile(self._folder.open(path), mode="r")
 
 
-def _value(schema: pa.Schema, column: str, text: str) -> pa.Scalar:
+def _in_column(schema: pa.Schema, column: str, text: str) -> pa.Scalar:
     if column not in schema.names:
         raise ConfigError(f"the table's files have no column {column}")
-    kind = schema.field(column).type
+    return value_of(schema.field(column).type, column, text)
+
+
+def value_of(kind: pa.DataType, column: str, text: str) -> pa.Scalar:
+    """Returns the value of a column that has this type, from its text.
+
+    Raises:
+        ConfigError: the text is not such a value.
+    """
     try:
         if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             return pa.scalar(bytes.fromhex(text.removeprefix("0x")), kind)
