@@ -73,7 +73,7 @@ def protocols() -> str:
         writes = "Rust" if issubclass(cast(type, known.encoder), ColumnEncoder) else "Python"
         folder = f"src/changefeed/protocols/{name.replace('-', '_')}"
         rows.append((f"[`{name}`]({folder}/README.md): {known.title}", reads, writes, _cut(known)))
-    return _table(("protocol", "decode", "encode", "into Delta tables, cut by"), rows)
+    return _table(("protocol", "decode", "encode", "into tables, cut by"), rows)
 
 
 def ticdc() -> str:
