@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.heavy, pytest.mark.parametrize("cons
 
 @dataclass
 class Disk:
-    """A folder of tables, used like a `Lake`; every run opens it anew."""
+    """A folder of tables, used like a `Lake`; every run opens it again."""
 
     folder: Path
 
