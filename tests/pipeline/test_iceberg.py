@@ -16,7 +16,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table as IcebergTable
 
 from changefeed import telemetry
-from changefeed.errors import FencedError, SinkError
+from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.operations.expire import expire
 from changefeed.pipeline.operations.repair import repair, start_over
@@ -272,3 +272,22 @@ def test_a_pipeline_on_s3_that_ends_at_one_point_after_another_has_exact_cuts(
             assert not difference, f"{table.path} at {cut.state.barrier}: {difference}"
     tables.close()
     assert len(cuts) > 2
+
+
+def test_a_table_of_others_is_adopted_with_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    log, _ = _notes(tmp_path / "app.jsonl")
+    (tmp_path / "lake" / "app" / "notes").mkdir(parents=True)
+    made = definition(log, tmp_path / "lake", sink="iceberg")
+    catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{tmp_path}/lake/catalog.db")
+    catalog.create_namespace("app")
+    rows = pa.table({"n": pa.array([77], pa.int32()), "note": ["mine"]})
+    catalog.create_table(("app", "notes"), rows.schema, location=f"file://{tmp_path}/lake/app/notes").append(rows)
+    catalog.close()
+    with pytest.raises(ConfigError, match=r"app/notes is a table that this pipeline has not written"):
+        run(made, spark, once=True)
+    pipeline = made.model_copy(update={"sink": made.sink.model_copy(update={"adopt": ["app.*"]})})
+    run(pipeline, spark, once=True)
+    state = published(pipeline)[-1].state
+    table, wanted = state.tables["app.notes"], History(log).at(state.barrier)["notes"]
+    actual = sink_rows(pipeline, table.path, table.version, table.table)
+    assert not (difference := same_rows(actual, [{"n": 77, "note": "mine"}, *wanted])), difference

@@ -12,8 +12,8 @@ has been made. If the last one has a higher epoch, `apply` raises `FencedError`,
 writers that commit at the same time, at most one succeeds; the other raises.
 Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then calls `snapshot`.
 Rule 5. Each commit, also of other writers, makes a *version* of the table: an integer from 0 on by which the format finds that
-state again, such as a version of Delta or the id of an Iceberg snapshot. Versions have no order outside of their sink: compare
-them for equality, and ask `distance` and `commits` which one led to which. Old versions stay readable until their files are
+state again, such as the number of a log's entry, or a random id. Versions have no order outside of their sink: compare them for
+equality, and ask `distance` and `commits` which one led to which. Old versions stay readable until their files are
 deleted: a published cut is a version of each table. A write in place of any table that exists (`Create`, `Load`, `Copy`,
 `Import`) makes a version after the table's last one, too, and keeps the write ids of all pipelines.
 Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every

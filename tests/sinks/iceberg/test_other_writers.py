@@ -153,12 +153,12 @@ def test_tables_of_others_in_the_same_catalog_are_left_alone(tables: Tables, tmp
     sink = tables.sink()
     tables.write(sink, Load, ONE)
     catalog = load_catalog("test", type="sql", uri=tables.uri)
-    catalog.create_table(("shop", "theirs"), FOREIGN.schema, location=f"file://{tmp_path}/elsewhere")
+    catalog.create_table(("shop", "theirs"), FOREIGN.schema, location=f"file://{tmp_path}/theirs")
     catalog.create_table(("shop", "moved"), FOREIGN.schema, location=f"file://{tables.root}/moved").append(FOREIGN)
     catalog.close()
     assert sorted(sink.tables()) == ["shop/moved", "shop/orders"]
     with pytest.raises(
-        SinkError, match=r"elsewhere/metadata/.* is outside of .* Give the pipeline another sink.namespace"
+        SinkError, match=r"theirs/metadata/.* is outside of .* Give the pipeline another sink.namespace"
     ):
         sink.snapshot("shop/theirs")
     moved = sink.snapshot("shop/moved")

@@ -1,11 +1,18 @@
 """Iceberg tables as a sink.
 
-sink.py       implements the contract
-catalog.py    names, newest metadata, the commit; `file_io.py` has PyIceberg's files in a folder of `storage`
-opened.py     a table at its newest snapshot: write ids, columns, files
-columns.py    changes of columns, by field id where rows may stay
-commit.py     one snapshot: manifests, summary, requirements; `tags.py` names snapshots of published cuts
-layout.py     data files and their metrics; `schema.py` and `types.py` have columns and types
+    sink.py        implements the contract
+    catalog.py     names, newest metadata, the commit
+    file_io.py     PyIceberg's files in a folder of `changefeed.storage`
+    opened.py      a table at its newest snapshot: write ids, columns, files
+    columns.py     changes of columns, by field id where rows may stay
+    commit.py      one snapshot: summary, requirements
+    manifests.py   its manifests
+    tags.py        names of published cuts
+    layout.py      data files and their metrics
+    schema.py      columns to and from Arrow
+    types.py       the types of MySQL columns
+
+Only the driver uses PyIceberg: tasks import `layout.py` alone.
 """
 
 from __future__ import annotations

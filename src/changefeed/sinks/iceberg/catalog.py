@@ -21,6 +21,7 @@ from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
+    NotInstalledError,
     TableAlreadyExistsError,
     UnauthorizedError,
 )
@@ -201,7 +202,7 @@ class TableCatalog:
             if self._opened is None:
                 try:
                     self._opened = load_catalog(self.name, **self.properties, **self._files)
-                except (ValueError, KeyError, ImportError) as error:
+                except (ValueError, KeyError, ImportError, NotInstalledError) as error:
                     raise ConfigError(
                         f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"
                     ) from error

@@ -18,8 +18,9 @@ from changefeed.sinks.apply.layout import Layout
 from changefeed.sinks.apply.rewriting import column_values, values_of, written
 from changefeed.sinks.base import IRREGULAR, AddColumns, ConvertedFrom, Null, Rewrite
 from changefeed.sinks.expressions import conversion_of
-from changefeed.sinks.iceberg.commit import Change, next_schema_id
+from changefeed.sinks.iceberg.commit import next_schema_id
 from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import Opened
 from changefeed.sinks.iceberg.schema import arrow_schema, evolved, new_schema
 from changefeed.sinks.iceberg.types import iceberg_type

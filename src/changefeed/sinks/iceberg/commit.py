@@ -8,42 +8,20 @@ Rule 2. Every commit makes a snapshot, also one that changes no file: so rule 1 
 Rule 3. The write id is in the same commit, twice: see `opened.py`. At S it was lower than the commit's own.
 Rule 4. After an error whose answer is unknown, the table is read again to see whether the snapshot is there.
 
-Manifests: those with many live files of which none is removed stay. The live files of all others go to one new manifest,
-together with the added files, and the removed ones, as Iceberg requires. So a commit writes about as many entries as files
-change.
+The manifests are those of `manifests.py`.
 """
 
 from __future__ import annotations
 
-import base64
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
-import msgspec
-from pyiceberg.manifest import (
-    DataFile,
-    DataFileContent,
-    FileFormat,
-    ManifestContent,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    write_manifest,
-    write_manifest_list,
-)
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
-from pyiceberg.table.snapshots import (
-    Operation,
-    Snapshot,
-    SnapshotSummaryCollector,
-    Summary,
-    update_snapshot_summaries,
-)
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
@@ -66,13 +44,12 @@ from pyiceberg.table.update import (
     TableUpdate,
     UpgradeFormatVersionUpdate,
 )
-from pyiceberg.typedef import Record
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.apply.files import Added
 from changefeed.sinks.base import WriteId, WriteRequest
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
-from changefeed.sinks.iceberg.layout import Metrics
+from changefeed.sinks.iceberg.manifests import Change, NewSnapshot, manifests_of
 from changefeed.sinks.iceberg.opened import (
     NOTE,
     OWNER,
@@ -84,31 +61,11 @@ from changefeed.sinks.iceberg.opened import (
     write_id_text,
 )
 
-_FULL = 25  # live files from which a manifest stays if none is removed
 # Properties of new tables: a file of metadata for each commit would otherwise stay for ever.
 _NEW_TABLE = {
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
     TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The change that a commit makes.
-
-    Attributes:
-        added: the new data files.
-        removed: names of the data files to remove, in the table's folder.
-        replaces: whether all data files of the table are removed.
-        schema: the new columns; None keeps the table's.
-        restored: the snapshot whose files and columns the table gets; then the others are empty.
-    """
-
-    added: Sequence[Added] = ()
-    removed: frozenset[str] = frozenset()
-    replaces: bool = False
-    schema: Schema | None = None
-    restored: Snapshot | None = None
 
 
 def commit(catalog: TableCatalog, opened: Opened, change: Change, request: WriteRequest) -> None:
@@ -123,8 +80,8 @@ def commit(catalog: TableCatalog, opened: Opened, change: Change, request: Write
     metadata = opened.metadata
     updates, schema_id = _schema_updates(opened, change)
     schema = change.schema or opened.schema
-    snapshot = _Snapshot(catalog, opened.table, schema, metadata.new_snapshot_id(), metadata.next_sequence_number())
-    manifests, operation, counts = _manifests(snapshot, opened, change)
+    snapshot = NewSnapshot(catalog, opened.table, schema, metadata.new_snapshot_id(), metadata.next_sequence_number())
+    manifests, operation, counts = manifests_of(snapshot, opened, change)
     before = opened.snapshot
     made = snapshot.written(manifests, operation, counts, before, schema_id, summary_of(opened.owner, request))
     updates += _snapshot_updates(made, opened.owner, request.write_id)
@@ -160,9 +117,9 @@ def create(
         partition_specs=[UNPARTITIONED_PARTITION_SPEC], last_partition_id=999, properties={},
     )  # type: ignore[call-arg]  # fmt: skip
     table = catalog.staged(path, empty)
-    snapshot = _Snapshot(catalog, table, schema, empty.new_snapshot_id(), 1)
+    snapshot = NewSnapshot(catalog, table, schema, empty.new_snapshot_id(), 1)
     change = Change(added=added)
-    manifests, operation, counts = _manifests(snapshot, None, change)
+    manifests, operation, counts = manifests_of(snapshot, None, change)
     made = snapshot.written(manifests, operation, counts, None, schema.schema_id, summary_of(owner, request))
     updates: list[TableUpdate] = [
         AssignUUIDUpdate(uuid=empty.table_uuid),
@@ -265,148 +222,3 @@ def _snapshot_updates(snapshot: Snapshot, owner: str, write_id: WriteId) -> list
         SetSnapshotRefUpdate(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=snapshot.snapshot_id),  # type: ignore[call-arg]
         SetPropertiesUpdate(updates={f"{PROPERTY}{owner}": write_id_text(write_id)}),
     ]
-
-
-def _manifests(
-    snapshot: _Snapshot, opened: Opened | None, change: Change
-) -> tuple[list[ManifestFile], Operation, SnapshotSummaryCollector]:
-    """Writes the new manifest; returns all manifests of the snapshot, and the kind and the size of the change."""
-    counts, kept, entries = SnapshotSummaryCollector(), list[ManifestFile](), list[ManifestEntry]()
-    has_removed = False
-    if opened is not None and change.restored is not None:
-        for restored in opened.files(change.restored):
-            counts.add_file(restored, snapshot.schema)
-        for replaced in opened.files():
-            counts.remove_file(replaced, snapshot.schema)
-        return opened.manifests(change.restored), Operation.OVERWRITE, counts
-    if opened is not None and not (change.added or change.removed or change.replaces):
-        return opened.manifests(), Operation.APPEND, counts
-    for manifest in opened.manifests() if opened is not None else ():
-        assert opened is not None
-        live = opened.entries_of.entries(opened.table, manifest)
-        if manifest.content == ManifestContent.DELETES:  # of others; the files that they belong to are removed
-            for entry in live:
-                counts.remove_file(entry.data_file, snapshot.schema)
-            continue
-        gone = [entry for entry in live if change.replaces or opened.name_of(entry.data_file) in change.removed]
-        if not gone and len(live) >= _FULL:
-            kept.append(manifest)
-            continue
-        paths = {entry.data_file.file_path for entry in gone}
-        for entry in live:
-            is_gone = entry.data_file.file_path in paths
-            entries.append(_with_status(entry, snapshot.number, is_gone=is_gone))
-            if is_gone:
-                counts.remove_file(entry.data_file, snapshot.schema)
-        has_removed |= bool(gone)
-    for file in change.added:
-        made = data_file(file, snapshot.location)
-        counts.add_file(made, snapshot.schema)
-        entries.append(
-            ManifestEntry.from_args(
-                status=ManifestEntryStatus.ADDED, snapshot_id=snapshot.number, sequence_number=None,
-                file_sequence_number=None, data_file=made,
-            )
-        )  # fmt: skip
-    if entries:
-        kept.append(snapshot.manifest(entries))
-    if not has_removed:
-        return kept, Operation.APPEND, counts
-    return kept, Operation.OVERWRITE if change.added else Operation.DELETE, counts
-
-
-def _with_status(entry: ManifestEntry, snapshot_id: int, *, is_gone: bool) -> ManifestEntry:
-    return ManifestEntry.from_args(
-        status=ManifestEntryStatus.DELETED if is_gone else ManifestEntryStatus.EXISTING,
-        snapshot_id=snapshot_id if is_gone else entry.snapshot_id,
-        sequence_number=entry.sequence_number,
-        file_sequence_number=entry.file_sequence_number,
-        data_file=entry.data_file,
-    )
-
-
-def data_file(file: Added, location: str) -> DataFile:
-    """Returns a new data file for a manifest."""
-    metrics = msgspec.json.decode(file.stats, type=Metrics)
-    made = DataFile.from_args(
-        content=DataFileContent.DATA,
-        file_path=f"{location}/{file.path}",
-        file_format=FileFormat.PARQUET,
-        partition=Record(),
-        record_count=file.rows,
-        file_size_in_bytes=file.size,
-        column_sizes=metrics.sizes,
-        value_counts=metrics.counts,
-        null_value_counts=metrics.nulls,
-        nan_value_counts={},
-        lower_bounds=_decoded(metrics.lower),
-        upper_bounds=_decoded(metrics.upper),
-        split_offsets=metrics.offsets,
-        key_metadata=None,
-        equality_ids=None,
-        sort_order_id=None,
-    )
-    made.spec_id = UNPARTITIONED_PARTITION_SPEC.spec_id
-    return made
-
-
-def _decoded(bounds: Mapping[int, str]) -> dict[int, bytes]:
-    return {number: base64.b64decode(text) for number, text in bounds.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
-    """A snapshot that is being written."""
-
-    catalog: TableCatalog
-    table: Table
-    schema: Schema
-    number: int
-    sequence_number: int
-    name: str = field(default_factory=lambda: str(uuid.uuid4()))
-
-    @property
-    def location(self) -> str:
-        """The location of the table."""
-        return self.table.metadata.location
-
-    @property
-    def _compression(self) -> str:
-        return self.table.metadata.properties.get(
-            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-        )
-
-    def manifest(self, entries: Iterable[ManifestEntry]) -> ManifestFile:
-        """Writes a manifest."""
-        file = self.catalog.io.new_output(f"{self.location}/metadata/{self.name}-m0.avro")
-        with write_manifest(
-            2, UNPARTITIONED_PARTITION_SPEC, self.schema, file, self.number, self._compression  # type: ignore[arg-type]
-        ) as writer:  # fmt: skip
-            for entry in entries:
-                writer.add_entry(entry)
-        return writer.to_manifest_file()
-
-    def written(
-        self,
-        manifests: list[ManifestFile],
-        operation: Operation,
-        counts: SnapshotSummaryCollector,
-        before: Snapshot | None,
-        schema_id: int,
-        summary: Mapping[str, str],
-    ) -> Snapshot:
-        """Writes the manifest list; returns the snapshot."""
-        place = f"{self.location}/metadata/snap-{self.number}-0-{self.name}.avro"
-        parent = None if before is None else before.snapshot_id
-        with write_manifest_list(
-            2, self.catalog.io.new_output(place), self.number, parent, self.sequence_number, self._compression  # type: ignore[arg-type]
-        ) as writer:  # fmt: skip
-            writer.add_manifests(manifests)
-        return Snapshot(
-            snapshot_id=self.number, parent_snapshot_id=parent, manifest_list=place, sequence_number=self.sequence_number,
-            schema_id=schema_id,
-            summary=update_snapshot_summaries(
-                Summary(operation, **counts.build(), **summary),
-                before.summary.additional_properties if before is not None and before.summary is not None else None,
-            ),
-        )  # type: ignore[call-arg]  # fmt: skip

@@ -44,9 +44,10 @@ from changefeed.sinks.base import (
 )
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
-from changefeed.sinks.iceberg.commit import Change, commit, create, fenced
+from changefeed.sinks.iceberg.commit import commit, create, fenced
 from changefeed.sinks.iceberg.file_io import OutsideError, name_below
 from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
 from changefeed.sinks.iceberg.tags import tag

@@ -1,0 +1,125 @@
+"""Random histories of whole pipelines into Iceberg tables on disk, without Spark.
+
+The pipelines are those of `test_crashes_in_memory.py`: tables that are created, changed and dropped, partial images, tables
+without a key; runs that end anywhere, and runs of one pipeline at the same time. Every published cut is compared with the
+upstream's tables.
+
+`CHANGEFEED_ICEBERG_HISTORIES` is their number; `CHANGEFEED_SEED` repeats a seed, which every failure prints.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from changefeed import telemetry
+from changefeed.errors import FencedError
+from changefeed.sinks.iceberg.catalog import TableCatalog
+from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.storage.local import LocalFolder
+from tests.pipeline import in_memory
+from tests.pipeline.in_memory import Storage
+from tests.pipeline.random_runs import Pipeline, history, logs_of
+from tests.pipeline.turns import Killed, Turns
+from tests.sinks.contract import Row
+
+HISTORIES = int(os.environ.get("CHANGEFEED_ICEBERG_HISTORIES", "4"))
+Make = Callable[[int], tuple[Pipeline, Random]]
+
+pytestmark = [pytest.mark.slow, pytest.mark.heavy, pytest.mark.parametrize("consistency", ["transaction", "key"])]
+
+
+@dataclass
+class Disk:
+    """A folder of tables, used like a `Lake`; every run opens it again."""
+
+    folder: Path
+
+    @property
+    def _catalog(self) -> dict[str, str]:
+        return {"type": "sql", "uri": f"sqlite:///{self.folder}/catalog.db"}
+
+    def sink(self) -> IcebergTables:
+        folder = LocalFolder(str(self.folder))
+        return IcebergTables(TableCatalog("test", self._catalog, "{database}", folder, f"file://{folder.path}"))
+
+    def rows(self, path: str, version: int | None = None) -> list[Row]:
+        catalog = load_catalog("test", **self._catalog)
+        try:
+            table = catalog.load_table(tuple(path.split("/")))
+            rows: list[Row] = table.scan(snapshot_id=version).to_arrow().to_pylist()
+            return rows
+        finally:
+            catalog.close()
+
+
+@pytest.fixture
+def make(consistency: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """The pipeline of a history by its number, on a folder of its own."""
+    seed = int(os.environ.get("CHANGEFEED_SEED") or (1 if os.environ.get("CI") else secrets.randbelow(2**40)))
+    print("seed", seed)
+    monkeypatch.setattr(in_memory, "MemorySink", lambda disk: disk.sink())
+
+    def pipeline(number: int) -> tuple[Pipeline, Random]:
+        random = Random(f"{seed} {consistency} {number}")
+        upstream = history(random, random.randint(10, 50), partial=number % 2 == 0, moves=consistency != "key")
+        disk: Any = Disk(tmp_path / str(number))
+        logs = logs_of(upstream, random.randint(1, 3), random)
+        return Pipeline(upstream, logs, consistency, storage=Storage(tables=disk)), random
+
+    return pipeline
+
+
+def test_runs_that_end_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(HISTORIES):
+        pipeline, random = make(number)
+        for _ in range(3):
+            left = random.randint(5, 40)
+
+            def passed(name: str) -> None:
+                nonlocal left
+                left -= 1
+                if left <= 0:
+                    raise Killed(name)
+
+            monkeypatch.setattr(telemetry, "on_pass", passed)
+            with suppress(Killed):
+                pipeline.run(random)
+        monkeypatch.setattr(telemetry, "on_pass", None)
+        pipeline.run(random)
+        pipeline.check()
+
+
+def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs move from failpoint to failpoint in random order, some are killed; one of them reaches the end."""
+    for number in range(HISTORIES):
+        pipeline, random = make(number)
+        turns = Turns()
+        monkeypatch.setattr(telemetry, "on_pass", turns.on_pass)
+        for n in range(random.randint(2, 3)):
+            turns.player(f"{number}.{n}", partial(pipeline.run, Random(random.random())))
+        try:
+            while moving := [player for player in turns.players if not player.ended]:
+                player = random.choice(moving)
+                if player.held and random.random() < 0.05:
+                    turns.kill(player)
+                else:
+                    turns.go(player, until="any", passes=random.choice([1, 1, 1, 2, 5, 20]))
+        finally:
+            turns.close()
+        monkeypatch.setattr(telemetry, "on_pass", None)
+        for player in turns.players:
+            if player.error is not None and not isinstance(player.error, FencedError | Killed):
+                raise AssertionError(f"{player.name} of {turns.schedule}") from player.error
+        pipeline.run(random)
+        pipeline.check()
