@@ -59,7 +59,7 @@ def batches(sent: list[LogEvent], most_bytes: int) -> Iterator[LogBatch]:
 
 def decoded(sent: list[LogEvent], batch: LogBatch, *, asks: bool) -> list[Any]:
     """The events of a batch; `asks`: the events of a slice are read from the server, although the slice contains them."""
-    found = list[Any]()
+    changes = list[Any]()
     for part in batch.slices:
         decoder = LogDecoder(CAPTURED, part.maps)
         for event in from_position(sent, part.start) if asks or part.events is None else part.events:
@@ -68,9 +68,9 @@ def decoded(sent: list[LogEvent], batch: LogBatch, *, asks: bool) -> list[Any]:
             decoder.add(event)
         if part.is_complete:
             decoder.mark(part.end)
-        changes: Decoded = decoder.decoded()[0]
-        found += events(changes)
-    return found
+        of_part: Decoded = decoder.decoded()[0]
+        changes += events(of_part)
+    return changes
 
 
 def plain(change: Any) -> Any:

@@ -246,10 +246,13 @@ class MySqlTables:
         return records
 
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """Yields the definitions of the tables, and the first rows."""
+        """Yields the definitions of the tables, and the first rows, as if these were all."""
         plan = self.plan(None, None)
-        for part in plan.parts if plan is not None else ():
-            for chunks in read(plan.reading, part) if plan is not None and limit > 0 else ():
+        if plan is None:
+            return
+        low = plan.reading.low
+        for part in (*plan.parts, LogSlice(low, low, events=())):
+            for chunks in read(plan.reading, part) if limit > 0 or isinstance(part, LogSlice) else ():
                 counted = chunks.select(["kind", "rows"]).to_pylist()
                 limit -= sum(chunk["rows"] for chunk in counted if chunk["kind"] == "read")
                 yield chunks
