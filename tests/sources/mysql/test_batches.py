@@ -13,7 +13,7 @@ from changefeed.model.batch import Decoded
 from changefeed.model.change import RowChange, events
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.mysql.binlog import codes
-from changefeed.mysql.binlog.framing import read_header, split_file
+from changefeed.mysql.binlog.framing import split_file
 from changefeed.sources.mysql.batches import LogBatch, divide
 from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.dump import LogEvent
@@ -160,11 +160,11 @@ def test_tables_that_are_not_captured_are_passed_over() -> None:
 
 def test_a_damaged_event_names_its_position() -> None:
     sent = log("mysql-types")
-    damaged = sent[30]
-    assert read_header(damaged.data, damaged.at.position).code == damaged.code
-    data = damaged.data[:25] + bytes((damaged.data[25] ^ 1,)) + damaged.data[26:]
+    number = next(i for i, event in enumerate(sent) if event.code == codes.WRITE_ROWS)
+    damaged = sent[number]
+    data = damaged.data[:60] + bytes((damaged.data[60] ^ 1,)) + damaged.data[61:]
     decoder = LogDecoder(CAPTURED)
-    for event in sent[:30]:
+    for event in sent[:number]:
         decoder.add(event)
     with pytest.raises(SourceError, match=f"{FILE}:{damaged.at.position}.*checksum"):
         decoder.add(LogEvent(damaged.code, damaged.at, damaged.end, data, placed=True))

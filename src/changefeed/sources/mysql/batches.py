@@ -21,7 +21,7 @@ from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
 from changefeed.sources.mysql.dump import LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
 
-_STARTS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
+GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 _QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
 _FLAGS_AT = HEADER_SIZE + 6
 _SLICE_BYTES = 4 * 2**20
@@ -114,7 +114,7 @@ class _Cuts:
 
     def before(self, event: LogEvent) -> bool:
         """Ends the slice before an event if that is a good place; returns whether it did."""
-        if event.code in _STARTS:
+        if event.code in GTIDS:
             self._maps = ()
             if self._size >= self._slice_bytes:
                 self.close(event.at, inside=False)
