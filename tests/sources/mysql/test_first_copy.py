@@ -35,16 +35,30 @@ TABLES: dict[str, tuple[str, Callable[[Random], str]]] = {
 @pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     with request.param() as server:
-        created = [f"CREATE TABLE {name} ({key}, v INT)" for name, (key, _) in TABLES.items()]
-        created.append("CREATE TABLE pairs (a INT, b INT, v INT, PRIMARY KEY (a, b))")
-        server.execute("CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; " + "; ".join(created))
-        random = Random(1)
-        for name, (_, key) in TABLES.items():
-            values = ", ".join(f"({key(random)}, {i})" for i in range(ROWS))
-            server.execute(f"REPLACE INTO {name} VALUES {values}", "shop")
-        pairs = ", ".join(f"({i // 150}, {i}, {i})" for i in range(ROWS))
-        server.execute(f"INSERT INTO pairs VALUES {pairs}", "shop")
+        filled(server)
         yield server
+
+
+def filled(database: Database) -> None:
+    """Creates the tables, with rows."""
+    created = [f"CREATE TABLE {name} ({key}, v INT)" for name, (key, _) in TABLES.items()]
+    created.append("CREATE TABLE pairs (a INT, b INT, v INT, PRIMARY KEY (a, b))")
+    database.execute("CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; " + "; ".join(created))
+    random = Random(1)
+    for name, (_, key) in TABLES.items():
+        values = ", ".join(f"({key(random)}, {i})" for i in range(ROWS))
+        database.execute(f"REPLACE INTO {name} VALUES {values}", "shop")
+    pairs = ", ".join(f"({i // 150}, {i}, {i})" for i in range(ROWS))
+    database.execute(f"INSERT INTO pairs VALUES {pairs}", "shop")
+
+
+def selected(database: Database, name: str) -> set[tuple[str, ...]]:
+    """The rows of a table, as the server's client prints them."""
+    columns = ("id", "v") if name != "pairs" else ("a", "b", "v")
+    shown = "CONVERT(id USING utf8mb4)" if name in ("names", "latin") else columns[0]
+    rows = database.selected(f"SELECT {shown}, {', '.join(columns[1:])} FROM {name}", "shop")
+    assert rows
+    return {tuple(row) for row in rows}
 
 
 def writing(database: Database, stop: Event) -> Callable[[], None]:
@@ -88,13 +102,9 @@ def test_a_copy_of_tables_that_are_written(database: Database) -> None:
     for name in (*TABLES, "pairs"):
         [table] = [table for table in state.tables.values() if table.table.name == name]
         rows = follower.storage.tables.rows(table.path)
-        columns = ("id", "v") if name != "pairs" else ("a", "b", "v")
-        shown = "CONVERT(id USING utf8mb4)" if name in ("names", "latin") else columns[0]
-        selected = database.selected(f"SELECT {shown}, {', '.join(columns[1:])} FROM {name}", "shop")
-        expected = {tuple(row) for row in selected}
-        actual = {tuple(_shown(row[column]) for column in columns) for row in rows}
-        assert len(rows) == len(selected), name
-        assert actual == expected, name
+        actual = {tuple(map(_shown, row.values())) for row in rows}
+        assert len(rows) == len(actual), name
+        assert actual == selected(database, name), name
 
 
 def _shown(value: object) -> str:
