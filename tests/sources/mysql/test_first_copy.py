@@ -132,3 +132,25 @@ def test_chunks_cover_all_keys_and_do_not_overlap(database: Database) -> None:
         assert of_table[-1][1] is None
         assert [stop for _, stop in of_table[:-1]] == [start for start, _ in of_table[1:]]
         assert len(of_table) == len(set(of_table)) >= 5, name
+
+
+@pytest.mark.parametrize("server", [MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+def test_the_defaults_of_the_server_do_not_matter(server: type[Database]) -> None:
+    """Dirty reads, and limits of rows and of time, would make a copy wrong or impossible."""
+    with server("--transaction-isolation=READ-UNCOMMITTED") as database:
+        limit = "max_statement_time" if database.connector == "mariadb" else "max_execution_time"
+        database.execute(
+            "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY); INSERT INTO shop.t VALUES (1), (2), (3), (4);"
+            f"SET GLOBAL sql_select_limit = 2; SET GLOBAL {limit} = 1; SET GLOBAL time_zone = '+09:00'"
+        )
+        open_transaction = connect(Address("127.0.0.1", database.port, "dbz", "dbz"))
+        with open_transaction.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("INSERT INTO shop.t VALUES (5)")
+            cursor.execute("DELETE FROM shop.t WHERE id = 1")
+            follower = Follower(database, ["shop.*"], Random(1), {"chunk-rows": [2]})
+            follower.run()
+            cursor.execute("ROLLBACK")
+        open_transaction.close()
+        [table] = follower.run().tables.values()
+        assert sorted(row["id"] for row in follower.storage.tables.rows(table.path)) == [1, 2, 3, 4]

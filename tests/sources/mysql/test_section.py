@@ -47,5 +47,6 @@ def test_the_password_is_in_no_text(tmp_path: Path) -> None:
         "source: {type: mysql, host: db, user: u, password: hunter22secret}\nsink: {type: delta, path: lake}\n"
     )
     definition = cf.Pipeline.load(tmp_path / "pipeline.yaml").definition
+    assert isinstance(definition.source, MySqlSource)
     assert "hunter22secret" not in repr(open_changes(definition.source))
     assert redact("denied for hunter22secret") == "denied for ***"
