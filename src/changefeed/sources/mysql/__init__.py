@@ -154,8 +154,13 @@ class MySqlTables:
         if wrong := server.requirements():
             raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
 
-    def _begin(self, server: Server, earlier: tuple[Name, ...]) -> Plan:
-        """The first batch: definitions, and the first chunks; `earlier`: tables of a copy that began before.
+    def _begin(self, server: Server, earlier: tuple[Name, ...], *, exact: bool = True) -> Plan:
+        """The first batch: definitions, and the first chunks.
+
+        Args:
+            server: the server.
+            earlier: tables of a copy that began before.
+            exact: see `first_copy.begin`.
 
         Raises:
             SchemaChangedError: the schema changes at this moment.
@@ -163,7 +168,7 @@ class MySqlTables:
         self._check_settings(server)
         section, captured = self.section, self._captured(server)
         copies = section.snapshot_mode != "no_data"
-        low, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier)
+        low, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier, exact=exact)
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = first_copy.next_chunks(server, progress, section.chunk_rows, section.max_records_per_batch)
         after = SourceOffset(server.identity, low, copy=progress)
@@ -185,10 +190,13 @@ class MySqlTables:
         if complete is not None and end is not None and end.number < complete.number:
             end = complete
         if section.snapshot_mode == "initial_only":
+            if complete is None:
+                return None
             end = complete
         if (end or server.end()).number <= known.at.number and complete is None:
             return None
-        look = _Look(self._captured(server), complete)
+        reading = self._reading(server, known.at)
+        look = _Look(reading.captured, complete)
         events = dump(self.address, known.at, section.server_id)
         batch = divide(events, known.at, known.maps, section.max_bytes_per_batch, end=end, complete=complete, look=look)
         parts = list[Part](batch.slices)
@@ -200,7 +208,7 @@ class MySqlTables:
         after = SourceOffset(
             known.server, batch.end, batch.maps, None if is_complete else known.copy, None if is_complete else complete
         )
-        return Plan(self._reading(server, known.at), tuple(parts), after, batch.caught_up)
+        return Plan(reading, tuple(parts), after, batch.caught_up)
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
@@ -217,7 +225,7 @@ class MySqlTables:
             Server.open(self.address, seconds=_PROBE_SECONDS).close()
         except SourceError as error:
             return str(error)
-        except (ConfigError, ChangefeedError):  # the run reports it
+        except ChangefeedError:  # the run reports it
             return None
         return None
 
@@ -247,15 +255,19 @@ class MySqlTables:
 
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
         """Yields the definitions of the tables, and the first rows, as if these were all."""
-        plan = self.plan(None, None)
-        if plan is None:
-            return
-        low = plan.reading.low
-        for part in (*plan.parts, LogSlice(low, low, events=())):
-            for chunks in read(plan.reading, part) if limit > 0 or isinstance(part, LogSlice) else ():
+        try:
+            plan = self._begin(self._ask(), (), exact=False)
+        except SchemaChangedError as error:
+            raise SourceError(f"{self.address}: {error} at this moment", transient=True) from error
+        for part in plan.parts:
+            for chunks in read(plan.reading, part) if limit > 0 else ():
                 counted = chunks.select(["kind", "rows"]).to_pylist()
                 limit -= sum(chunk["rows"] for chunk in counted if chunk["kind"] == "read")
                 yield chunks
+                if limit <= 0:
+                    break
+        low = plan.reading.low
+        yield from read(plan.reading, LogSlice(low, low, events=()))
 
     def close(self) -> None:
         """See `Stream`."""
