@@ -174,7 +174,7 @@ def test_a_damaged_event_names_its_position() -> None:
     "source_offset",
     [
         SourceOffset("1", LogPosition(FILE, 4)),
-        SourceOffset("a-b", LogPosition(FILE, 2**33), (b"map", b"\0\xff")),
+        SourceOffset("a-b", LogPosition(FILE, 2**33), 7, (b"map", b"\0\xff")),
         SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((("a", "b.c"),), ("12ab",), 0, "_utf8mb4 X'00'", 7)),
         SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((), (), 0), complete=LogPosition("b.000008", 5)),
     ],

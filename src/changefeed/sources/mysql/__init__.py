@@ -13,7 +13,7 @@ Rule 4. Positions belong to one server. If another one answers, or the log no lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from changefeed.errors import AccessError, ChangefeedError, ConfigError, SourceError
 from changefeed.frames.mapped import Mapped
-from changefeed.mysql.binlog import Parser
+from changefeed.mysql.binlog import Parser, codes
 from changefeed.mysql.binlog.events import Query
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import Compared, Missing, NextBatch
@@ -197,7 +197,7 @@ class MySqlTables:
             return None
         reading = self._reading(server, known.at)
         look = _Look(reading.captured, complete)
-        events = dump(self.address, known.at, section.server_id)
+        events = self._of_same_log(dump(self.address, known.at, section.server_id), known)
         batch = divide(events, known.at, known.maps, section.max_bytes_per_batch, end=end, complete=complete, look=look)
         parts = list[Part](batch.slices)
         is_complete = complete is None or batch.end.number >= complete.number
@@ -206,9 +206,29 @@ class MySqlTables:
         if not parts:
             return None
         after = SourceOffset(
-            known.server, batch.end, batch.maps, None if is_complete else known.copy, None if is_complete else complete
+            known.server,
+            batch.end,
+            batch.begun,
+            batch.maps,
+            None if is_complete else known.copy,
+            None if is_complete else complete,
         )
         return Plan(reading, tuple(parts), after, batch.caught_up)
+
+    def _of_same_log(self, events: Iterable[LogEvent], known: SourceOffset) -> Iterator[LogEvent]:
+        """Yields the events, after checking that the file is the one that was read before.
+
+        Raises:
+            SourceError: it is another one.
+        """
+        for event in events:
+            is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
+            if is_start and known.begun not in (0, event.timestamp):
+                raise SourceError(
+                    f"{self.address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a "
+                    "first copy"
+                )
+            yield event
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
