@@ -33,9 +33,9 @@ from changefeed.sources.mysql.tables import (
     expression,
     key_of,
     list_tables,
+    listed,
     literal,
     quoted,
-    total,
 )
 
 
@@ -125,7 +125,7 @@ def _check_keys(server: Server, names: list[Name]) -> None:
         return
     example = "!" + ".".join(map(quoted, keyless[0]))
     raise ConfigError(
-        f"tables without a primary key, of which the source mysql makes no first copy: {total(keyless)}. Give each a primary "
+        f"tables without a primary key, of which the source mysql makes no first copy: {listed(keyless)}. Give each a primary "
         f"key, leave it out ({example} in source.tables), or set snapshot.mode to `no_data`"
     )
 
