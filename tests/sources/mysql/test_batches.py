@@ -14,9 +14,12 @@ from changefeed.model.change import RowChange, events
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import split_file
-from changefeed.sources.mysql.batches import LogBatch, divide
+from changefeed.sources.mysql import reader
+from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
 from changefeed.sources.mysql.changes import LogDecoder
+from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.reader import Reading
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
 from changefeed.sources.mysql.tables import Captured
 
@@ -181,3 +184,16 @@ def test_a_damaged_event_names_its_position() -> None:
 )
 def test_a_source_offset_is_text(source_offset: SourceOffset) -> None:
     assert read(source_offset.text()) == source_offset
+
+
+def test_a_log_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = log("mysql-types")
+    reading = Reading(Address("db", 3306, "u", ""), CAPTURED, "mysql", sent[0].at)
+    part = LogSlice(sent[0].at, sent[-1].end)
+    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent))
+    assert list(reader.read(reading, part))
+    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent[:-1]))
+    with pytest.raises(
+        SourceError, match=f"sent its binary log to {sent[-2].end} alone, and had sent it to {sent[-1].end}"
+    ):
+        list(reader.read(reading, part))
