@@ -104,6 +104,12 @@ class Debezium:
             stop(self._process)
             self._process = None
 
+    @property
+    def pid(self) -> int:
+        """The process id of the running engine."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """Kills the engine: offsets that it has not stored are lost."""
         if self._process is not None:

@@ -23,6 +23,7 @@ from changefeed.cli.output import Output
 # name -> its module and the object in the module
 COMMANDS: dict[str, str] = {
     "init": "changefeed.cli.init:init",
+    "discover": "changefeed.cli.discover:discover",
     "check": "changefeed.cli.check:check",
     "explain": "changefeed.cli.explain:explain",
     "run": "changefeed.cli.run_:run",
@@ -41,7 +42,19 @@ COMMANDS: dict[str, str] = {
 }
 # title -> its commands, in the order of `changefeed --help`; commands that are not listed come last
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Pipelines": ("init", "check", "explain", "run", "status", "monitor", "dlq", "repair", "expire", "package"),
+    "Pipelines": (
+        "init",
+        "discover",
+        "check",
+        "explain",
+        "run",
+        "status",
+        "monitor",
+        "dlq",
+        "repair",
+        "expire",
+        "package",
+    ),
     "Record logs": ("detect", "decode", "encode", "transcode"),
 }
 

@@ -129,8 +129,11 @@ def _counts(report: Status) -> str:
 
 
 def _positions(report: Status) -> Iterator[tuple[str, str, str, str]]:
+    from changefeed.pipeline.monitoring.cuts import offset_text
+
     left = report.lag.partitions or {}
     offsets = {(topic, p): offset for topic, of in report.positions.items() for p, offset in of.items()}
     for topic, p in sorted(offsets.keys() | left.keys()):
-        records = left.get((topic, p))
-        yield topic, str(p), str(offsets.get((topic, p), "")), "" if records is None else f"{records:,}"
+        records, offset = left.get((topic, p)), offsets.get((topic, p))
+        shown = "" if offset is None else offset_text(offset, binlog=report.binlog)
+        yield topic, str(p), shown, "" if records is None else f"{records:,}"

@@ -32,10 +32,12 @@ class Cursor:
         Raises:
             TruncatedError: fewer bytes are left; the message contains how many are missing.
         """
-        if count > self.left:
-            raise TruncatedError(f"{self.what} ends {_bytes(count - self.left)} early", byte=self.at)
-        self.at += count
-        return self.data[self.at - count : self.at]
+        start = self.at
+        end = start + count
+        if end > len(self.data):
+            raise TruncatedError(f"{self.what} ends {_bytes(count - self.left)} early", byte=start)
+        self.at = end
+        return self.data[start:end]
 
     def int64(self) -> int:
         """Reads eight bytes as a signed big-endian integer."""

@@ -8,7 +8,7 @@ import pytest
 
 from changefeed.api.moments import moment_of
 from changefeed.errors import ConfigError
-from changefeed.pipeline.monitoring.cuts import commit_ts_of, cut_text
+from changefeed.pipeline.monitoring.cuts import commit_ts_of, cut_text, offset_text
 
 GTID = "3e11fa47-71ca-11e1-9e33-c80aa9429562:23"
 
@@ -50,3 +50,9 @@ def test_other_texts_are_not_taken_for_places(text: str) -> None:
 def test_a_text_that_is_nothing_names_what_is_possible() -> None:
     with pytest.raises(ConfigError, match="nor a GTID, nor a place in the binlog such as 000001:14624"):
         moment_of("yesterday")
+
+
+def test_offsets_are_numbers_of_kafka_or_places_in_a_binlog() -> None:
+    assert offset_text(118204, binlog=True) == "118204"
+    assert offset_text(1 << 40 | 14624, binlog=True) == "binlog 000001:14624"
+    assert offset_text(1 << 40 | 14624, binlog=False) == str(1 << 40 | 14624)

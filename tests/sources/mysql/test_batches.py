@@ -13,10 +13,13 @@ from changefeed.model.batch import Decoded
 from changefeed.model.change import RowChange, events
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.mysql.binlog import codes
-from changefeed.mysql.binlog.framing import read_header, split_file
-from changefeed.sources.mysql.batches import LogBatch, divide
+from changefeed.mysql.binlog.framing import split_file
+from changefeed.sources.mysql import reader
+from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
 from changefeed.sources.mysql.changes import LogDecoder
+from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.reader import Reading
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
 from changefeed.sources.mysql.tables import Captured
 
@@ -160,11 +163,11 @@ def test_tables_that_are_not_captured_are_passed_over() -> None:
 
 def test_a_damaged_event_names_its_position() -> None:
     sent = log("mysql-types")
-    damaged = sent[30]
-    assert read_header(damaged.data, damaged.at.position).code == damaged.code
-    data = damaged.data[:25] + bytes((damaged.data[25] ^ 1,)) + damaged.data[26:]
+    number = next(i for i, event in enumerate(sent) if event.code == codes.WRITE_ROWS)
+    damaged = sent[number]
+    data = damaged.data[:60] + bytes((damaged.data[60] ^ 1,)) + damaged.data[61:]
     decoder = LogDecoder(CAPTURED)
-    for event in sent[:30]:
+    for event in sent[:number]:
         decoder.add(event)
     with pytest.raises(SourceError, match=f"{FILE}:{damaged.at.position}.*checksum"):
         decoder.add(LogEvent(damaged.code, damaged.at, damaged.end, data, placed=True))
@@ -174,10 +177,23 @@ def test_a_damaged_event_names_its_position() -> None:
     "source_offset",
     [
         SourceOffset("1", LogPosition(FILE, 4)),
-        SourceOffset("a-b", LogPosition(FILE, 2**33), (b"map", b"\0\xff")),
+        SourceOffset("a-b", LogPosition(FILE, 2**33), 7, (b"map", b"\0\xff")),
         SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((("a", "b.c"),), ("12ab",), 0, "_utf8mb4 X'00'", 7)),
         SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((), (), 0), complete=LogPosition("b.000008", 5)),
     ],
 )
 def test_a_source_offset_is_text(source_offset: SourceOffset) -> None:
     assert read(source_offset.text()) == source_offset
+
+
+def test_a_log_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = log("mysql-types")
+    reading = Reading(Address("db", 3306, "u", ""), CAPTURED, "mysql", sent[0].at)
+    part = LogSlice(sent[0].at, sent[-1].end)
+    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent))
+    assert list(reader.read(reading, part))
+    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent[:-1]))
+    with pytest.raises(
+        SourceError, match=f"sent its binary log to {sent[-2].end} alone, and had sent it to {sent[-1].end}"
+    ):
+        list(reader.read(reading, part))

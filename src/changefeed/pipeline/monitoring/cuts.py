@@ -26,6 +26,16 @@ def cut_text(commit_ts: int | None, name: str | None = None, *, binlog: bool = F
     return str(commit_ts) if time is None else f"{commit_ts} ({tso.iso(time)})"
 
 
+def offset_text(offset: int, *, binlog: bool) -> str:
+    """The offset of a partition for people: a number, or its place where the source reads a binlog itself.
+
+    Args:
+        offset: of Kafka, or a place in the binlog; no topic of Kafka has as many records as the first place is.
+        binlog: as in `cut_text`.
+    """
+    return cut_text(offset, binlog=True) if binlog and offset >> _POSITION else str(offset)
+
+
 def commit_ts_of(place: str) -> int | None:
     """The commit_ts of a place in the binlog, `[binlog ][name.]000001:14624`; None if the text has another form."""
     file, _, position = place.removeprefix("binlog ").rpartition(":")

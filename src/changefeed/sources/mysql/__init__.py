@@ -13,7 +13,7 @@ Rule 4. Positions belong to one server. If another one answers, or the log no lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from changefeed.errors import AccessError, ChangefeedError, ConfigError, SourceError
 from changefeed.frames.mapped import Mapped
-from changefeed.mysql.binlog import Parser
+from changefeed.mysql.binlog import Parser, codes
 from changefeed.mysql.binlog.events import Query
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import Compared, Missing, NextBatch
@@ -154,8 +154,13 @@ class MySqlTables:
         if wrong := server.requirements():
             raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
 
-    def _begin(self, server: Server, earlier: tuple[Name, ...]) -> Plan:
-        """The first batch: definitions, and the first chunks; `earlier`: tables of a copy that began before.
+    def _begin(self, server: Server, earlier: tuple[Name, ...], *, exact: bool = True) -> Plan:
+        """The first batch: definitions, and the first chunks.
+
+        Args:
+            server: the server.
+            earlier: tables of a copy that began before.
+            exact: see `first_copy.begin`.
 
         Raises:
             SchemaChangedError: the schema changes at this moment.
@@ -163,7 +168,7 @@ class MySqlTables:
         self._check_settings(server)
         section, captured = self.section, self._captured(server)
         copies = section.snapshot_mode != "no_data"
-        low, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier)
+        low, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier, exact=exact)
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = first_copy.next_chunks(server, progress, section.chunk_rows, section.max_records_per_batch)
         after = SourceOffset(server.identity, low, copy=progress)
@@ -185,11 +190,14 @@ class MySqlTables:
         if complete is not None and end is not None and end.number < complete.number:
             end = complete
         if section.snapshot_mode == "initial_only":
+            if complete is None:
+                return None
             end = complete
         if (end or server.end()).number <= known.at.number and complete is None:
             return None
-        look = _Look(self._captured(server), complete)
-        events = dump(self.address, known.at, section.server_id)
+        reading = self._reading(server, known.at)
+        look = _Look(reading.captured, complete)
+        events = self._of_same_log(dump(self.address, known.at, section.server_id), known)
         batch = divide(events, known.at, known.maps, section.max_bytes_per_batch, end=end, complete=complete, look=look)
         parts = list[Part](batch.slices)
         is_complete = complete is None or batch.end.number >= complete.number
@@ -198,9 +206,29 @@ class MySqlTables:
         if not parts:
             return None
         after = SourceOffset(
-            known.server, batch.end, batch.maps, None if is_complete else known.copy, None if is_complete else complete
+            known.server,
+            batch.end,
+            batch.begun,
+            batch.maps,
+            None if is_complete else known.copy,
+            None if is_complete else complete,
         )
-        return Plan(self._reading(server, known.at), tuple(parts), after, batch.caught_up)
+        return Plan(reading, tuple(parts), after, batch.caught_up)
+
+    def _of_same_log(self, events: Iterable[LogEvent], known: SourceOffset) -> Iterator[LogEvent]:
+        """Yields the events, after checking that the file is the one that was read before.
+
+        Raises:
+            SourceError: it is another one.
+        """
+        for event in events:
+            is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
+            if is_start and known.begun not in (0, event.timestamp):
+                raise SourceError(
+                    f"{self.address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a "
+                    "first copy"
+                )
+            yield event
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
@@ -217,7 +245,7 @@ class MySqlTables:
             Server.open(self.address, seconds=_PROBE_SECONDS).close()
         except SourceError as error:
             return str(error)
-        except (ConfigError, ChangefeedError):  # the run reports it
+        except ChangefeedError:  # the run reports it
             return None
         return None
 
@@ -246,13 +274,20 @@ class MySqlTables:
         return records
 
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
-        """Yields the definitions of the tables, and the first rows."""
-        plan = self.plan(None, None)
-        for part in plan.parts if plan is not None else ():
-            for chunks in read(plan.reading, part) if plan is not None and limit > 0 else ():
+        """Yields the definitions of the tables, and the first rows, as if these were all."""
+        try:
+            plan = self._begin(self._ask(), (), exact=False)
+        except SchemaChangedError as error:
+            raise SourceError(f"{self.address}: {error} at this moment", transient=True) from error
+        for part in plan.parts:
+            for chunks in read(plan.reading, part) if limit > 0 else ():
                 counted = chunks.select(["kind", "rows"]).to_pylist()
                 limit -= sum(chunk["rows"] for chunk in counted if chunk["kind"] == "read")
                 yield chunks
+                if limit <= 0:
+                    break
+        low = plan.reading.low
+        yield from read(plan.reading, LogSlice(low, low, events=()))
 
     def close(self) -> None:
         """See `Stream`."""

@@ -21,7 +21,7 @@ from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
 from changefeed.sources.mysql.dump import LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
 
-_STARTS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
+GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 _QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
 _FLAGS_AT = HEADER_SIZE + 6
 _SLICE_BYTES = 4 * 2**20
@@ -53,12 +53,14 @@ class LogBatch:
     Attributes:
         maps: the table maps of a statement that was begun, for the next batch.
         caught_up: whether the log ended, or the limit was reached.
+        begun: when the file of `end` was begun, in seconds since 1970; 0 if that is not known.
     """
 
     slices: tuple[LogSlice, ...]
     end: LogPosition
     maps: tuple[bytes, ...]
     caught_up: bool
+    begun: int = 0
 
 
 def divide(
@@ -111,10 +113,11 @@ class _Cuts:
         self._complete, self._slice_bytes = complete, slice_bytes
         self._size, self._slices = 0, list[LogSlice]()
         self._kept: list[LogEvent] | None = []
+        self._begun: dict[str, int] = {}
 
     def before(self, event: LogEvent) -> bool:
         """Ends the slice before an event if that is a good place; returns whether it did."""
-        if event.code in _STARTS:
+        if event.code in GTIDS:
             self._maps = ()
             if self._size >= self._slice_bytes:
                 self.close(event.at, inside=False)
@@ -126,6 +129,8 @@ class _Cuts:
 
     def add(self, event: LogEvent) -> None:
         """Adds an event to the open slice."""
+        if event.code == codes.FORMAT_DESCRIPTION:
+            self._begun[event.at.file] = event.timestamp
         self.at = event.end
         if event.placed:
             self._size += len(event.data)
@@ -155,4 +160,5 @@ class _Cuts:
         if self._kept is not None and len(slices) == 1:
             only = slices[0]
             slices = [LogSlice(only.start, only.end, only.maps, only.is_complete, tuple(self._kept))]
-        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up)
+        begun = self._begun.get(self._start.file, 0)
+        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up, begun)

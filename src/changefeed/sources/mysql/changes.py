@@ -10,6 +10,8 @@ Rule 2. Row events of tables that are not captured are passed over before they a
 Rule 3. What the log does not have as rows is refused by name: statements that change rows, a two-phase XA transaction, a rollback
         with rows. Nothing is skipped silently.
 Rule 4. A partial update of JSON is applied to the document before, which the row's image before has.
+Rule 5. Events without a meaning here, and the BEGIN of a transaction, are not parsed. Of GTIDs, only those of a schema change and
+        of a mark are.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ from changefeed.mysql.binlog.events import (
     Query,
     TableMapped,
     XaPrepare,
-    Xid,
 )
-from changefeed.mysql.binlog.framing import HEADER_SIZE
+from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
+from changefeed.sources.mysql.batches import GTIDS
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.dump import LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
@@ -49,6 +51,13 @@ from changefeed.sources.mysql.tables import Captured, is_captured
 
 TOPIC, PARTITION = "binlog", 0
 _ID_SIZE = 6
+_NAMES_AT = HEADER_SIZE + _ID_SIZE + 2
+_BEGIN = b"\0BEGIN"
+_LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
+_WITHOUT_MEANING = frozenset({
+    codes.ROTATE, codes.XID, codes.STOP, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.ROWS_QUERY, codes.ANNOTATE_ROWS,
+    codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST, codes.BINLOG_CHECKPOINT,
+})  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -120,13 +129,13 @@ class LogDecoder:
     """Collects the changes of consecutive events of the log.
 
     Attributes:
-        name: GTID of the last transaction that has begun; empty if there was none.
         server: `mysql` or `mariadb`, by the log's format description.
     """
 
     def __init__(self, captured: Captured, maps: Iterable[bytes] = ()) -> None:
         """Begins at an event; `maps`: the table maps before it, if it is inside of a statement."""
-        self.name, self.server = "", ""
+        self.server, self._name = "", ""
+        self._gtid: LogEvent | None = None  # of the last transaction, if it was not read yet
         self._captured, self._selector = captured, captured.selector()
         self._parser = Parser(complete=captured.completed)
         self._maps = tuple(maps)
@@ -134,6 +143,7 @@ class LogDecoder:
         self._shapes: dict[Any, TableShape] = {}
         self._tables: dict[int, tuple[TableMap, tuple[Column, ...]]] = {}  # by `id`, of captured tables
         self._hidden: dict[int, frozenset[int]] = {}
+        self._names: dict[bytes, bool] = {}  # names in a table map -> whether the table is captured
         self._skipped: set[bytes] = set()
         self._records: list[int] = []
         self._control: list[Control] = []
@@ -146,21 +156,60 @@ class LogDecoder:
             SourceError: the bytes contradict the format of a log, or the server reports that changes are missing.
             UnsupportedError: Rule 3.
         """
-        if event.code in KINDS and event.data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE] in self._skipped:
+        if self._passes_over(event):
             return
-        if event.code == codes.ROTATE:
-            return  # `dump` has followed it
         self._index = 0
         try:
             for part in self._parser.feed(event.data, event.at.position if event.placed else None):
                 self._part(part, event)
             if event.code == codes.FORMAT_DESCRIPTION and self._maps:
-                for table_map in self._maps:
+                for table_map in filter(self._maps_captured, self._maps):
                     for part in self._parser.feed(table_map):
                         self._part(part, event)
                 self._maps = ()
         except BinlogError as error:
             raise SourceError(f"the binary log cannot be read at {event.at}: {error}") from error
+
+    def _passes_over(self, event: LogEvent) -> bool:
+        """Whether an event needs no parser: see Rules 2 and 5."""
+        code, data = event.code, event.data
+        if code in KINDS:
+            return data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE] in self._skipped
+        if code == codes.TABLE_MAP:
+            return not self._maps_captured(data)
+        if code in GTIDS:
+            self._gtid, self._open_rows = event, 0
+            return True
+        return code in _WITHOUT_MEANING or (code == codes.QUERY and _BEGIN in data[-_LONGEST_BEGIN:])
+
+    def _maps_captured(self, data: bytes) -> bool:
+        """Whether a table map is of a captured table; of another one, its columns may be of unknown types."""
+        middle = _NAMES_AT + 1 + data[_NAMES_AT]
+        end = middle + 2 + data[middle + 1]
+        names = data[_NAMES_AT:end]
+        captured = self._names.get(names)
+        if captured is None:
+            database, table = names[1 : 1 + names[0]].decode(), data[middle + 2 : end].decode()
+            captured = self._names[names] = is_captured(self._selector, database, table)
+        key = data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE]
+        if captured:
+            self._skipped.discard(key)
+        else:
+            self._skipped.add(key)
+        return captured
+
+    @property
+    def name(self) -> str:
+        """GTID of the last transaction that has begun; empty if there was none."""
+        event, self._gtid = self._gtid, None
+        if event is None:
+            return self._name
+        for part in self._parser.feed(event.data):
+            if isinstance(part, Gtid | MariaDbGtid):
+                self._name = part.gtid or ""
+            if isinstance(part, MariaDbGtid) and part.alter is not None and part.alter[1] is not None:
+                self._refuse("ALTER TABLE is logged in two phases", "SET GLOBAL binlog_alter_two_phase = OFF", event)
+        return self._name
 
     def _part(self, part: Any, event: LogEvent) -> None:
         match part:
@@ -170,17 +219,9 @@ class LogDecoder:
                 self._map(part)
             case Query():
                 self._query(part, event)
-            case Gtid():
-                self.name, self._open_rows = part.gtid or "", 0
-            case MariaDbGtid():
-                self.name, self._open_rows = part.gtid, 0
-                if part.alter is not None and part.alter[1] is not None:
-                    self._refuse(
-                        "ALTER TABLE is logged in two phases", "SET GLOBAL binlog_alter_two_phase = OFF", event
-                    )
             case XaPrepare() if not part.one_phase and self._open_rows:
                 self._refuse("XA PREPARE", "let applications commit XA transactions in one phase", event)
-            case Xid() | XaPrepare():
+            case XaPrepare():
                 self._open_rows = 0
             case FormatDescription():
                 self.server = "mariadb" if part.mariadb else "mysql"
@@ -191,16 +232,12 @@ class LogDecoder:
                 )
 
     def _map(self, part: TableMapped) -> None:
+        """Adds a captured table; in a compressed transaction, other tables have their maps, too."""
         table = part.table
-        key = table.table_id.to_bytes(_ID_SIZE, "little")
-        if is_captured(self._selector, table.database, table.table):
-            self._skipped.discard(key)
-            if id(table) not in self._tables:
-                self._tables[id(table)] = (table, columns_of(table))
-                if hidden := hidden_columns(table):
-                    self._hidden[id(table)] = hidden
-        else:
-            self._skipped.add(key)
+        if id(table) not in self._tables and is_captured(self._selector, table.database, table.table):
+            self._tables[id(table)] = (table, columns_of(table))
+            if hidden := hidden_columns(table):
+                self._hidden[id(table)] = hidden
 
     def _add_rows(self, rows: Rows, event: LogEvent) -> None:
         if not rows.rows or id(rows.table) not in self._tables:
@@ -262,7 +299,8 @@ class LogDecoder:
             text = text[: text.upper().rindex("START")].rstrip()
         place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
         self._index += 1
-        origin = {"connector": self.server, "gtid": self.name} if self.name else {"connector": self.server}
+        name = self.name
+        origin = {"connector": self.server, "gtid": name} if name else {"connector": self.server}
         instant = Instant(query.header.timestamp * 1_000_000, 0)
         self._control.append(
             SchemaChange(
@@ -289,7 +327,8 @@ class LogDecoder:
     def mark(self, at: LogPosition) -> None:
         """Adds the promise that everything before a position was read."""
         place = Place(TOPIC, PARTITION, at.number - 1, None, self._record(at.number - 1))
-        origin = {"checkpoint": {"syncedGtid": self.name}} if self.name else {}
+        name = self.name
+        origin = {"checkpoint": {"syncedGtid": name}} if name else {}
         self._control.append(Resolved(at.number, place, origin=origin))
 
     def decoded(self) -> tuple[Decoded, pa.RecordBatch]:

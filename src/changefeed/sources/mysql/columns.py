@@ -11,6 +11,7 @@ Rule 2. A type whose text Arrow would read in another way is never cast: DECIMAL
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,7 @@ from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
 
 _CAST = frozenset({"decimal", "date", "datetime", "timestamp"})
+_MEMBERED = (codes.ENUM, codes.SET)
 _NEGATIVE_ZERO = r"^-0(\.0*)?$"
 _HASH = re.compile(r"DB_ROW_HASH_\d+")
 _MARIADB_TYPES = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(39)"}
@@ -69,9 +71,6 @@ def columns_of(table: TableMap) -> tuple[Column, ...]:
             )
         columns.append(Column(column.name, kind, column.nullable, None if keys is None else index in keys))
     return tuple(columns)
-
-
-_MEMBERED = (codes.ENUM, codes.SET)
 
 
 def array(values: Sequence[Any], kind: ColumnType) -> tuple[pa.Array, Irregulars]:
@@ -132,7 +131,7 @@ def _text(value: Any) -> str:
 def of_select(column: MappedColumn) -> Callable[[bytes], Any]:
     """Returns a function that makes the canonical value of the bytes that a SELECT of `tables.py` returns.
 
-    That function raises SchemaError for bytes that are not of the type.
+    That function raises ValueError or IndexError for bytes that are not of the type.
     """
     code = column.code
     if column.mariadb_type is not None:
@@ -156,8 +155,6 @@ def of_select(column: MappedColumn) -> Callable[[bytes], Any]:
             {"srid": int.from_bytes(data[:4], "little"), "wkb": data[4:]} if len(data) > 4 else Irregular(data)
         )
     if code == codes.VECTOR:
-        import struct
-
         return lambda data: list(struct.unpack(f"<{len(data) // 4}f", data))
     return bytes.decode  # dates, times and JSON
 

@@ -1,7 +1,7 @@
 """Connections to the server by PyMySQL, and its errors in one sentence with the fix.
 
-A connection returns every value as the bytes that the server sent: `values.py` reads them. Its session has the time zone UTC and
-the character set utf8mb4.
+A connection returns every value as the bytes that the server sent: `columns.py` reads them. Its session has the time zone UTC
+and the character set utf8mb4.
 """
 
 from __future__ import annotations
@@ -22,16 +22,21 @@ Row = tuple[bytes | None, ...]
 
 CONNECT_SECONDS = 10
 _READ_SECONDS = 600  # for an answer of the server: a first copy may wait for a lock
-_REFUSED = {
-    1045,
-    1698,
-    1130,
-    3118,
-}  # wrong password, a plugin that refuses, a host that is not allowed, a locked account
+# wrong password, a plugin that refuses, a host that is not allowed, a locked account
+_REFUSED = {1045, 1698, 1130, 3118}
 _RIGHTS = {1044, 1142, 1143, 1227}
 _PURGED = 1236  # every error of the log has this number
 _GONE = {1054, 1146, 1412}  # unknown column, no such table, a definition that is newer than the view of a query
-_SETTINGS = "SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = ''"
+# too many connections, a shutdown, a broken or killed connection, a timeout, a deadlock; those of the client from 2000 on
+_TRANSIENT = {0, 1040, 1053, 1105, 1158, 1159, 1160, 1161, 1205, 1213, 1317, 1927, 4031}
+# Whatever the server's defaults are: rows of other transactions only after their commit, all rows of a query, and ten
+# minutes for a task that is slow to take the next ones.
+_ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
+_SETTINGS = (
+    f"SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', sql_select_limit = {2**64 - 1}, "
+    f"net_write_timeout = {_READ_SECONDS}"
+)
+_NO_LIMIT = {"mysql": "SET SESSION max_execution_time = 0", "mariadb": "SET SESSION max_statement_time = 0"}
 
 
 class GoneError(SourceError):
@@ -86,12 +91,16 @@ def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection
     preferred = address.ssl_mode == "preferred"
     tls: dict[str, Any] = {} if preferred else {"ssl_disabled": True} if context is None else {"ssl": context}
     with translated(address, connected=False):
-        return (Preferring if preferred else Connection)(
+        connection = (Preferring if preferred else Connection)(
             host=address.host, port=address.port, user=address.user, password=address.password.encode(),
             charset="utf8mb4", use_unicode=False, conv={}, autocommit=True, init_command=_SETTINGS,
             connect_timeout=seconds, read_timeout=_READ_SECONDS, write_timeout=_READ_SECONDS,
             program_name="changefeed", **tls,
         )  # fmt: skip
+        is_mariadb = "MariaDB" in connection.get_server_info()
+        for statement in (_ISOLATION, _NO_LIMIT["mariadb" if is_mariadb else "mysql"]):
+            rows(connection, statement)
+        return connection
 
 
 def rows(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -148,6 +157,8 @@ def translated(address: Address, *, connected: bool = True) -> Iterator[None]:
     except pymysql.MySQLError as error:
         raise _ours(address, error, connected=connected) from error
     except RuntimeError as error:  # PyMySQL lacks a package for the user's authentication plugin
+        if connected:
+            raise
         raise MissingExtraError(f"The authentication of {address.user} at {address}", "mysql") from error
 
 
@@ -164,7 +175,7 @@ def _ours(address: Address, error: Exception, *, connected: bool) -> Exception:
         return _of_log(address, message)
     if code in _GONE:
         return GoneError(f"{address}: {message}: a table was changed while it was read", transient=True)
-    transient = code in (0, 1040, 1053, 1105, 1158, 1159, 1160, 1161, 1205, 1213, 1317) or 2000 <= code < 3000
+    transient = code in _TRANSIENT or 2000 <= code < 3000
     return SourceError(f"{address}: {message}", transient=transient)
 
 

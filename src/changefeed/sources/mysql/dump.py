@@ -50,6 +50,11 @@ class LogEvent:
     placed: bool
 
     @property
+    def timestamp(self) -> int:
+        """Seconds since 1970; of a format description, when its file was begun."""
+        return int.from_bytes(self.data[:4], "little")
+
+    @property
     def has_checksum(self) -> bool:
         """Whether the bytes end with their CRC32."""
         return len(_without_checksum(self.data)) < len(self.data)

@@ -33,9 +33,9 @@ from changefeed.sources.mysql.tables import (
     expression,
     key_of,
     list_tables,
+    listed,
     literal,
     quoted,
-    total,
 )
 
 
@@ -84,7 +84,7 @@ class Definitions:
 
 
 def begin(
-    server: Server, captured: Captured, *, copies: bool, earlier: tuple[Name, ...]
+    server: Server, captured: Captured, *, copies: bool, earlier: tuple[Name, ...], exact: bool = True
 ) -> tuple[LogPosition, Definitions]:
     """Returns the position L, and the definitions that the tables have there.
 
@@ -93,13 +93,14 @@ def begin(
         captured: the tables.
         copies: whether rows are copied; without rows, L is the end of the log.
         earlier: tables of an earlier try.
+        exact: whether changes after L will be applied; otherwise L may be any position, and nothing is locked.
 
     Raises:
         ConfigError: a table has no key.
         SchemaChangedError: the tables before L are not those after it.
     """
     before = _definitions(server, captured)
-    low = server.committed() if copies else server.end()
+    low = server.committed() if copies and exact else server.end()
     after = _definitions(server, captured)
     if list(map(fingerprint, before)) != list(map(fingerprint, after)):
         raise SchemaChangedError("tables were created or changed")
@@ -124,7 +125,7 @@ def _check_keys(server: Server, names: list[Name]) -> None:
         return
     example = "!" + ".".join(map(quoted, keyless[0]))
     raise ConfigError(
-        f"tables without a primary key, of which the source mysql makes no first copy: {total(keyless)}. Give each a primary "
+        f"tables without a primary key, of which the source mysql makes no first copy: {listed(keyless)}. Give each a primary "
         f"key, leave it out ({example} in source.tables), or set snapshot.mode to `no_data`"
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.errors import SchemaError
+from changefeed.errors import SchemaError, SourceError
 from changefeed.frames.chunks import pack
 from changefeed.frames.mapped import Work
 from changefeed.model.batch import Decoded
@@ -84,12 +84,20 @@ def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
     events: Iterable[LogEvent] = part.events or ()
     if part.events is None:
         events = dump(reading.address, part.start, reading.server_id)
+    at = part.start
     for event in events:
+        at = event.end
         if event.placed and event.at.number >= part.end.number:
             break
         decoder.add(event)
         if decoder.count >= _PACKED_ROWS:
             yield pack(*decoder.decoded())
+    if at.number < part.end.number:
+        raise SourceError(
+            f"{reading.address} sent its binary log to {at} alone, and had sent it to {part.end} before: it lost the end of its "
+            "log, or another server answers",
+            transient=True,
+        )
     if part.is_complete:
         decoder.mark(part.end)
     yield pack(*decoder.decoded())

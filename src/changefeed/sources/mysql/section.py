@@ -24,7 +24,7 @@ class MySqlSource(ChangesSection):
     host: str = Field(description="Name or address of the server.")
     port: int = Field(default=3306, ge=1, le=65535, description="Its TCP port.")
     user: str = Field(description="The user that reads tables and the binary log.")
-    password: str | None = Field(default=None, description="Its password, such as `${MYSQL_PASSWORD}`.")
+    password: str | None = Field(default=None, repr=False, description="Its password, such as `${MYSQL_PASSWORD}`.")
     password_file: str | None = Field(
         default=None, description="A file whose first line is the password, instead of `password`."
     )

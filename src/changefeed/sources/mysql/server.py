@@ -71,9 +71,8 @@ class Server:
         server = cls(address, connection, version, identity)
         numbers = tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
         if numbers < _OLDEST[server.kind]:
-            oldest = ".".join(map(str, _OLDEST[server.kind]))
             raise ConfigError(
-                f"{address} is {version}: the source mysql reads MySQL 8.0.1 and MariaDB 10.5 or later, not before {oldest}"
+                f"{address} is {version}: the source mysql needs MySQL 8.0.1 or MariaDB 10.5, or a later one"
             )
         return server
 

@@ -1,6 +1,6 @@
 """The source offset of a MySQL server: a position in its log, and what is left of the first copy.
 
-    {"version": 1, "server": "0000…-0001", "file": "binlog.000003", "position": 14624}
+    {"version": 1, "server": "0000…-0001", "file": "binlog.000003", "position": 14624, "begun": 1795855222}
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
@@ -65,6 +65,8 @@ class SourceOffset:
     Attributes:
         server: what identifies the log: the server's UUID, of MariaDB its server id.
         at: the position of the next event.
+        begun: when the file of `at` was begun, in seconds since 1970; 0 if that is not known. After RESET MASTER there are
+            files with the same names.
         maps: the events TABLE_MAP of the statement of which rows come next, if it was begun.
         copy: what is left of the first copy; None without one, or after it.
         complete: the tables are complete at this position, and no cut is before it; None without a first copy.
@@ -72,6 +74,7 @@ class SourceOffset:
 
     server: str
     at: LogPosition
+    begun: int = 0
     maps: tuple[bytes, ...] = field(default=(), repr=False)
     copy: CopyProgress | None = None
     complete: LogPosition | None = None
@@ -80,6 +83,7 @@ class SourceOffset:
         """The source offset in the form that the ledger stores."""
         document: dict[str, Any] = {
             "version": 1, "server": self.server, "file": self.at.file, "position": self.at.position,
+            "begun": self.begun,
         }  # fmt: skip
         if self.maps:
             document["maps"] = [b64encode(table_map).decode() for table_map in self.maps]
@@ -99,6 +103,7 @@ def read(text: str) -> SourceOffset:
     return SourceOffset(
         document["server"],
         LogPosition(document["file"], document["position"]),
+        document["begun"],
         tuple(map(b64decode, document.get("maps", ()))),
         None
         if copy is None

@@ -32,7 +32,10 @@ def meaning(text: str, database: str | None, selector: TableFilter) -> Meaning:
 
     A statement that cannot be read is a schema change: the pipeline decides what to do with it.
     """
-    word = _WORD.match(_COMMENT.sub("", text, count=1))
+    uncommented = _COMMENT.sub("", text, count=1)
+    if not uncommented:
+        return "none"  # a comment, by which MariaDB replaces an event that it does not send
+    word = _WORD.match(uncommented)
     plain = _PLAIN.get(word.group().upper() if word else "")
     if plain is not None:
         return plain

@@ -3,11 +3,11 @@
 A column of `information_schema` becomes the same `MappedColumn` that the log has of it, so that a row of the first copy has the
 types of its rows in the log.
 
-    SELECT             value                               because
-    CAST(c AS BINARY)  texts, in their own character set   they are decoded as those of the log are
-    CAST(c AS UNSIGNED) ENUM, SET: number, bitmap          the same
-    c + 0e0            FLOAT, DOUBLE                       a FLOAT is printed with six digits
-    c                  all others
+    SELECT               of                                  because
+    CAST(c AS BINARY)    texts, in their own character set   they are decoded as those of the log are
+    CAST(c AS UNSIGNED)  ENUM, SET: number, bitmap           their members are those of the log
+    c + 0e0              FLOAT, DOUBLE                       a FLOAT is printed with six digits
+    c                    all others
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ _GEOMETRIES = {"geomcollection": "geometrycollection"}
 _ORDERED = frozenset({
     "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "date", "datetime", "timestamp", "year",
     "char", "varchar", "binary", "varbinary",
+})  # fmt: skip
+_NUMERIC = {
+    codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG, codes.FLOAT, codes.DOUBLE, codes.NEWDECIMAL,
+}  # fmt: skip
+_KNOWN_GEOMETRIES = frozenset({
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
 })  # fmt: skip
 _COLUMNS = """\
 SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_OCTET_LENGTH, CHARACTER_SET_NAME, NUMERIC_PRECISION,
@@ -194,14 +200,6 @@ def _column(row: tuple[str, ...], table: str) -> MappedColumn:
     )  # fmt: skip
 
 
-_NUMERIC = {
-    codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG, codes.FLOAT, codes.DOUBLE, codes.NEWDECIMAL,
-}  # fmt: skip
-_KNOWN_GEOMETRIES = frozenset({
-    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection",
-})  # fmt: skip
-
-
 def _metadata(kind: str, octets: str, precision: str, scale: str, fraction: str) -> int | None:
     """The number in a table map's metadata; None if the type is unknown."""
     match kind:
@@ -252,6 +250,6 @@ def literal(column: MappedColumn, value: bytes) -> str:
     return value.decode()
 
 
-def total(names: Iterable[Name]) -> str:
+def listed(names: Iterable[Name]) -> str:
     """Names of tables, for messages: `shop.orders, shop.items`."""
     return ", ".join(f"{database}.{table}" for database, table in names)

@@ -1,0 +1,156 @@
+"""A first copy of tables that are written all the while: no row is lost, doubled or stale, on both servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from random import Random
+from threading import Event, Thread
+
+import pytest
+
+from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql.connection import Address, connect
+from changefeed.sources.mysql.first_copy import CopyChunk
+from changefeed.sources.mysql.source_offset import read
+from tests.services.database import Database, MariaDb, MySql
+from tests.sources.mysql.following import Follower, Killed, section
+
+ROWS = 600
+# keys that a collation orders and compares in its own way, and a key of two columns, the first of which repeats
+TABLES: dict[str, tuple[str, Callable[[Random], str]]] = {
+    "numbers": ("id INT PRIMARY KEY", lambda r: str(r.randrange(2 * ROWS))),
+    "names": (
+        "id VARCHAR(12) COLLATE utf8mb4_general_ci PRIMARY KEY",
+        lambda r: f"'{r.choice('aAbBzZéÉ_')}{r.randrange(ROWS)}'",
+    ),
+    "latin": ("id CHAR(8) CHARACTER SET latin1 PRIMARY KEY", lambda r: f"'{r.choice('aÄß')}{r.randrange(ROWS)}'"),
+    "days": (
+        "id DATETIME(3) PRIMARY KEY",
+        lambda r: f"'2026-01-01 {r.randrange(24):02}:{r.randrange(60):02}:00.{r.randrange(9)}'",
+    ),
+}
+
+
+@pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    with request.param() as server:
+        filled(server)
+        yield server
+
+
+def filled(database: Database) -> None:
+    """Creates the tables, with rows."""
+    created = [f"CREATE TABLE {name} ({key}, v INT)" for name, (key, _) in TABLES.items()]
+    created.append("CREATE TABLE pairs (a INT, b INT, v INT, PRIMARY KEY (a, b))")
+    database.execute("CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; " + "; ".join(created))
+    random = Random(1)
+    for name, (_, key) in TABLES.items():
+        values = ", ".join(f"({key(random)}, {i})" for i in range(ROWS))
+        database.execute(f"REPLACE INTO {name} VALUES {values}", "shop")
+    pairs = ", ".join(f"({i // 150}, {i}, {i})" for i in range(ROWS))
+    database.execute(f"INSERT INTO pairs VALUES {pairs}", "shop")
+
+
+def selected(database: Database, name: str) -> set[tuple[str, ...]]:
+    """The rows of a table, as the server's client prints them."""
+    columns = ("id", "v") if name != "pairs" else ("a", "b", "v")
+    shown = "CONVERT(id USING utf8mb4)" if name in ("names", "latin") else columns[0]
+    rows = database.selected(f"SELECT {shown}, {', '.join(columns[1:])} FROM {name}", "shop")
+    assert rows
+    return {tuple(row) for row in rows}
+
+
+def writing(database: Database, stop: Event) -> Callable[[], None]:
+    """Writes rows of all tables until it is stopped: new ones, changed ones, moved keys, deletes."""
+
+    def write() -> None:
+        random = Random(2)
+        connection = connect(Address("127.0.0.1", database.port, "dbz", "dbz"))
+        with connection.cursor() as cursor:
+            cursor.execute("USE shop")
+            while not stop.is_set():
+                name = random.choice(list(TABLES))
+                old, new = TABLES[name][1](random), TABLES[name][1](random)
+                cursor.execute(f"REPLACE INTO {name} VALUES ({new}, {random.randrange(10**6)})")
+                cursor.execute(f"UPDATE IGNORE {name} SET id = {old}, v = v + 1 WHERE id = {new}")
+                cursor.execute(f"DELETE FROM {name} WHERE id = {old} AND v % 3 = 0")
+                a, b = random.randrange(6), random.randrange(ROWS)
+                cursor.execute(f"UPDATE IGNORE pairs SET a = {a}, v = v + 1 WHERE b = {b}")
+                stop.wait(0.005)
+        connection.close()
+
+    return write
+
+
+def test_a_copy_of_tables_that_are_written(database: Database) -> None:
+    random = Random(3)
+    options = {"chunk-rows": [37, 120], "max-records-per-batch": [200, 600], "max-bytes-per-batch": [10**6]}
+    follower, stop = Follower(database, ["shop.*"], random, options), Event()
+    writer = Thread(target=writing(database, stop))
+    writer.start()
+    try:
+        for _ in range(6):
+            try:
+                follower.run(kill=0.1, batches=random.randint(2, 6))
+            except Killed:
+                continue
+    finally:
+        stop.set()
+        writer.join()
+    state = follower.run()
+    for name in (*TABLES, "pairs"):
+        [table] = [table for table in state.tables.values() if table.table.name == name]
+        rows = follower.storage.tables.rows(table.path)
+        actual = {tuple(map(_shown, row.values())) for row in rows}
+        assert len(rows) == len(actual), name
+        assert actual == selected(database, name), name
+
+
+def _shown(value: object) -> str:
+    """A value as the server's client prints it."""
+    return value.isoformat(" ", "milliseconds") if isinstance(value, datetime) else str(value)
+
+
+def test_chunks_cover_all_keys_and_do_not_overlap(database: Database) -> None:
+    source = open_changes(section(database, tables=["shop.*"], **{"chunk-rows": 50, "max-records-per-batch": 400}))
+    before, bounds = None, dict[str, list[tuple[str | None, str | None]]]()
+    while True:
+        plan = source.plan(before, None)
+        assert plan is not None
+        for part in plan.parts:
+            if isinstance(part, CopyChunk):
+                bounds.setdefault(part.table.name[1], []).append((part.start, part.stop))
+        before = plan.after.text()
+        progress = read(before).copy
+        assert progress is not None
+        if progress.table == len(progress.tables):
+            break
+    source.close()
+    for name, of_table in bounds.items():
+        assert of_table[0][0] is None
+        assert of_table[-1][1] is None
+        assert [stop for _, stop in of_table[:-1]] == [start for start, _ in of_table[1:]]
+        assert len(of_table) == len(set(of_table)) >= 5, name
+
+
+@pytest.mark.parametrize("server", [MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+def test_the_defaults_of_the_server_do_not_matter(server: type[Database]) -> None:
+    """Dirty reads, and limits of rows and of time, would make a copy wrong or impossible."""
+    with server("--transaction-isolation=READ-UNCOMMITTED") as database:
+        limit = "max_statement_time" if database.connector == "mariadb" else "max_execution_time"
+        database.execute(
+            "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY); INSERT INTO shop.t VALUES (1), (2), (3), (4);"
+            f"SET GLOBAL sql_select_limit = 2; SET GLOBAL {limit} = 1; SET GLOBAL time_zone = '+09:00'"
+        )
+        open_transaction = connect(Address("127.0.0.1", database.port, "dbz", "dbz"))
+        with open_transaction.cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("INSERT INTO shop.t VALUES (5)")
+            cursor.execute("DELETE FROM shop.t WHERE id = 1")
+            follower = Follower(database, ["shop.*"], Random(1), {"chunk-rows": [2]})
+            follower.run()
+            cursor.execute("ROLLBACK")
+        open_transaction.close()
+        [table] = follower.run().tables.values()
+        assert sorted(row["id"] for row in follower.storage.tables.rows(table.path)) == [1, 2, 3, 4]

@@ -1,0 +1,52 @@
+"""`source: {type: mysql}`: what it takes and refuses, and that no message shows the password."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+import changefeed as cf
+from changefeed.redaction import redact
+from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql.section import MySqlSource
+
+OWN = {"type": "mysql", "host": "db", "user": "u"}
+
+
+@pytest.mark.parametrize(
+    "options, why",
+    [
+        ({"snapshot.mode": "when_needed"}, "`when_needed` is not supported: set it to initial, initial_only, no_data"),
+        ({"snapshot.mode": "always"}, "`always` is not supported"),
+        ({"snapshot.mode": "first"}, "expected initial, initial_only, no_data"),
+        ({"starting-position": "binlog.000003:154"}, "`starting-position` needs `snapshot.mode: no_data`"),
+        ({"snapshot.mode": "no_data", "starting-position": "000003"}, "such as binlog.000003:154"),
+        ({"password": "a", "password-file": "b"}, "either `password` or `password-file`"),
+        ({"tables": ["shop"]}, "table filter"),
+        ({"port": 0}, "greater than or equal to 1"),
+        ({"ssl-mode": "on"}, "verify_identity"),
+        ({"hosts": "db"}, "Extra inputs"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ValidationError, match=why.replace("[", r"\[")):
+        MySqlSource.model_validate(OWN | options)
+
+
+def test_defaults() -> None:
+    read = MySqlSource.model_validate(OWN)
+    assert (read.port, read.snapshot_mode, read.tables, read.ssl_mode) == (3306, "initial", ["*.*"], "preferred")
+    assert read.reads == "*.* at db:3306"
+
+
+def test_the_password_is_in_no_text(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "source: {type: mysql, host: db, user: u, password: hunter22secret}\nsink: {type: delta, path: lake}\n"
+    )
+    definition = cf.Pipeline.load(tmp_path / "pipeline.yaml").definition
+    assert isinstance(definition.source, MySqlSource)
+    assert "hunter22secret" not in repr(open_changes(definition.source))
+    assert redact("denied for hunter22secret") == "denied for ***"

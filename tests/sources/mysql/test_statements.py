@@ -1,0 +1,54 @@
+"""The meaning of statements in a log to a reader of rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from changefeed.sources.mysql.statements import begins_transaction, meaning
+from changefeed.ticdc.dispatch.matcher import TableFilter
+
+SELECTOR = TableFilter(["shop.*", "!shop.tmp_*"])
+
+
+@pytest.mark.parametrize(
+    "text, database, expected",
+    [
+        ("BEGIN", "", "begin"),
+        ("COMMIT", "shop", "commit"),
+        ("ROLLBACK", "", "rollback"),
+        ("SAVEPOINT `a`", "shop", "none"),
+        ("XA START X'67',X'',1", "", "xa"),
+        ("# Dummy event replacing event type 160 that slave cannot handle.   ", "", "none"),
+        ("CREATE TABLE t (id INT)", "shop", "change"),
+        ("CREATE TABLE t (id INT)", "other", "none"),
+        ("CREATE TABLE other.t (id INT)", "shop", "none"),
+        ("CREATE TABLE shop.t (id INT)", "other", "change"),
+        ("CREATE TABLE tmp_t (id INT)", "shop", "none"),
+        ("/* a note */ ALTER TABLE t ADD c INT", "shop", "change"),
+        ("/*!40000 ALTER TABLE t ADD c INT */", "shop", "change"),
+        ("/*M!100100 ALTER TABLE t ADD c INT */", "shop", "change"),
+        ("-- a note\nDROP TABLE t", "shop", "change"),
+        ("RENAME TABLE other.a TO shop.a", "other", "change"),
+        ("RENAME TABLE other.a TO other.b", "shop", "none"),
+        ("TRUNCATE TABLE t", "shop", "change"),
+        ("DROP DATABASE shop", "", "change"),
+        ("CREATE DATABASE mysql", "", "none"),
+        ("DROP TABLE mysql.user", "shop", "none"),
+        ("GRANT SELECT ON *.* TO u", "", "none"),
+        ("CREATE VIEW v AS SELECT 1", "shop", "none"),
+        ("ANALYZE TABLE t", "shop", "none"),
+        ("INSERT INTO t VALUES (1)", "shop", "rows"),
+        ("UPDATE t SET a = 1 WHERE b = 2", "shop", "rows"),
+        ("DELETE FROM t WHERE b = 2", "shop", "rows"),
+        ("INSERT INTO t VALUES (1)", "other", "none"),
+        ("ALTER TABLE t DROP PARTITION p", "shop", "change"),
+        ("ALTER TABLE t FROBNICATE", "shop", "change"),
+    ],
+)
+def test_meanings(text: str, database: str, expected: str) -> None:
+    assert meaning(text, database or None, SELECTOR) == expected
+
+
+def test_a_table_with_rows_begins_a_transaction() -> None:
+    assert begins_transaction("CREATE TABLE `t` (`a` int) START TRANSACTION")
+    assert not begins_transaction("CREATE TABLE `t` (`a` int)")
