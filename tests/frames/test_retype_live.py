@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -38,6 +39,21 @@ def drawn(t: ColumnType, chance: random.Random) -> str:
     )
 
 
+def compare(database: Database, server: Server, old: str, sql: Sequence[str], seed: str, zone: str = "") -> int:
+    """Compares values of one type after each change of type that has a conversion; returns their number."""
+    compared = 0
+    for new, rows in changed(database, old, [*VALUES, *MORE], sql, zone=zone or "+00:00"):
+        change = pair(old, new, rows)
+        made = conversion(change.old, change.new, Details(server, charset="utf8mb4", zone=zone))
+        if made is None:
+            continue
+        results = values(change.new, made.values(column(change.old, change.before)))
+        for before, after, result in zip(change.before, change.after, results, strict=True):
+            assert result == shown(change.new, after), f"{seed}, {server}, {zone}: {old} {before!r} as {new}"
+            compared += 1
+    return compared
+
+
 @pytest.mark.parametrize("server", ["mariadb", "mysql"])
 def test_random_values_are_those_of_the_server(server: Server) -> None:
     seed = random.SystemRandom().randrange(2**32)
@@ -51,16 +67,7 @@ def test_random_values_are_those_of_the_server(server: Server) -> None:
             ):  # of JSON and DOUBLE(m,d) the client shows another form than rows have
                 continue
             sql = [drawn(ColumnType.parse(old), chance) for _ in range(20)]
-            for new, rows in changed(database, old, [*VALUES, *MORE], sql):
-                change = pair(old, new, rows)
-                made = conversion(change.old, change.new, Details(server, charset="utf8mb4"))
-                if made is None:
-                    continue
-                results = values(change.new, made.values(column(change.old, change.before)))
-                for before, after, result in zip(change.before, change.after, results, strict=True):
-                    wanted = shown(change.new, after)
-                    assert result == wanted, f"seed {seed}, {server}: {old} {before!r} as {new}"
-                    compared += 1
+            compared += compare(database, server, old, sql, f"seed {seed}")
     assert compared > 30_000, seed
 
 
@@ -74,14 +81,5 @@ def test_instants_become_local_times_of_the_session(server: Server) -> None:
         for old in (name for name in VALUES if name.startswith("timestamp")):
             zone = f"{chance.choice('+-')}{chance.randrange(13):02}:{chance.choice([0, 30, 45]):02}"
             sql = [drawn(ColumnType.parse(old), chance) for _ in range(30)]
-            for new, rows in changed(database, old, [*VALUES, *MORE], sql, zone=zone):
-                change = pair(old, new, rows)
-                made = conversion(change.old, change.new, Details(server, charset="utf8mb4", zone=zone))
-                if made is None:
-                    continue
-                results = values(change.new, made.values(column(change.old, change.before)))
-                for before, after, result in zip(change.before, change.after, results, strict=True):
-                    wanted = shown(change.new, after)
-                    assert result == wanted, f"seed {seed}, {server}, {zone}: {old} {before!r} as {new}"
-                    compared += 1
+            compared += compare(database, server, old, sql, f"seed {seed}", zone=zone)
     assert compared > 2_000, seed

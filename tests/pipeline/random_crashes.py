@@ -58,8 +58,36 @@ def crashed(random: Random, consistency: str, on_pass: OnPass) -> tuple[Counter[
     return ended, Counter(version.operation for table in pipeline.storage.tables.tables.values() for version in table)
 
 
+def end_anywhere(pipeline: Pipeline, random: Random, on_pass: OnPass) -> None:
+    """Applies a history by three runs that each end after some failpoints, and one that is complete.
+
+    Raises:
+        AssertionError: as `crashed`.
+    """
+    for _ in range(3):
+        left = random.randint(5, 40)
+
+        def passed(name: str) -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                raise Killed(name)
+
+        on_pass(passed)
+        with suppress(Killed):
+            pipeline.run(random)
+    on_pass(None)
+    pipeline.run(random)
+    pipeline.check()
+
+
 def interleaved(random: Random, consistency: str, on_pass: OnPass) -> int:
-    """Applies one random history by two or three runs that move from failpoint to failpoint in random order; some are killed.
+    """Applies one random history as `interleave` does."""
+    return interleave(_pipeline(random, consistency), random, on_pass)
+
+
+def interleave(pipeline: Pipeline, random: Random, on_pass: OnPass) -> int:
+    """Applies a history by two or three runs that move from failpoint to failpoint in random order; some are killed.
 
     Returns:
         How many of them were fenced.
@@ -67,7 +95,7 @@ def interleaved(random: Random, consistency: str, on_pass: OnPass) -> int:
     Raises:
         AssertionError: a run ended in another way, or the tables are not those of the history, at its end or at a cut.
     """
-    pipeline, turns = _pipeline(random, consistency), Turns()
+    turns = Turns()
     on_pass(turns.on_pass)
     players = [_player(turns, pipeline, f"run {n}", random) for n in range(random.randint(2, 3))]
     try:

@@ -13,7 +13,6 @@ import os
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -22,11 +21,10 @@ from typing import Any
 import pytest
 
 from changefeed import telemetry
-from changefeed.errors import FencedError
 from tests.pipeline import in_memory
 from tests.pipeline.in_memory import Storage
+from tests.pipeline.random_crashes import end_anywhere, interleave
 from tests.pipeline.random_runs import Pipeline, history, logs_of
-from tests.pipeline.turns import Killed, Turns
 from tests.sinks.delta_native.on_disk import Disk, DiskSink
 
 HISTORIES = int(os.environ.get("CHANGEFEED_NATIVE_HISTORIES", "6"))
@@ -69,21 +67,7 @@ def test_runs_that_end_anywhere(
     made = Counter[str]()
     for number in range(HISTORIES):
         pipeline, random = make(number)
-        for _ in range(3):
-            left = random.randint(5, 40)
-
-            def passed(name: str) -> None:
-                nonlocal left
-                left -= 1
-                if left <= 0:
-                    raise Killed(name)
-
-            monkeypatch.setattr(telemetry, "on_pass", passed)
-            with suppress(Killed):
-                pipeline.run(random)
-        monkeypatch.setattr(telemetry, "on_pass", None)
-        pipeline.run(random)
-        pipeline.check()
+        end_anywhere(pipeline, random, partial(monkeypatch.setattr, telemetry, "on_pass"))
         made.update(_made(pipeline))
     print(made)
     assert {"Load", "Upsert", "Touch"} <= set(made), made
@@ -99,25 +83,6 @@ def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) 
     fenced = 0
     for number in range(HISTORIES):
         pipeline, random = make(number)
-        turns = Turns()
-        monkeypatch.setattr(telemetry, "on_pass", turns.on_pass)
-        for n in range(random.randint(2, 3)):
-            turns.player(f"{number}.{n}", partial(pipeline.run, Random(random.random())))
-        try:
-            while moving := [player for player in turns.players if not player.ended]:
-                player = random.choice(moving)
-                if player.held and random.random() < 0.05:
-                    turns.kill(player)
-                else:
-                    turns.go(player, until="any", passes=random.choice([1, 1, 1, 2, 5, 20]))
-        finally:
-            turns.close()
-        monkeypatch.setattr(telemetry, "on_pass", None)
-        for player in turns.players:
-            if player.error is not None and not isinstance(player.error, FencedError | Killed):
-                raise AssertionError(f"{player.name} of {turns.schedule}") from player.error
-            fenced += isinstance(player.error, FencedError)
-        pipeline.run(random)
-        pipeline.check()
+        fenced += interleave(pipeline, random, partial(monkeypatch.setattr, telemetry, "on_pass"))
     print("fenced", fenced)
     assert fenced or HISTORIES < 10

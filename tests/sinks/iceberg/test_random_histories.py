@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,14 +22,13 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from changefeed import telemetry
-from changefeed.errors import FencedError
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.storage.local import LocalFolder
 from tests.pipeline import in_memory
 from tests.pipeline.in_memory import Storage
+from tests.pipeline.random_crashes import end_anywhere, interleave
 from tests.pipeline.random_runs import Pipeline, history, logs_of
-from tests.pipeline.turns import Killed, Turns
 from tests.sinks.contract import Row
 
 HISTORIES = int(os.environ.get("CHANGEFEED_ICEBERG_HISTORIES", "4"))
@@ -83,43 +81,11 @@ def make(consistency: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> M
 def test_runs_that_end_anywhere(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(HISTORIES):
         pipeline, random = make(number)
-        for _ in range(3):
-            left = random.randint(5, 40)
-
-            def passed(name: str) -> None:
-                nonlocal left
-                left -= 1
-                if left <= 0:
-                    raise Killed(name)
-
-            monkeypatch.setattr(telemetry, "on_pass", passed)
-            with suppress(Killed):
-                pipeline.run(random)
-        monkeypatch.setattr(telemetry, "on_pass", None)
-        pipeline.run(random)
-        pipeline.check()
+        end_anywhere(pipeline, random, partial(monkeypatch.setattr, telemetry, "on_pass"))
 
 
 def test_two_or_three_runs_at_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs move from failpoint to failpoint in random order, some are killed; one of them reaches the end."""
     for number in range(HISTORIES):
         pipeline, random = make(number)
-        turns = Turns()
-        monkeypatch.setattr(telemetry, "on_pass", turns.on_pass)
-        for n in range(random.randint(2, 3)):
-            turns.player(f"{number}.{n}", partial(pipeline.run, Random(random.random())))
-        try:
-            while moving := [player for player in turns.players if not player.ended]:
-                player = random.choice(moving)
-                if player.held and random.random() < 0.05:
-                    turns.kill(player)
-                else:
-                    turns.go(player, until="any", passes=random.choice([1, 1, 1, 2, 5, 20]))
-        finally:
-            turns.close()
-        monkeypatch.setattr(telemetry, "on_pass", None)
-        for player in turns.players:
-            if player.error is not None and not isinstance(player.error, FencedError | Killed):
-                raise AssertionError(f"{player.name} of {turns.schedule}") from player.error
-        pipeline.run(random)
-        pipeline.check()
+        interleave(pipeline, random, partial(monkeypatch.setattr, telemetry, "on_pass"))
