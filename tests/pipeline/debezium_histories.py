@@ -13,6 +13,7 @@ import json
 import random
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,14 @@ def killed(database: Database, folder: Path, seed: int = 1) -> list[Event]:
         return engine.follow(SHOP)
 
 
+def _wait_for_last_window(database: Database) -> None:
+    """Waits until the engine has written nothing to the table of signals for a second: its last windows have no rows."""
+    before, now = -1, 0
+    while before != now:
+        time.sleep(1)
+        before, now = now, int(database.selected("SELECT COUNT(*) FROM signals", SHOP)[0][0])
+
+
 def incremental(database: Database, folder: Path, seed: int = 1) -> list[Event]:
     """Incremental snapshots while rows change, the first of tables of which nothing was read before."""
     writes = Writes(database, seed)
@@ -192,6 +201,7 @@ def incremental(database: Database, folder: Path, seed: int = 1) -> list[Event]:
             writes.change(1)
         writes.change(6)
         engine.wait(_has_rows_of(database, "customers", "items"), "the end of its snapshot")
+        _wait_for_last_window(database)
         writes.change(2)
         return engine.follow(SHOP)
 
@@ -262,6 +272,7 @@ def silent(database: Database, folder: Path, seed: int = 1) -> list[Event]:
         writes.change(6)
         writes.signal("incremental", "items")
         engine.wait(_marked("incremental", 6), "an incremental snapshot")
+        _wait_for_last_window(database)
         return engine.follow(SHOP)
 
 
