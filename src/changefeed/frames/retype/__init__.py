@@ -81,8 +81,6 @@ def conversion(old: ColumnType, new: ColumnType, details: Details = UNKNOWN) -> 
         return _copy()
     if old.name == "null":
         return Conversion(lambda array: pa.nulls(len(array), sink_type(new).arrow), is_cast=True)
-    if old.name == "timestamp" and new.name != "timestamp":
-        return _from_instants(old, new, details) if details.zone else None
     route = _ROUTES.get((_family(old), _family(new)))
     return None if route is None else route(old, new, details)
 
@@ -266,8 +264,7 @@ def _moment(old: ColumnType, new: ColumnType, details: Details) -> Conversion | 
 
 def _from_instants(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
     """TIMESTAMP to another type: as the DATETIME that it is in the session's time zone."""
-    local = ColumnType("datetime", length=old.length)
-    then = conversion(local, new, details)
+    then = conversion(ColumnType("datetime", length=old.length), new, details) if details.zone else None
     if then is None:
         return None
     return Conversion(lambda array: then.values(moments.local(array, details.zone)))
@@ -304,9 +301,8 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     **{(old, new): _printed for old in (*_NUMBERS, "date", "datetime", "time") for new in ("text", "binary")},
     **{(old, new): _moment_numbers for old in ("date", "datetime", "time") for new in _NUMBERS},
     **{(old, new): _member_numbers for old in ("enum members", "set members") for new in _NUMBERS},
-    **{
-        (old, new): _moment for old in ("date", "datetime", "time", "timestamp") for new in ("date", "datetime", "time")
-    },
+    **{(old, new): _moment for old in ("date", "datetime", "time") for new in ("date", "datetime", "time")},
+    **{("timestamp", new): _from_instants for new in (*_NUMBERS, "date", "datetime", "time", "text", "binary")},
     ("timestamp", "timestamp"): _moment,
     ("text", "text"): _text,
     ("text", "json"): _to_json,
