@@ -27,7 +27,7 @@ with Spark's types, `frames.types` has the types, `frames.retype` the conversion
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
@@ -54,6 +54,15 @@ METADATA: dict[str, SinkType] = {
     IRREGULAR: SinkType("map<string,string>", pa.map_(pa.string(), pa.string())),
 }
 METADATA_COLUMNS = tuple(METADATA)
+
+
+def metadata_clash(name: str, metadata_columns: Iterable[str]) -> str | None:
+    """Returns why a table with metadata columns cannot have a column of this name, and the fix; None if it can."""
+    clash = next((other for other in metadata_columns if other.lower() == name.lower()), None)
+    if clash is None:
+        return None
+    fix = "set sink.irregular to `null` or `fail`" if clash == IRREGULAR else "leave it out of sink.metadata-columns"
+    return f"column {name!r} has the name of a metadata column: {fix}"
 
 
 class WriteId(msgspec.Struct, frozen=True, order=True):

@@ -47,6 +47,7 @@ from changefeed.sinks.base import (
     Write,
     WriteId,
     WriteRequest,
+    metadata_clash,
 )
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
@@ -139,13 +140,8 @@ class DeltaTables:
             if character := next((c for c in name if c in NOT_IN_NAMES), None):
                 fix = f"Set sink.column-names to `escaped`, which makes it {escaped(name)}, or name the table in pipeline.exclude"
                 return f"column {name!r}: plain Delta tables have no {character!r} in names of columns. {fix}"
-            if clash := next((n for n in self.metadata_columns if n.lower() == name.lower()), None):
-                fix = (
-                    "set sink.irregular to `null` or `fail`"
-                    if clash == "_irregular"
-                    else "leave it out of sink.metadata-columns"
-                )
-                return f"column {name!r} has the name of a metadata column: {fix}"
+            if clash := metadata_clash(name, self.metadata_columns):
+                return clash
         return None
 
     def fallback(self, path: str) -> str | None:
