@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -41,6 +40,7 @@ from changefeed.sinks.base import (
     Touch,
     Upsert,
     WriteRequest,
+    metadata_clash,
 )
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
@@ -110,16 +110,8 @@ class IcebergTables:
 
     def refusal(self, table: Table) -> str | None:
         """See `TableSink`."""
-        names = {name.lower(): name for name in self.metadata_columns}
-        clash = next((column.name for column in table.columns if column.name.lower() in names), None)
-        if clash is None:
-            return None
-        fix = (
-            "set sink.irregular to `null` or `fail`"
-            if clash.lower() == "_irregular"
-            else "leave it out of sink.metadata-columns"
-        )
-        return f"column {clash!r} has the name of a metadata column: {fix}"
+        clashes = (metadata_clash(column.name, self.metadata_columns) for column in table.columns)
+        return next(filter(None, clashes), None)
 
     def fallback(self, path: str) -> str | None:
         """See `TableSink`: there is one way to write."""
@@ -244,9 +236,14 @@ class IcebergTables:
         request = prepared.request
         if isinstance(prepared, _WithFiles):
             return self._apply_files(prepared)
-        if not _is_next(self._open(request.write.path), request):
+        opened = self._open(request.write.path)
+        if not _is_next(opened, request):
             return Applied()
-        return self._twice(request, partial(self._apply_alone, request))
+        first = [opened]
+        return self._twice(
+            request,
+            lambda: self._apply_alone(request, first.pop() if first else self._open(request.write.path)),
+        )
 
     def _apply_files(self, prepared: _WithFiles) -> Applied:
         """Commits the files of a write; if somebody else has committed meanwhile, those for the table as it is now."""
@@ -284,10 +281,9 @@ class IcebergTables:
                 raise
             return attempt()
 
-    def _apply_alone(self, request: WriteRequest) -> Applied:
-        """Makes a write without changes."""
+    def _apply_alone(self, request: WriteRequest, opened: Opened | None) -> Applied:
+        """Makes a write without changes, to the table as it was opened."""
         write = request.write
-        opened = self._open(write.path)
         if opened is None:
             return self._make(request)
         if reason := opened.refused(replaces=isinstance(write, Create | Copy | Import | Restore)):
