@@ -76,7 +76,7 @@ class Names:
         if self.rule == EXACT or (stated in known and not self._only_comes_later(stated, event)):
             return stated
         own = next((name for name in own_names(event) if same(name, stated)), None)
-        if own == stated and self.rule is None and not is_split(event):
+        if own == stated and self.rule is None and not _is_split(event):
             return stated
         alike = [name for name in known if same(name, stated)]
         # a name that only rows have may be that of a later table; a name of the event, that of another part of the statement
@@ -146,8 +146,8 @@ class Names:
         if len(fitting) > 1 and event.columns is not None:
             columns = [c.name for c in event.columns]
             fitting = [n for n, own in named.items() if [c.name for c in own.columns] == columns] or fitting
-        if len(fitting) > 1 and as_model and set(fitting) <= set(named):
-            fitting = fitting[:1] if len({(named[n].columns, named[n].keys) for n in fitting}) == 1 else fitting
+        if as_model and set(fitting) <= set(named) and len({(named[n].columns, named[n].keys) for n in fitting}) == 1:
+            fitting = fitting[:1]
         if len(fitting) > 1:
             listed = ", ".join(full_name(*n) for n in fitting)
             raise SchemaError(f"table {table} is named without its database, and may be any of {listed}")
@@ -174,7 +174,7 @@ def own_names(event: SchemaChange) -> list[Name]:
     return [(event.database or "", name) for name in dict.fromkeys((table, *table.split(",")))]
 
 
-def is_split(event: SchemaChange) -> bool:
+def _is_split(event: SchemaChange) -> bool:
     """Whether the event is one part of a RENAME that Debezium has split: its own names are the new names of all parts."""
     return "," in (event.table or "")
 
