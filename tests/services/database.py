@@ -117,6 +117,11 @@ class Database:
         """The server's binlog files, in order; the last one is being written."""
         return sorted(self._data.glob("binlog." + 6 * "[0-9]"))
 
+    @property
+    def _temporary(self) -> Path:
+        """A folder for this server alone: a server that starts, also to install, deletes all temporary tables in it."""
+        return _made(self._data / "tmp")
+
     def _install(self) -> None:
         raise NotImplementedError
 
@@ -125,13 +130,10 @@ class Database:
 
     def _start(self) -> None:
         log = self._data / "log"
-        temporary = _made(
-            self._data / "tmp"
-        )  # a server that starts deletes the temporary tables of others in its folder
         with log.open("wb") as out:
             self._process = subprocess.Popen(
                 [*self._command(), f"--socket={self._data}/s", f"--port={self.port}", f"--pid-file={self._data}/pid",
-                 f"--log-bin={self._data}/binlog", f"--tmpdir={temporary}", "--server-id=1", *_OPTIONS, *self._more],
+                 f"--log-bin={self._data}/binlog", f"--tmpdir={self._temporary}", "--server-id=1", *_OPTIONS, *self._more],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         deadline = time.monotonic() + 60
@@ -154,8 +156,8 @@ class MariaDb(Database):
     def _install(self) -> None:
         needed("mariadbd", "mariadb-server-core")
         _run(
-            "mariadb-install-db", "--no-defaults", f"--datadir={self._data}/data", "--user=root", "--skip-test-db",
-            "--auth-root-authentication-method=normal",
+            "mariadb-install-db", "--no-defaults", f"--datadir={self._data}/data", f"--tmpdir={self._temporary}",
+            "--user=root", "--skip-test-db", "--auth-root-authentication-method=normal",
         )  # fmt: skip
 
     def _command(self) -> list[str]:
@@ -171,7 +173,7 @@ class MySql(Database):
         super().__init__(*options, *(["--gtid-mode=ON", "--enforce-gtid-consistency=ON"] if gtid else []))
 
     def _install(self) -> None:
-        _run(*self._command(), "--initialize-insecure")
+        _run(*self._command(), f"--tmpdir={self._temporary}", "--initialize-insecure")
         uuid = (
             "[auto]\nserver-uuid=00008033-0000-4000-8000-000000000001\n"  # the generated one has the machine's address
         )
@@ -236,7 +238,7 @@ def _rows(text: str) -> list[dict[str, Any]]:
 def _run(*command: str) -> None:
     ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     if ran.returncode != 0:
-        raise RuntimeError(f"{command[0]}:\n{tail(ran.stdout)}")
+        raise RuntimeError(f"{command[0]}:\n{ran.stdout}")  # the cause comes first, much advice after it
 
 
 def _made(folder: Path) -> Path:
