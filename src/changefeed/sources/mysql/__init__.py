@@ -2,6 +2,7 @@
 
     first_copy.py   chunks of tables  ─┐
     batches.py      slices of the log ─┴─▶ reader.py, in tasks: dump.py ─▶ changes.py, columns.py ─▶ chunks
+    backlog.py      what is left to read, for people
 
 Rule 1. The driver plans: where each part begins and ends. Tasks read the parts, each with a connection of its own, perhaps twice.
 Rule 2. The commit_ts of a change is its place in the log: `file number << 40 | position`. The end of each slice that lies
@@ -24,8 +25,9 @@ from changefeed.frames.mapped import Mapped
 from changefeed.mysql.binlog import Parser, codes
 from changefeed.mysql.binlog.events import Query
 from changefeed.protocols.base import Capabilities
-from changefeed.sources import Compared, Missing, NextBatch
+from changefeed.sources import Backlog, Compared, Missing, NextBatch
 from changefeed.sources.mysql import first_copy
+from changefeed.sources.mysql.backlog import backlog_of
 from changefeed.sources.mysql.batches import LogSlice, divide
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.connection import Address
@@ -108,7 +110,8 @@ class MySqlTables:
         rows = spark.range(0, len(plan.parts), 1, max(1, len(plan.parts)))
         records = Mapped(rows, read_parts(plan.reading, plan.parts))
         ended = frozenset({(TOPIC, PARTITION)} if plan.caught_up else ())
-        return NextBatch(records, plan.after.text(), ended, plan.caught_up)
+        left = self._behind(self._ask(), plan.after, None if end is None else read_offset(end).at)
+        return NextBatch(records, plan.after.text(), ended, plan.caught_up, left)
 
     def plan(self, before: str | None, end: str | None) -> Plan | None:
         """Plans a batch; None if there is nothing to read. Arguments and errors are those of `next_batch`."""
@@ -235,9 +238,13 @@ class MySqlTables:
         server = self._ask()
         return SourceOffset(server.identity, server.end()).text()
 
-    def backlog(self, before: str | None) -> None:
-        """Returns None: the log shows its size in bytes, not the number of its changes."""
-        return None
+    def backlog(self, before: str | None) -> Backlog:
+        """See `Stream`: about the rows that the first copy has not read, then the bytes of the log."""
+        known = None if before is None else read_offset(before)
+        return self._behind(self._ask(), known)
+
+    def _behind(self, server: Server, known: SourceOffset | None, end: LogPosition | None = None) -> Backlog:
+        return backlog_of(server, self._captured(server), known, end, copies=self.section.snapshot_mode != "no_data")
 
     def unreachable(self) -> str | None:
         """See `Stream`."""
