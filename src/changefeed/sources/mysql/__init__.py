@@ -9,7 +9,8 @@ Rule 2. The commit_ts of a change is its place in the log: `file number << 40 | 
         between two transactions is marked (`Resolved`): cuts are states that the server really had.
 Rule 3. The source offset is the next position in the log, and the progress of the first copy (`source_offset.py`). A run
         continues from it, inside of a transaction, too.
-Rule 4. Positions belong to one server. If another one answers, or the log no longer has the next position, the run stops.
+Rule 4. Positions belong to one server. Another one continues by GTID (`failover.py`); if it cannot, or the log no longer has the
+        next position, the run stops.
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ from changefeed.sources.mysql.batches import LogSlice, divide
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.dump import LogEvent, dump
+from changefeed.sources.mysql.failover import moved, position_after, shifted
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions, SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading, read, read_parts
 from changefeed.sources.mysql.section import MySqlSource
-from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
 from changefeed.sources.mysql.statements import meaning
@@ -93,7 +95,11 @@ class MySqlTables:
     def compared(self, spark: SparkSession | None, source_offset: str) -> Compared:
         """See `Stream`."""
         known = read_offset(source_offset)
-        self._ask().check_has(known.server, known.at)
+        server = self._ask()
+        if known.server == server.identity:
+            server.check_has(known.at)
+        elif known.copy is None and known.complete is None:
+            moved(server, known)
         return Compared(source_offset)
 
     def next_batch(
@@ -120,24 +126,33 @@ class MySqlTables:
                 return self._planned(self._ask(), before, end)
             except SchemaChangedError as error:
                 reason = str(error)
+            except AnotherServerError:
+                self.close()  # the next try asks the new one
+                raise
         raise SourceError(
             f"{self.address}: the schema changes again and again, and no first copy can begin: {reason}", transient=True
         )
 
     def _planned(self, server: Server, before: str | None, end: str | None) -> Plan | None:
-        last = None if end is None else read_offset(end).at
+        limit = None if end is None else read_offset(end)
+        last = limit.at if limit is not None and limit.server == server.identity else None
         if before is None:
             start = self._start(server)
             return self._begin(server, ()) if start is None else self._log(server, start, last)
         known = read_offset(before)
+        if known.server != server.identity:
+            self._check_settings(server)
+            if known.copy is not None or known.complete is not None:  # its positions are of the other server
+                return self._begin(server, known.copy.tables if known.copy is not None else (), after=known.at)
+            known = moved(server, known)
         try:
             if known.copy is not None and known.copy.table < len(known.copy.tables):
                 return self._copy(server, known, known.copy)
             if known.copy is not None and known.complete is None:
-                known = replace(known, complete=server.end())
+                known = replace(known, complete=replace(server.end(), shift=known.at.shift))
             return self._log(server, known, last)
         except SchemaChangedError:
-            return self._begin(server, known.copy.tables if known.copy is not None else ())
+            return self._begin(server, known.copy.tables if known.copy is not None else (), after=known.at)
 
     def _start(self, server: Server) -> SourceOffset | None:
         """Returns the position in the log that the definition names; None if it names none.
@@ -148,21 +163,26 @@ class MySqlTables:
         if self.section.starting_position is None:
             return None
         self._check_settings(server)
+        if (gtids := self.section.starting_gtids) is not None:
+            return SourceOffset(server.identity, position_after(server, gtids), gtids=gtids)
         file, _, position = self.section.starting_position.rpartition(":")
         start = LogPosition(file, int(position))
-        server.check_has(server.identity, start)
-        return SourceOffset(server.identity, start)
+        server.check_has(start)
+        return SourceOffset(server.identity, start, gtids=server.gtids_at(start))
 
     def _check_settings(self, server: Server) -> None:
         if wrong := server.requirements():
             raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
 
-    def _begin(self, server: Server, earlier: tuple[Name, ...], *, exact: bool = True) -> Plan:
+    def _begin(
+        self, server: Server, earlier: tuple[Name, ...], *, after: LogPosition | None = None, exact: bool = True
+    ) -> Plan:
         """The first batch: definitions, and the first chunks.
 
         Args:
             server: the server.
             earlier: tables of a copy that began before.
+            after: where that was; positions of the new copy count as higher.
             exact: see `first_copy.begin`.
 
         Raises:
@@ -171,11 +191,12 @@ class MySqlTables:
         self._check_settings(server)
         section, captured = self.section, self._captured(server)
         copies = section.snapshot_mode != "no_data"
-        low, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier, exact=exact)
+        low, gtids, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier, exact=exact)
+        low = low if after is None else shifted(low, after)
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = first_copy.next_chunks(server, progress, section.chunk_rows, section.max_records_per_batch)
-        after = SourceOffset(server.identity, low, copy=progress)
-        return Plan(self._reading(server, low), (defined, *chunks), after)
+        offset = SourceOffset(server.identity, low, copy=progress, gtids=gtids)
+        return Plan(self._reading(server, low), (defined, *chunks), offset)
 
     def _copy(self, server: Server, known: SourceOffset, progress: CopyProgress) -> Plan:
         """A batch of chunks."""
@@ -196,12 +217,15 @@ class MySqlTables:
             if complete is None:
                 return None
             end = complete
-        if (end or server.end()).number <= known.at.number and complete is None:
+        if (end or replace(server.end(), shift=known.at.shift)).number <= known.at.number and complete is None:
             return None
         reading = self._reading(server, known.at)
         look = _Look(reading.captured, complete)
-        events = self._of_same_log(dump(self.address, known.at, section.server_id), known)
-        batch = divide(events, known.at, known.maps, section.max_bytes_per_batch, end=end, complete=complete, look=look)
+        sent = dump(self.address, known.at, section.server_id, server.identity)
+        batch = divide(
+            self._of_same_log(sent, known), known.at, known.maps, section.max_bytes_per_batch,
+            end=end, complete=complete, look=look, gtids=known.gtids,
+        )  # fmt: skip
         parts = list[Part](batch.slices)
         is_complete = complete is None or batch.end.number >= complete.number
         if not parts and complete is not None and is_complete:
@@ -215,6 +239,7 @@ class MySqlTables:
             batch.maps,
             None if is_complete else known.copy,
             None if is_complete else complete,
+            batch.gtids,
         )
         return Plan(reading, tuple(parts), after, batch.caught_up)
 
@@ -236,7 +261,8 @@ class MySqlTables:
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
         server = self._ask()
-        return SourceOffset(server.identity, server.end()).text()
+        shift = 0 if before is None else read_offset(before).at.shift
+        return SourceOffset(server.identity, replace(server.end(), shift=shift)).text()
 
     def backlog(self, before: str | None) -> Backlog:
         """See `Stream`: about the rows that the first copy has not read, then the bytes of the log."""
@@ -311,7 +337,7 @@ class MySqlTables:
         return Captured(tuple(self.section.tables), mariadb_types(server))
 
     def _reading(self, server: Server, low: LogPosition) -> Reading:
-        return Reading(self.address, self._captured(server), server.kind, low, self.section.server_id)
+        return Reading(self.address, server.identity, self._captured(server), server.kind, low, self.section.server_id)
 
 
 class _Look:

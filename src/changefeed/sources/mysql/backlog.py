@@ -5,6 +5,8 @@ The rows are the server's estimates, which may be wrong by half: they are for pe
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from changefeed.sources import Backlog
 from changefeed.sources.mysql.connection import GoneError
 from changefeed.sources.mysql.server import Server
@@ -69,8 +71,8 @@ def _log_bytes(server: Server, at: LogPosition, end: LogPosition | None) -> int:
     """The bytes of the log between two positions."""
     total = 0
     for file, size in server.files():
-        first = at.position if file == at.file else 0
-        last = min(size, end.position) if end is not None and file == end.file else size
-        if LogPosition(file, last).number > at.number and (end is None or LogPosition(file, first).number < end.number):
-            total += last - first
+        first = LogPosition(file, at.position if file == at.file else 0, at.shift)
+        last = replace(first, position=min(size, end.position) if end is not None and file == end.file else size)
+        if last.number > at.number and (end is None or first.number < end.number):
+            total += last.position - first.position
     return total

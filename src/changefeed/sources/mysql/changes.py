@@ -42,9 +42,8 @@ from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
-from changefeed.sources.mysql.batches import GTIDS
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
-from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.statements import begins_transaction, meaning
 from changefeed.sources.mysql.tables import Captured, is_captured

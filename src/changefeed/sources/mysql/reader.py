@@ -29,6 +29,7 @@ from changefeed.sources.mysql.columns import columns_of, of_select
 from changefeed.sources.mysql.connection import Address, GoneError, connect, translated
 from changefeed.sources.mysql.dump import LogEvent, dump
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
+from changefeed.sources.mysql.server import check_identity
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, quoted
 
@@ -42,11 +43,13 @@ class Reading:
     """The server that tasks read, and what they read of it; it is pickled for them.
 
     Attributes:
+        identity: of the server; tasks read no other one.
         kind: `mysql` or `mariadb`.
         low: where the log was when the first copy began.
     """
 
     address: Address
+    identity: str
     captured: Captured
     kind: str
     low: LogPosition
@@ -83,7 +86,7 @@ def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
     decoder = LogDecoder(reading.captured, part.maps)
     events: Iterable[LogEvent] = part.events or ()
     if part.events is None:
-        events = dump(reading.address, part.start, reading.server_id)
+        events = dump(reading.address, part.start, reading.server_id, reading.identity)
     at = part.start
     for event in events:
         at = event.end
@@ -112,6 +115,7 @@ def _read_rows(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
     connection, count = connect(reading.address), 0
     try:
         with translated(reading.address), connection.cursor(SSCursor) as cursor:
+            check_identity(reading.address, connection, reading.identity)
             cursor.execute(part.query)
             while rows := cursor.fetchmany(_PACKED_ROWS):
                 try:
