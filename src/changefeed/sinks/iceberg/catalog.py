@@ -33,6 +33,7 @@ from pyiceberg.table.update import TableRequirement, TableUpdate
 from changefeed.errors import AccessError, ChangefeedError, ConfigError, SinkError
 from changefeed.local_files import make_folder
 from changefeed.sinks.iceberg.file_io import FOLDER, LOCATION, FolderIO
+from changefeed.sinks.iceberg.version_3 import writes_version_3
 from changefeed.storage import Folder
 
 _METADATA = re.compile(r"(\d{5,})-.*\.metadata\.json$")
@@ -201,7 +202,7 @@ class TableCatalog:
         with self._lock:
             if self._opened is None:
                 try:
-                    self._opened = load_catalog(self.name, **self.properties, **self._files)
+                    self._opened = writes_version_3(load_catalog(self.name, **self.properties, **self._files))
                 except (ValueError, KeyError, ImportError, NotInstalledError) as error:
                     raise ConfigError(
                         f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"
