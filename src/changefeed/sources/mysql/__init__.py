@@ -2,6 +2,7 @@
 
     first_copy.py   chunks of tables  ─┐
     batches.py      slices of the log ─┴─▶ reader.py, in tasks: dump.py ─▶ changes.py, columns.py ─▶ chunks
+    stream.py       for sinks of events: the same changes in one ordered stream, with all details of the log
 
 Rule 1. The driver plans: where each part begins and ends. Tasks read the parts, each with a connection of its own, perhaps twice.
 Rule 2. The commit_ts of a change is its place in the log: `file number << 40 | position`. The end of each slice that lies
@@ -13,7 +14,7 @@ Rule 4. Positions belong to one server. If another one answers, or the log no lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ import pyarrow as pa
 
 from changefeed.errors import AccessError, ChangefeedError, ConfigError, SourceError
 from changefeed.frames.mapped import Mapped
-from changefeed.mysql.binlog import Parser, codes
+from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import Query
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import Compared, Missing, NextBatch
@@ -29,7 +30,7 @@ from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogSlice, divide
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.connection import Address
-from changefeed.sources.mysql.dump import LogEvent, dump
+from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions, SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading, read, read_parts
 from changefeed.sources.mysql.section import MySqlSource
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 
     from changefeed.frames.chunks import Dated
     from changefeed.frames.slices import Slices
+    from changefeed.model.definition import Table
+    from changefeed.sources.mysql.stream import MySqlStream
 
 _PROBE_SECONDS = 3.0
 _TRIES = 5  # of planning, while the schema changes
@@ -142,11 +145,10 @@ class MySqlTables:
         Raises:
             SourceError: the log does not have it.
         """
-        if self.section.starting_position is None:
+        start = self.section.start
+        if start is None:
             return None
         self._check_settings(server)
-        file, _, position = self.section.starting_position.rpartition(":")
-        start = LogPosition(file, int(position))
         server.check_has(server.identity, start)
         return SourceOffset(server.identity, start)
 
@@ -197,7 +199,7 @@ class MySqlTables:
             return None
         reading = self._reading(server, known.at)
         look = _Look(reading.captured, complete)
-        events = self._of_same_log(dump(self.address, known.at, section.server_id), known)
+        events = of_same_log(dump(self.address, known.at, section.server_id), known, self.address)
         batch = divide(events, known.at, known.maps, section.max_bytes_per_batch, end=end, complete=complete, look=look)
         parts = list[Part](batch.slices)
         is_complete = complete is None or batch.end.number >= complete.number
@@ -214,21 +216,6 @@ class MySqlTables:
             None if is_complete else complete,
         )
         return Plan(reading, tuple(parts), after, batch.caught_up)
-
-    def _of_same_log(self, events: Iterable[LogEvent], known: SourceOffset) -> Iterator[LogEvent]:
-        """Yields the events, after checking that the file is the one that was read before.
-
-        Raises:
-            SourceError: it is another one.
-        """
-        for event in events:
-            is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
-            if is_start and known.begun not in (0, event.timestamp):
-                raise SourceError(
-                    f"{self.address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a "
-                    "first copy"
-                )
-            yield event
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
@@ -324,12 +311,20 @@ class _Look:
 
 def open_changes(section: MySqlSource) -> MySqlTables:
     """Opens the source of a `type: mysql` section."""
-    return MySqlTables(
-        section,
-        Address(
-            section.host, section.port, section.user, section.read_password(),
-            section.ssl_mode, section.ssl_ca, section.ssl_cert, section.ssl_key,
-        ),
+    return MySqlTables(section, _address(section))
+
+
+def open_stream(section: MySqlSource, tables: Mapping[str, Table]) -> MySqlStream:
+    """Opens the stream of a `type: mysql` section; see `sources.EventStream`."""
+    from changefeed.sources.mysql.stream import MySqlStream
+
+    return MySqlStream(section, _address(section), tables)
+
+
+def _address(section: MySqlSource) -> Address:
+    return Address(
+        section.host, section.port, section.user, section.read_password(),
+        section.ssl_mode, section.ssl_ca, section.ssl_cert, section.ssl_key,
     )  # fmt: skip
 
 

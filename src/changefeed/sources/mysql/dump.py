@@ -17,16 +17,17 @@ import random
 import struct
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from changefeed.errors import SourceError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.sources.mysql.connection import Address, connect, rows, translated
-from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 
 _REGISTER, _DUMP = 0x15, 0x12
-_NON_BLOCKING = 1
+_NON_BLOCKING, _ANNOTATIONS = 1, 2
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
 
@@ -60,13 +61,16 @@ class LogEvent:
         return len(_without_checksum(self.data)) < len(self.data)
 
 
-def dump(address: Address, start: LogPosition, server_id: int | None = None) -> Iterator[LogEvent]:
+def dump(
+    address: Address, start: LogPosition, server_id: int | None = None, *, statements: bool = False
+) -> Iterator[LogEvent]:
     """Yields the events of the log from a position to its current end.
 
     Args:
         address: the server.
         start: the start of an event, or the end of the log.
         server_id: the first of the ids that the connection may use; None for one at random.
+        statements: whether MariaDB sends the statements of rows, too; MySQL always sends those that it has logged.
 
     Raises:
         AccessError: the user may not read the log.
@@ -77,11 +81,13 @@ def dump(address: Address, start: LogPosition, server_id: int | None = None) -> 
         with translated(address):
             [(version,)] = rows(connection, "SELECT VERSION()")
             own_id = random.randint(2**31, 2**32 - 1) if server_id is None else server_id + random.randrange(_RANGE)
-            for statement in _session(mariadb=b"MariaDB" in (version or b"")):
+            mariadb = b"MariaDB" in (version or b"")
+            for statement in _session(mariadb=mariadb):
                 rows(connection, statement)
             connection._execute_command(_REGISTER, _registration(own_id))  # PyMySQL has no method
             connection._read_packet()
-            request = struct.pack("<IHI", start.position, _NON_BLOCKING, own_id) + start.file.encode()
+            flags = _NON_BLOCKING | (_ANNOTATIONS if statements and mariadb else 0)
+            request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
             connection._execute_command(_DUMP, request)
             at = start
             while True:
@@ -93,6 +99,21 @@ def dump(address: Address, start: LogPosition, server_id: int | None = None) -> 
                 yield event
     finally:
         connection._force_close()  # a polite end would wait for what the server still sends
+
+
+def of_same_log(events: Iterable[LogEvent], known: SourceOffset, address: Address) -> Iterator[LogEvent]:
+    """Yields the events, after checking that their file is the one that was read before.
+
+    Raises:
+        SourceError: it is another one.
+    """
+    for event in events:
+        is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
+        if is_start and known.begun not in (0, event.timestamp):
+            raise SourceError(
+                f"{address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a first copy"
+            )
+        yield event
 
 
 def _session(*, mariadb: bool) -> list[str]:

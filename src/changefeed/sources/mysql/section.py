@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from changefeed.errors import ConfigError
+from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -103,6 +104,14 @@ class MySqlSource(ChangesSection):
     def reads(self) -> str:
         """See `ChangesSection`."""
         return f"{', '.join(self.tables)} at {self.host}:{self.port}"
+
+    @property
+    def start(self) -> LogPosition | None:
+        """The position of `starting-position`; None if it is left out."""
+        if self.starting_position is None:
+            return None
+        file, _, position = self.starting_position.rpartition(":")
+        return LogPosition(file, int(position))
 
     def read_password(self) -> str:
         """Returns the password; empty if the section has none.

@@ -156,6 +156,23 @@ class Server:
         with self._locked():
             return self.end()
 
+    def begin_view(self) -> LogPosition:
+        """Begins a consistent view of all tables on this connection; returns the position in the log that belongs to it.
+
+        Raises:
+            AccessError, SourceError: as `committed`.
+        """
+        begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+        if self.kind == "mariadb":
+            self.rows(begin)
+            status = {name.lower(): value for name, value in self.texts("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+            if not status.get("binlog_snapshot_file"):
+                return self.end()
+            return LogPosition(status["binlog_snapshot_file"], int(status["binlog_snapshot_position"]))
+        with self._locked():
+            self.rows(begin)
+            return self.end()
+
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.rows(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
