@@ -18,6 +18,7 @@ from changefeed.sources.mysql.reader import read
 from changefeed.sources.mysql.server import AnotherServerError
 from changefeed.sources.mysql.source_offset import SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
+from changefeed.sources.mysql.stream import MySqlStream
 from tests.services.database import Database, MariaDb, MySql
 from tests.services.relay import Relay
 from tests.sources.mysql.following import Follower, section
@@ -221,3 +222,29 @@ def test_a_pipeline_begins_behind_gtids(pair: Pair) -> None:
     changes = {kind: sum(chunk["rows"] for chunk in chunks if chunk["kind"] == kind) for kind in ("rows", "ddl")}
     assert changes == {"rows": 2 * 5 + 3 + 1, "ddl": 0}  # inserted, changed, deleted
     source.close()
+
+
+@pytest.mark.nightly
+def test_a_stream_of_events_continues_on_the_replica(pair: Pair) -> None:
+    def read_log(before: str | None) -> tuple[str, int]:
+        source = pair.source(**{"snapshot.mode": "no_data"})
+        stream, count = MySqlStream(source.section, source.address, {}), 0
+        for batch in stream.batches(before):
+            before = batch.source_offset
+            count += sum(table.rows.num_rows for table in batch.changes.tables)
+        stream.close()
+        assert before is not None
+        return before, count
+
+    begun, none = read_log(None)
+    write(pair.primary, 0, 4)
+    before, first = read_log(begun)
+    write(pair.primary, 100, 4)
+    pair.catch_up()
+    pair.take_over()
+    write(pair.replica, 200, 4)
+    after, second = read_log(before)
+    rows = 2 * 4 + 2 + 1  # inserted, changed, deleted
+    assert (none, first, second) == (0, rows, 2 * rows)
+    assert read_offset(after).at.number > read_offset(before).at.number
+    assert read_log(after) == (after, 0)

@@ -3,6 +3,7 @@
     first_copy.py   chunks of tables  ─┐
     batches.py      slices of the log ─┴─▶ reader.py, in tasks: dump.py ─▶ changes.py, columns.py ─▶ chunks
     backlog.py      what is left to read, for people
+    stream.py       for sinks of events: the same changes in one ordered stream, with all details of the log
 
 Rule 1. The driver plans: where each part begins and ends. Tasks read the parts, each with a connection of its own, perhaps twice.
 Rule 2. The commit_ts of a change is its place in the log: `file number << 40 | position`. The end of each slice that lies
@@ -15,7 +16,7 @@ Rule 4. Positions belong to one server. Another one continues by GTID (`failover
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 from changefeed.errors import AccessError, ChangefeedError, ConfigError, SourceError
 from changefeed.frames.mapped import Mapped
-from changefeed.mysql.binlog import Parser, codes
+from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import Query
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import Backlog, Compared, Missing, NextBatch
@@ -32,7 +33,7 @@ from changefeed.sources.mysql.backlog import backlog_of
 from changefeed.sources.mysql.batches import LogSlice, divide
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.connection import Address
-from changefeed.sources.mysql.dump import LogEvent, dump
+from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import moved, position_after, shifted
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions, SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading, read, read_parts
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
     from changefeed.frames.chunks import Dated
     from changefeed.frames.slices import Slices
+    from changefeed.model.definition import Table
+    from changefeed.sources.mysql.stream import MySqlStream
 
 _PROBE_SECONDS = 3.0
 _TRIES = 5  # of planning, while the schema changes
@@ -160,13 +163,12 @@ class MySqlTables:
         Raises:
             SourceError: the log does not have it.
         """
-        if self.section.starting_position is None:
+        start = self.section.start
+        if start is None:
             return None
         self._check_settings(server)
-        if (gtids := self.section.starting_gtids) is not None:
-            return SourceOffset(server.identity, position_after(server, gtids), gtids=gtids)
-        file, _, position = self.section.starting_position.rpartition(":")
-        start = LogPosition(file, int(position))
+        if isinstance(start, str):
+            return SourceOffset(server.identity, position_after(server, start), gtids=start)
         server.check_has(start)
         return SourceOffset(server.identity, start, gtids=server.gtids_at(start))
 
@@ -223,7 +225,7 @@ class MySqlTables:
         look = _Look(reading.captured, complete)
         sent = dump(self.address, known.at, section.server_id, server.identity)
         batch = divide(
-            self._of_same_log(sent, known), known.at, known.maps, section.max_bytes_per_batch,
+            of_same_log(sent, known, self.address), known.at, known.maps, section.max_bytes_per_batch,
             end=end, complete=complete, look=look, gtids=known.gtids,
         )  # fmt: skip
         parts = list[Part](batch.slices)
@@ -242,21 +244,6 @@ class MySqlTables:
             batch.gtids,
         )
         return Plan(reading, tuple(parts), after, batch.caught_up)
-
-    def _of_same_log(self, events: Iterable[LogEvent], known: SourceOffset) -> Iterator[LogEvent]:
-        """Yields the events, after checking that the file is the one that was read before.
-
-        Raises:
-            SourceError: it is another one.
-        """
-        for event in events:
-            is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
-            if is_start and known.begun not in (0, event.timestamp):
-                raise SourceError(
-                    f"{self.address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a "
-                    "first copy"
-                )
-            yield event
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
@@ -357,12 +344,20 @@ class _Look:
 
 def open_changes(section: MySqlSource) -> MySqlTables:
     """Opens the source of a `type: mysql` section."""
-    return MySqlTables(
-        section,
-        Address(
-            section.host, section.port, section.user, section.read_password(),
-            section.ssl_mode, section.ssl_ca, section.ssl_cert, section.ssl_key,
-        ),
+    return MySqlTables(section, _address(section))
+
+
+def open_stream(section: MySqlSource, tables: Mapping[str, Table]) -> MySqlStream:
+    """Opens the stream of a `type: mysql` section; see `sources.EventStream`."""
+    from changefeed.sources.mysql.stream import MySqlStream
+
+    return MySqlStream(section, _address(section), tables)
+
+
+def _address(section: MySqlSource) -> Address:
+    return Address(
+        section.host, section.port, section.user, section.read_password(),
+        section.ssl_mode, section.ssl_ca, section.ssl_cert, section.ssl_key,
     )  # fmt: skip
 
 

@@ -101,6 +101,14 @@ def divide(
     return cuts.finished(caught_up=True)
 
 
+def maps_after(event: LogEvent, maps: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Returns the table maps of the statement that is open after an event; `maps`: those before it."""
+    if event.code == codes.TABLE_MAP:
+        return (*maps, event.data)
+    ends = event.code in GTIDS or (event.code in KINDS and event.data[_FLAGS_AT] & STATEMENT_END)
+    return () if ends else maps
+
+
 class _Cuts:
     """The slices so far, and the one that is open.
 
@@ -150,10 +158,7 @@ class _Cuts:
             self._kept = None
         if self._kept is not None:
             self._kept.append(event)
-        if event.code == codes.TABLE_MAP:
-            self._maps = (*self._maps, event.data)
-        elif event.code in KINDS and event.data[_FLAGS_AT] & STATEMENT_END:
-            self._maps = ()
+        self._maps = maps_after(event, self._maps)
 
     def close(self, at: LogPosition, *, inside: bool) -> None:
         """Ends the open slice at a position, inside of a transaction or between two."""

@@ -18,23 +18,24 @@ import random
 import struct
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from changefeed.errors import SourceError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.gtid_set import GtidSet, MySqlGtids
 from changefeed.sources.mysql.connection import Address, connect, rows, translated
 from changefeed.sources.mysql.server import AnotherServerError, identity_of
-from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
 
 _REGISTER, _DUMP, _DUMP_GTIDS = 0x15, 0x12, 0x1E
-_NON_BLOCKING, _THROUGH_GTIDS = 1, 4
+_NON_BLOCKING, _ANNOTATIONS, _THROUGH_GTIDS = 1, 2, 4  # of MariaDB, of MySQL
 _FIRST = 4  # position of the first event of a file
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
@@ -72,7 +73,12 @@ class LogEvent:
 
 
 def dump(
-    address: Address, start: LogPosition, server_id: int | None = None, identity: str | None = None
+    address: Address,
+    start: LogPosition,
+    server_id: int | None = None,
+    identity: str | None = None,
+    *,
+    statements: bool = False,
 ) -> Iterator[LogEvent]:
     """Yields the events of the log from a position to its current end.
 
@@ -81,6 +87,7 @@ def dump(
         start: the start of an event, or the end of the log.
         server_id: the first of the ids that the connection may use; None for one at random.
         identity: of the server that must answer, see `identity_of`; None: any.
+        statements: whether MariaDB sends the statements of rows, too; MySQL always sends those that it has logged.
 
     Raises:
         AccessError: the user may not read the log.
@@ -89,7 +96,9 @@ def dump(
     """
     with _connected(address, identity, None) as connection:
         own_id = _registered(connection, server_id)
-        request = struct.pack("<IHI", start.position, _NON_BLOCKING, own_id) + start.file.encode()
+        mariadb = "MariaDB" in connection.get_server_info()
+        flags = _NON_BLOCKING | (_ANNOTATIONS if statements and mariadb else 0)
+        request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
         connection._execute_command(_DUMP, request)
         yield from _events(connection, start)
 
@@ -127,6 +136,21 @@ def _connected(address: Address, identity: str | None, gtids: GtidSet | None) ->
             yield connection
     finally:
         connection._force_close()  # a polite end would wait for what the server still sends
+
+
+def of_same_log(events: Iterable[LogEvent], known: SourceOffset, address: Address) -> Iterator[LogEvent]:
+    """Yields the events, after checking that their file is the one that was read before.
+
+    Raises:
+        SourceError: it is another one.
+    """
+    for event in events:
+        is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
+        if is_start and known.begun not in (0, event.timestamp):
+            raise SourceError(
+                f"{address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a first copy"
+            )
+        yield event
 
 
 def _registered(connection: Connection[Any], server_id: int | None) -> int:

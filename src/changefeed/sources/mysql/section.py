@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from changefeed.errors import ConfigError
 from changefeed.mysql.gtid_set import parse
+from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -97,12 +98,6 @@ class MySqlSource(ChangesSection):
             raise ValueError("expected a file of the log and a position in it, such as binlog.000003:154, or GTIDs")
         return gtids
 
-    @property
-    def starting_gtids(self) -> str | None:
-        """The GTIDs in `starting_position`; None if it has none."""
-        text = self.starting_position
-        return None if text is None or _POSITION.fullmatch(text) else text
-
     @model_validator(mode="after")
     def _agrees(self) -> MySqlSource:
         if self.password is not None and self.password_file is not None:
@@ -117,6 +112,15 @@ class MySqlSource(ChangesSection):
     def reads(self) -> str:
         """See `ChangesSection`."""
         return f"{', '.join(self.tables)} at {self.host}:{self.port}"
+
+    @property
+    def start(self) -> LogPosition | str | None:
+        """The position or the GTIDs of `starting-position`; None if it is left out."""
+        text = self.starting_position
+        if text is None or _POSITION.fullmatch(text) is None:
+            return text
+        file, _, position = text.rpartition(":")
+        return LogPosition(file, int(position))
 
     def read_password(self) -> str:
         """Returns the password; empty if the section has none.

@@ -204,14 +204,30 @@ class Server:
             SourceError: a long query keeps the lock from being taken.
         """
         if self.kind == "mariadb":
-            self.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            status = {name.lower(): value for name, value in self.texts("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+            view = self.begin_view()
             self.rows("COMMIT")
+            return view
+        with self._locked():
+            return self.end_with_gtids()
+
+    def begin_view(self) -> tuple[LogPosition, str | None]:
+        """Begins a consistent view of all tables on this connection; returns the position in the log that belongs to it.
+
+        Also returns the GTIDs of all transactions before it; None without GTIDs.
+
+        Raises:
+            AccessError, SourceError: as `committed`.
+        """
+        begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
+        if self.kind == "mariadb":
+            self.rows(begin)
+            status = {name.lower(): value for name, value in self.texts("SHOW STATUS LIKE 'binlog_snapshot_%'")}
             if not status.get("binlog_snapshot_file"):
                 return self.end_with_gtids()
             at = LogPosition(status["binlog_snapshot_file"], int(status["binlog_snapshot_position"]))
             return at, self.gtids_at(at)
         with self._locked():
+            self.rows(begin)
             return self.end_with_gtids()
 
     @contextmanager

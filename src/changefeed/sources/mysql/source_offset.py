@@ -5,6 +5,7 @@
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
+    {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
 
 While the first copy is read, the position stays where the log was when it began. See `first_copy.py`.
 """
@@ -79,6 +80,7 @@ class SourceOffset:
         copy: what is left of the first copy; None without one, or after it.
         complete: the tables are complete at this position, and no cut is before it; None without a first copy.
         gtids: the GTIDs of all transactions before `at`, as `gtid_set.parse` takes them; None if they are not known.
+        transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
     """
 
     server: str
@@ -88,6 +90,7 @@ class SourceOffset:
     copy: CopyProgress | None = None
     complete: LogPosition | None = None
     gtids: str | None = None
+    transaction: dict[str, Any] | None = None
 
     def text(self) -> str:
         """The source offset in the form that the ledger stores."""
@@ -107,6 +110,8 @@ class SourceOffset:
             document["copy"] = {"tables": tables, "table": copy.table, "from": copy.start, "chunks": copy.chunks}
         if self.complete is not None:
             document["complete"] = [self.complete.file, self.complete.position]
+        if self.transaction is not None:
+            document["transaction"] = self.transaction
         return json.dumps(document)
 
 
@@ -130,4 +135,5 @@ def read(text: str) -> SourceOffset:
         ),
         None if complete is None else LogPosition(complete[0], complete[1], shift),
         document.get("gtids"),
+        document.get("transaction"),
     )
