@@ -18,17 +18,26 @@ import struct
 import uuid
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from changefeed.codec import decoding
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.sources.mysql.connection import Address, connect, rows, translated
 from changefeed.sources.mysql.source_offset import LogPosition
 
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+
 _REGISTER, _DUMP = 0x15, 0x12
 _NON_BLOCKING = 1
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
+_RECEIVED_BYTES = 2**18  # that are split together
+_ERROR, _EOF, _EOF_SIZE = b"\xff", b"\xfe", 9
+_LOST = 2013  # of PyMySQL's errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +81,48 @@ def dump(address: Address, start: LogPosition, server_id: int | None = None) -> 
         AccessError: the user may not read the log.
         SourceError: the server no longer has the position, or does not answer.
     """
+    with _opened(address, start, server_id) as connection:
+        at = start
+        while True:
+            packet = connection._read_packet()
+            if packet.is_eof_packet():
+                return
+            event = placed(packet.get_all_data()[1:], at)
+            at = event.end
+            yield event
+
+
+def dump_bytes(address: Address, start: LogPosition, server_id: int | None = None) -> Iterator[bytes]:
+    """Yields the same events as `dump`, many at a time and end to end, as the kernel splits them from the connection.
+
+    Raises as `dump`.
+    """
+    from pymysql.err import OperationalError, raise_mysql_exception
+
+    with _opened(address, start, server_id) as connection:
+        packets = decoding.changefeed_kernel.BinlogPackets(connection._next_seq_id)
+        connection._sock.settimeout(connection._read_timeout)
+        while True:
+            try:
+                received = connection._rfile.read1(_RECEIVED_BYTES)
+            except OSError as error:
+                raise OperationalError(_LOST, f"Lost connection to MySQL server during query ({error})") from error
+            events, is_sound, other = packets.split(received)
+            if events:
+                yield events
+            if not received or not is_sound:
+                raise OperationalError(_LOST, "Lost connection to MySQL server during query")
+            if other is not None and other[:1] == _ERROR:
+                raise_mysql_exception(other)
+            if other is not None and other[:1] == _EOF and len(other) < _EOF_SIZE:
+                return
+            if other is not None:
+                yield other[1:]
+
+
+@contextmanager
+def _opened(address: Address, start: LogPosition, server_id: int | None) -> Iterator[Connection[Any]]:
+    """A connection on which the server sends the log; PyMySQL's errors are translated."""
     connection = connect(address)
     try:
         with translated(address):
@@ -83,14 +134,7 @@ def dump(address: Address, start: LogPosition, server_id: int | None = None) -> 
             connection._read_packet()
             request = struct.pack("<IHI", start.position, _NON_BLOCKING, own_id) + start.file.encode()
             connection._execute_command(_DUMP, request)
-            at = start
-            while True:
-                packet = connection._read_packet()
-                if packet.is_eof_packet():
-                    return
-                event = _placed(packet.get_all_data()[1:], at)
-                at = event.end
-                yield event
+            yield connection
     finally:
         connection._force_close()  # a polite end would wait for what the server still sends
 
@@ -108,8 +152,8 @@ def _registration(server_id: int) -> bytes:
     return struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
 
 
-def _placed(data: bytes, at: LogPosition) -> LogEvent:
-    """An event with its position, given the position after the one before."""
+def placed(data: bytes, at: LogPosition) -> LogEvent:
+    """Returns an event with its position, given the position after the one before."""
     _, code, _, size, following, flags = _HEADER.unpack_from(data)
     if code == codes.ROTATE and (flags & codes.ARTIFICIAL or following == 0):
         body = _without_checksum(data)[HEADER_SIZE:]
