@@ -186,12 +186,15 @@ class LogDecoder:
 
     def _maps_captured(self, data: bytes) -> bool:
         """Whether a table map is of a captured table; of another one, its columns may be of unknown types."""
-        middle = _NAMES_AT + 1 + data[_NAMES_AT]
-        end = middle + 2 + data[middle + 1]
-        names = data[_NAMES_AT:end]
+        try:
+            middle = _NAMES_AT + 1 + data[_NAMES_AT]
+            end = middle + 2 + data[middle + 1]
+            names = data[_NAMES_AT:end]
+            database, table = names[1 : 1 + names[0]].decode(), data[middle + 2 : end].decode()
+        except (IndexError, UnicodeDecodeError):
+            return True  # the parser names what is wrong
         captured = self._names.get(names)
         if captured is None:
-            database, table = names[1 : 1 + names[0]].decode(), data[middle + 2 : end].decode()
             captured = self._names[names] = is_captured(self._selector, database, table)
         key = data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE]
         if captured:

@@ -105,6 +105,7 @@ class KernelLogDecoder(LogDecoder):
             self._kernel.register(body, captured=False)
             return
         self.add(placed(data, self.at))
+        self._parser.end_statement()
         table = self._mapped[-1]
         described = _description(table, self._tables[id(table)][1])
         if self._kernel.register(body, captured=True, description=described) is not None:
@@ -122,6 +123,7 @@ class KernelLogDecoder(LogDecoder):
             for table_map in self._kernel.maps():
                 self.add(LogEvent(codes.TABLE_MAP, event.at, event.at, table_map, placed=False))
         self.add(event)
+        self._parser.end_statement()
         self._file = event.end.file
         self._kernel.resume(event.end.number, self._open_rows)
         self._kernel.number_records(len(self._records))
@@ -183,7 +185,12 @@ class KernelLogDecoder(LogDecoder):
     @property
     def count(self) -> int:
         """Number of rows that were collected."""
-        return super().count + int(self._kernel.count)
+        return super().count + self.rows_of_kernel
+
+    @property
+    def rows_of_kernel(self) -> int:
+        """Number of those that the kernel has read."""
+        return int(self._kernel.count)
 
 
 def _description(table: TableMap, columns: tuple[Column, ...]) -> str | None:
