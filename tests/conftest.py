@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tests.services.kafka import KafkaBroker
     from tests.services.registry import SchemaRegistry
+    from tests.services.rest_catalog import RestCatalog
     from tests.services.s3 import S3Server
 
 # Before the workers start: all must collect the same tests. See `examples.by_turns`.
@@ -33,7 +34,7 @@ os.environ.setdefault("CHANGEFEED_TURN", str(secrets.randbelow(1 << 40)))
 settings.register_profile("without deadlines", settings(), deadline=None)
 settings.load_profile("without deadlines")
 
-_JVM_FIXTURES = {"spark", "kafka", "registry"}
+_JVM_FIXTURES = {"spark", "kafka", "registry", "rest_catalog"}
 _JVM_GROUPS = {"jvm", "jvm-pipeline", "processes"}
 _jvms: list[str] = []  # commands that have started a JVM, in this process
 
@@ -167,4 +168,13 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     from tests.services.s3 import S3Server
 
     with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    """The one REST catalog of Iceberg, for tables on disk and in `s3`. Each test uses namespaces of its own."""
+    from tests.services.rest_catalog import RestCatalog
+
+    with RestCatalog(tmp_path_factory.mktemp("rest-catalog"), s3) as server:
         yield server

@@ -193,11 +193,11 @@ def test_a_log_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch, kern
     monkeypatch.setattr(reader, "is_available", lambda: kernel)
     monkeypatch.setattr(reader, "dump_bytes", lambda *_: (e.data for e in reader.dump(*_)))  # type: ignore[attr-defined]
     sent = log("mysql-types")
-    reading = Reading(Address("db", 3306, "u", ""), CAPTURED, "mysql", sent[0].at)
+    reading = Reading(Address("db", 3306, "u", ""), "1", CAPTURED, "mysql", sent[0].at)
     part = LogSlice(sent[0].at, sent[-1].end)
-    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent))
+    monkeypatch.setattr(reader, "dump", lambda *arguments: iter(sent))
     assert list(reader.read(reading, part))
-    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent[:-1]))
+    monkeypatch.setattr(reader, "dump", lambda *arguments: iter(sent[:-1]))
     with pytest.raises(
         SourceError, match=f"sent its binary log to {sent[-2].end} alone, and had sent it to {sent[-1].end}"
     ):

@@ -112,9 +112,13 @@ class Merge:
         return cls(target, batch_rows, columns, Keys(columns), rows, row, has, irregular, np.zeros(len(last), np.bool_))
 
     def candidates(self, files: pa.Table) -> Iterator[Mapping[str, Any]]:
-        """Returns the files that may contain one of the keys, according to the bounds of their key columns."""
+        """Returns the files that may contain one of the keys, by their partitions and the bounds of their key columns."""
+        in_partition = self.target.layout.key_filter(self.target.keys, self.columns)
         for file in files.to_pylist():
-            inside: Any = None
+            inside = in_partition(file)
+            if inside is not None and not inside.any():
+                continue
+            inside = None if inside is None else pa.array(inside)
             for i, column in enumerate(self.columns):
                 low, high = file.get(f"low_{i}"), file.get(f"high_{i}")
                 if low is None or high is None:

@@ -2,6 +2,8 @@
 
     sink.py        implements the contract
     catalog.py     names, newest metadata, the commit
+    rest.py        the REST catalog, with limits to the time of an answer
+    failures.py    errors of catalogs
     file_io.py     PyIceberg's files in a folder of `changefeed.storage`
     opened.py      a table at its newest snapshot: write ids, columns, files
     columns.py     changes of columns, by field id where rows may stay
@@ -29,11 +31,12 @@ if TYPE_CHECKING:
 def open_sink(definition: Any, session: SparkSession | None, folder: Folder | None = None) -> IcebergTables:
     """Opens the sink that a `type: iceberg` section describes."""
     from changefeed.errors import ConfigError, MissingExtraError
+    from changefeed.sinks.apply.compaction import CompactionRules
     from changefeed.storage.local import LocalFolder
 
     try:
         from changefeed.sinks.iceberg.catalog import TableCatalog
-        from changefeed.sinks.iceberg.sink import IcebergTables
+        from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
     except ModuleNotFoundError as error:
         raise MissingExtraError("sink.type: iceberg", "iceberg") from error
     if folder is None:
@@ -49,4 +52,8 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     location = f"file://{folder.path}" if is_local else folder.path
     catalog = TableCatalog(definition.catalog or "changefeed", properties, definition.namespace, folder, location)
-    return IcebergTables(catalog, tuple(names), session, cut_tags=definition.cut_tags)
+    options = TableOptions(
+        definition.partition_fields, definition.format_version, definition.write_mode == "merge-on-read",
+        CompactionRules() if definition.compaction == "auto" else None,
+    )  # fmt: skip
+    return IcebergTables(catalog, tuple(names), session, cut_tags=definition.cut_tags, options=options)

@@ -17,22 +17,24 @@ from typing import Any
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NotInstalledError,
     TableAlreadyExistsError,
-    UnauthorizedError,
 )
 from pyiceberg.io import PY_IO_IMPL
 from pyiceberg.table import StagedTable, StaticTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.utils.config import Config
 
-from changefeed.errors import AccessError, ChangefeedError, ConfigError, SinkError
+from changefeed.errors import ChangefeedError, ConfigError, SinkError
 from changefeed.local_files import make_folder
+from changefeed.sinks.iceberg.failures import translated
 from changefeed.sinks.iceberg.file_io import FOLDER, LOCATION, FolderIO
+from changefeed.sinks.iceberg.rest import TimedRestCatalog, is_rest
+from changefeed.sinks.iceberg.version_3 import writes_version_3
 from changefeed.storage import Folder
 
 _METADATA = re.compile(r"(\d{5,})-.*\.metadata\.json$")
@@ -201,24 +203,28 @@ class TableCatalog:
         with self._lock:
             if self._opened is None:
                 try:
-                    self._opened = load_catalog(self.name, **self.properties, **self._files)
+                    self._opened = writes_version_3(self._open())
                 except (ValueError, KeyError, ImportError, NotInstalledError) as error:
                     raise ConfigError(
                         f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"
                     ) from error
             return self._opened
 
+    def _open(self) -> Catalog:
+        known = {**(Config().get_catalog_config(self.name) or {}), **self.properties}
+        if is_rest(known):
+            return TimedRestCatalog(self.name, **{**known, **self._files})
+        return load_catalog(self.name, **self.properties, **self._files)
+
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
-        """Translates the errors of catalogs, whose clients have no base class in common."""
+        """Translates the errors of catalogs."""
         try:
             yield
         except ChangefeedError:
             raise
-        except (UnauthorizedError, ForbiddenError) as error:
-            raise AccessError(f"catalog {self.name} refuses this user: {error}. See sink.catalog-properties") from error
         except FileNotFoundError as error:
             raise SinkError(f"{self.location}/{path}: a file of the table's metadata is gone: {error}") from error
         except Exception as error:
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise SinkError(f"catalog {self.name}: {path}: {text:.500}", transient=True) from error
+            uri = self.properties.get("uri", "")
+            raise translated(error, self.name, path, uri if uri.startswith("http") else "") from error

@@ -9,6 +9,7 @@ committed remain until orphan files are removed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from pyiceberg.schema import Schema
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
+from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
 from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
@@ -39,16 +41,21 @@ from changefeed.sinks.base import (
     TableSnapshot,
     Touch,
     Upsert,
+    Write,
     WriteRequest,
     metadata_clash,
 )
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
-from changefeed.sinks.iceberg.commit import commit, create, fenced
+from changefeed.sinks.iceberg.commit import NewTable, commit, compact, create, fenced
+from changefeed.sinks.iceberg.compaction import compacted
 from changefeed.sinks.iceberg.file_io import OutsideError, name_below
-from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.layout import ROW_COLUMNS, IcebergLayout
+from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
+from changefeed.sinks.iceberg.partition_fields import PartitionField, refusal
+from changefeed.sinks.iceberg.partitions import fields_of, spec_of
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
@@ -59,6 +66,8 @@ from changefeed.storage.base import in_parallel
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_log = logging.getLogger(__name__)
+_ROW_COLUMNS = {field.name for field in ROW_COLUMNS}
 _TAG_TRIES = 3
 _NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
 
@@ -77,6 +86,32 @@ class _WithFiles(PreparedWrite):
     written: TaskResult
 
 
+def _no_fields(table: str) -> tuple[PartitionField, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The options of the section about tables.
+
+    Attributes:
+        partition_fields: `database.table` -> the partition fields of a new table.
+        format_version: of new tables.
+        merges_on_read: whether rows of tables with a key are marked as deleted, instead of writing their files again.
+        compaction: when to compact such tables; None for never.
+    """
+
+    partition_fields: Callable[[str], tuple[PartitionField, ...]] = _no_fields
+    format_version: FormatVersion = 2
+    merges_on_read: bool = False
+    compaction: CompactionRules | None = None
+
+    def new_table(self, location: str, schema: Schema, of: Table) -> NewTable:
+        """Describes a table that does not exist yet."""
+        fields = self.partition_fields(f"{of.database}.{of.name}")
+        return NewTable(location, schema, spec_of(fields, schema), self.format_version)
+
+
 @dataclass(slots=True)
 class IcebergTables:
     """The Iceberg tables of a catalog whose files are in one folder.
@@ -87,6 +122,7 @@ class IcebergTables:
         owner: the pipeline's owner text; empty if unknown.
         limits: sizes for data files.
         cut_tags: number of cuts that tables keep as tags.
+        options: the options about tables.
     """
 
     catalog: TableCatalog
@@ -95,6 +131,7 @@ class IcebergTables:
     owner: str = ""
     limits: Limits = field(default_factory=Limits)
     cut_tags: int = 0
+    options: TableOptions = field(default_factory=TableOptions)
     types: IcebergTypes = field(default_factory=IcebergTypes)
     _manifests: dict[str, ManifestReader] = field(default_factory=dict)  # by path
 
@@ -111,7 +148,14 @@ class IcebergTables:
     def refusal(self, table: Table) -> str | None:
         """See `TableSink`."""
         clashes = (metadata_clash(column.name, self.metadata_columns) for column in table.columns)
-        return next(filter(None, clashes), None)
+        if clash := next(filter(None, clashes), None):
+            return clash
+        taken = _ROW_COLUMNS & {column.name.lower() for column in table.columns}
+        if self.options.format_version == 3 and taken:
+            return f"column {min(taken)} has the name of a column of format version 3. Set sink.format-version to 2"
+        fields = self.options.partition_fields(f"{table.database}.{table.name}")
+        reason = refusal(fields, columns_of(table, self.metadata_columns))
+        return f"sink.partition-by: {reason}" if reason else None
 
     def fallback(self, path: str) -> str | None:
         """See `TableSink`: there is one way to write."""
@@ -119,7 +163,7 @@ class IcebergTables:
 
     def write_mode(self, path: str) -> str:
         """See `TableSink`."""
-        return "copy-on-write"
+        return "merge-on-read" if self.options.merges_on_read else "copy-on-write"
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
@@ -260,17 +304,32 @@ class IcebergTables:
     def _commit(self, ready: _WithFiles) -> Applied:
         request, opened, written = ready.request, ready.opened, ready.written
         if opened is None:
-            create(self.catalog, self.location(request.write.path), self.owner, ready.schema, written.added, request)
+            create(self.catalog, self._new_table(request.write, ready.schema), self.owner, written.added, request)
         else:
             replaces = isinstance(request.write, Load)
             change = Change(
-                added=written.added, removed=frozenset(name for name, _ in written.removed), replaces=replaces,
+                added=written.added, removed=frozenset(name for name, _ in written.removed), marked=written.marked,
+                replaces=replaces,
                 schema=ready.schema if replaces and ready.schema != opened.schema else None,
             )  # fmt: skip
             commit(self.catalog, opened, change, request)
+            if self.options.merges_on_read and request.write.table.keys:
+                self._compact(request.write.path)
         is_chunked = request.changes is not None and request.changes.chunked is not None
         size = sum(file.size for file in written.added)
         return Applied(written.read if is_chunked else None, len(written.added), size)
+
+    def _compact(self, path: str) -> None:
+        """Compacts the table that was just committed, if that is due and worth it."""
+        opened, rules = self._open(path), self.options.compaction
+        if opened is None or rules is None or opened.metadata.next_sequence_number() % rules.every:
+            return
+        try:
+            if (change := compacted(self.session, opened, rules, self.limits)) is not None:
+                self.catalog.folder.durable()
+                compact(self.catalog, opened, change)
+        except SinkError as error:  # the write stands, and the table is whole without
+            _log.warning("%s", error)
 
     def _twice(self, request: WriteRequest, attempt: Callable[[], Applied]) -> Applied:
         """Calls `attempt`, and once more if somebody else has committed meanwhile."""
@@ -318,17 +377,26 @@ class IcebergTables:
             case Copy(source=source) | Import(source=source):
                 origin = self._source(write, source)
                 schema = new_schema(_plain(origin.columns))
-                layout = IcebergLayout(self._folder(write.path), arrow_schema(schema))
+                layout = self._new_layout(write, schema)
                 added = copied(origin, layout, layout.schema, self.limits)
                 self.catalog.folder.durable()
             case _:
                 raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
-        create(self.catalog, self.location(write.path), self.owner, schema, added, request)
+        create(self.catalog, self._new_table(write, schema), self.owner, added, request)
         return Applied()
+
+    def _new_table(self, write: Write, schema: Schema) -> NewTable:
+        """Describes the table that a write makes."""
+        return self.options.new_table(self.location(write.path), schema, write.table)
+
+    def _new_layout(self, write: Write, schema: Schema) -> IcebergLayout:
+        """Returns the layout of the table that a write makes."""
+        new = self._new_table(write, schema)
+        return IcebergLayout(self._folder(write.path), arrow_schema(schema), {0: fields_of(new.spec, schema)})
 
     def _replaced_by(self, opened: Opened, source: Opened) -> Change:
         schema = new_columns(opened, _plain(source.columns))
-        layout = IcebergLayout(opened.folder, arrow_schema(schema))
+        layout = opened.layout_of(schema)
         added = copied(source, layout, layout.schema, self.limits)
         return Change(added=added, replaces=True, schema=schema)
 
@@ -350,10 +418,8 @@ class IcebergTables:
             raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
-            target = Target(
-                IcebergLayout(self._folder(write.path), arrow_schema(schema)), arrow_schema(schema), names, keys
-            )
-            return item_of(write, changes, target, NO_FILES, self.limits), schema
+            layout = self._new_layout(write, schema) if opened is None else opened.layout_of(schema)
+            return item_of(write, changes, Target(layout, layout.schema, names, keys), NO_FILES, self.limits), schema
         if opened is None:
             raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
         if not opened.has_columns(columns):
@@ -362,7 +428,8 @@ class IcebergTables:
                 f"{'; '.join(self.differences(write.path, write.table))}. {COLUMNS_CHANGED}"
             )
         files = opened.stored(keys) if isinstance(write, Upsert) else NO_FILES
-        return item_of(write, changes, opened.target(names, keys), files, self.limits), opened.schema
+        marks = self.options.merges_on_read and bool(keys)
+        return item_of(write, changes, opened.target(names, keys), files, self.limits, marks=marks), opened.schema
 
     def _existing(self, path: str) -> Opened:
         opened = self._open(path)

@@ -85,8 +85,8 @@ class Definitions:
 
 def begin(
     server: Server, captured: Captured, *, copies: bool, earlier: tuple[Name, ...], exact: bool = True
-) -> tuple[LogPosition, Definitions]:
-    """Returns the position L, and the definitions that the tables have there.
+) -> tuple[LogPosition, str | None, Definitions]:
+    """Returns the position L, the GTIDs of all transactions before it, and the definitions that the tables have there.
 
     Args:
         server: the server.
@@ -100,14 +100,14 @@ def begin(
         SchemaChangedError: the tables before L are not those after it.
     """
     before = _definitions(server, captured)
-    low = server.committed() if copies and exact else server.end()
+    low, gtids = server.committed() if copies and exact else server.end_with_gtids()
     after = _definitions(server, captured)
     if list(map(fingerprint, before)) != list(map(fingerprint, after)):
         raise SchemaChangedError("tables were created or changed")
     if copies:
         _check_keys(server, [table.name for table in after])
     dropped = {*earlier, *(table.name for table in after)} if earlier else set()
-    return low, Definitions(after, tuple(sorted(dropped)))
+    return low, gtids, Definitions(after, tuple(sorted(dropped)))
 
 
 def _definitions(server: Server, captured: Captured) -> tuple[CopiedTable, ...]:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -35,10 +36,9 @@ from changefeed.mysql.binlog.events import TableMapped
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.binlog.table_map import MappedColumn
-from changefeed.sources.mysql.batches import GTIDS
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, WITHOUT_MEANING, LogDecoder, carried
 from changefeed.sources.mysql.columns import hidden_columns
-from changefeed.sources.mysql.dump import LogEvent, placed
+from changefeed.sources.mysql.dump import GTIDS, LogEvent, placed
 from changefeed.sources.mysql.source_offset import LogPosition
 
 _POSITION = 2**40 - 1  # the bits of a position in its number
@@ -61,7 +61,7 @@ class KernelLogDecoder(LogDecoder):
     def __init__(self, captured: Any, start: LogPosition, end: LogPosition, maps: Iterable[bytes] = ()) -> None:
         """Begins at an event; `maps` as of `LogDecoder`. Events at or behind `end` are not read."""
         super().__init__(captured, maps)
-        self._file = start.file
+        self._place = start  # any position in the file that is read
         self._kernel = decoding.changefeed_kernel.BinlogRows(
             at=start.number, end=end.number, ignored=bytes(WITHOUT_MEANING), gtids=bytes(GTIDS), rows=bytes(KINDS),
             kinds=_PLAIN,
@@ -72,7 +72,11 @@ class KernelLogDecoder(LogDecoder):
     @property
     def at(self) -> LogPosition:
         """See the class."""
-        return LogPosition(self._file, self._kernel.at & _POSITION)
+        return self._position(self._kernel.at)
+
+    def _position(self, number: int) -> LogPosition:
+        """A position in the file that is read."""
+        return replace(self._place, position=number & _POSITION)
 
     def feed(self, events: bytes) -> None:
         """Adds bytes of events that follow each other."""
@@ -124,7 +128,7 @@ class KernelLogDecoder(LogDecoder):
                 self.add(LogEvent(codes.TABLE_MAP, event.at, event.at, table_map, placed=False))
         self.add(event)
         self._parser.end_statement()
-        self._file = event.end.file
+        self._place = event.end
         self._kernel.resume(event.end.number, self._open_rows)
         self._kernel.number_records(len(self._records))
         if event.code == codes.FORMAT_DESCRIPTION:
@@ -144,8 +148,9 @@ class KernelLogDecoder(LogDecoder):
         self._open_rows = self._kernel.open_rows
         gtid = self._kernel.take_gtid()
         if gtid is not None:
-            at = LogPosition(self._file, gtid[0] & _POSITION)
-            self._gtid = LogEvent(gtid[1][4], at, LogPosition(at.file, at.position + len(gtid[1])), gtid[1], True)
+            number, data = gtid
+            at, end = self._position(number), self._position(number + len(data))
+            self._gtid = LogEvent(data[4], at, end, data, placed=True)
 
     def mark(self, at: LogPosition) -> None:
         """See `LogDecoder.mark`."""

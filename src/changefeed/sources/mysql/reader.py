@@ -30,6 +30,7 @@ from changefeed.sources.mysql.connection import Address, GoneError, connect, tra
 from changefeed.sources.mysql.dump import LogEvent, dump, dump_bytes
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
 from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
+from changefeed.sources.mysql.server import check_identity
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, quoted
 
@@ -43,11 +44,13 @@ class Reading:
     """The server that tasks read, and what they read of it; it is pickled for them.
 
     Attributes:
+        identity: of the server; tasks read no other one.
         kind: `mysql` or `mariadb`.
         low: where the log was when the first copy began.
     """
 
     address: Address
+    identity: str
     captured: Captured
     kind: str
     low: LogPosition
@@ -102,7 +105,7 @@ def _read_by_kernel(reading: Reading, part: LogSlice) -> _Read:
     decoder = KernelLogDecoder(reading.captured, part.start, part.end, part.maps)
     blocks: Iterable[bytes] = [b"".join(event.data for event in part.events or ())]
     if part.events is None:
-        blocks = dump_bytes(reading.address, part.start, reading.server_id)
+        blocks = dump_bytes(reading.address, part.start, reading.server_id, reading.identity)
     for block in blocks:
         decoder.feed(block)
         while (stop := decoder.run(_PACKED_ROWS)) == "full":
@@ -117,7 +120,7 @@ def _read_by_reference(reading: Reading, part: LogSlice) -> _Read:
     decoder = LogDecoder(reading.captured, part.maps)
     events: Iterable[LogEvent] = part.events or ()
     if part.events is None:
-        events = dump(reading.address, part.start, reading.server_id)
+        events = dump(reading.address, part.start, reading.server_id, reading.identity)
     at = part.start
     for event in events:
         at = event.end
@@ -138,6 +141,7 @@ def _read_rows(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
     connection, count = connect(reading.address), 0
     try:
         with translated(reading.address), connection.cursor(SSCursor) as cursor:
+            check_identity(reading.address, connection, reading.identity)
             cursor.execute(part.query)
             while rows := cursor.fetchmany(_PACKED_ROWS):
                 try:
