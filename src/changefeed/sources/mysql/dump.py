@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from changefeed.codec import decoding
 from changefeed.errors import SourceError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
@@ -39,6 +40,9 @@ _NON_BLOCKING, _ANNOTATIONS, _THROUGH_GTIDS = 1, 2, 4  # of MariaDB, of MySQL
 _FIRST = 4  # position of the first event of a file
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
+_RECEIVED_BYTES = 2**18  # that are split together
+_ERROR, _EOF, _EOF_SIZE = b"\xff", b"\xfe", 9
+_LOST = 2013  # of PyMySQL's errors
 GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 """The events that begin a transaction."""
 
@@ -95,12 +99,48 @@ def dump(
         SourceError: the server no longer has the position, or does not answer.
     """
     with _connected(address, identity, None) as connection:
-        own_id = _registered(connection, server_id)
-        mariadb = "MariaDB" in connection.get_server_info()
-        flags = _NON_BLOCKING | (_ANNOTATIONS if statements and mariadb else 0)
-        request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
-        connection._execute_command(_DUMP, request)
+        _ask(connection, start, server_id, statements=statements)
         yield from _events(connection, start)
+
+
+def dump_bytes(
+    address: Address, start: LogPosition, server_id: int | None = None, identity: str | None = None
+) -> Iterator[bytes]:
+    """Yields the same events as `dump`, many at a time, end to end: the kernel splits what is received.
+
+    Args and errors as of `dump`.
+    """
+    from pymysql.err import OperationalError, raise_mysql_exception
+
+    with _connected(address, identity, None) as connection:
+        _ask(connection, start, server_id, statements=False)
+        packets = decoding.changefeed_kernel.BinlogPackets(connection._next_seq_id)
+        connection._sock.settimeout(connection._read_timeout)
+        while True:
+            try:
+                received = connection._rfile.read1(_RECEIVED_BYTES)
+            except OSError as error:
+                raise OperationalError(_LOST, f"Lost connection to MySQL server during query ({error})") from error
+            events, is_sound, other = packets.split(received)
+            if events:
+                yield events
+            if not received or not is_sound:
+                raise OperationalError(_LOST, "Lost connection to MySQL server during query")
+            if other is not None:
+                if other[:1] == _ERROR:
+                    raise_mysql_exception(other)
+                if other[:1] == _EOF and len(other) < _EOF_SIZE:
+                    return
+                yield other[1:]  # an event of a wrong size, which is refused where it is read
+
+
+def _ask(connection: Connection[Any], start: LogPosition, server_id: int | None, *, statements: bool) -> None:
+    """Asks for the log from a position on."""
+    own_id = _registered(connection, server_id)
+    mariadb = "MariaDB" in connection.get_server_info()
+    flags = _NON_BLOCKING | (_ANNOTATIONS if statements and mariadb else 0)
+    request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
+    connection._execute_command(_DUMP, request)
 
 
 def dump_after(address: Address, gtids: GtidSet, identity: str) -> Iterator[LogEvent]:
@@ -166,7 +206,7 @@ def _events(connection: Connection[Any], at: LogPosition) -> Iterator[LogEvent]:
         packet = connection._read_packet()
         if packet.is_eof_packet():
             return
-        event = _placed(packet.get_all_data()[1:], at)
+        event = placed(packet.get_all_data()[1:], at)
         at = event.end
         yield event
 
@@ -185,8 +225,8 @@ def _registration(server_id: int) -> bytes:
     return struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
 
 
-def _placed(data: bytes, at: LogPosition) -> LogEvent:
-    """An event with its position, given the position after the one before."""
+def placed(data: bytes, at: LogPosition) -> LogEvent:
+    """Returns an event with its position, given the position after the one before."""
     _, code, _, size, following, flags = _HEADER.unpack_from(data)
     if code == codes.ROTATE and (flags & codes.ARTIFICIAL or following == 0):
         body = _without_checksum(data)[HEADER_SIZE:]
