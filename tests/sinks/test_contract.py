@@ -25,6 +25,7 @@ from changefeed.storage.folders import folder_at
 from changefeed.storage.local import LocalFolder
 from changefeed.storage.objects import ObjectFolder
 from tests.examples import by_turns
+from tests.services.postgres import Postgres
 from tests.services.rest_catalog import RestCatalog
 from tests.services.s3 import S3Server
 from tests.sinks.conformance import Conformance
@@ -151,6 +152,15 @@ class TestIceberg(Conformance):
         return Iceberg(
             LocalFolder(str(tmp_path / "lake")), {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake/catalog.db"}
         )
+
+
+class TestIcebergInPostgres(Conformance):
+    @pytest.fixture
+    def harness(self, postgres: Postgres, tmp_path: Path) -> Iceberg:
+        (tmp_path / "lake").mkdir()
+        name = f"t{uuid.uuid4().hex}"
+        postgres.execute(f"CREATE DATABASE {name}")
+        return Iceberg(LocalFolder(str(tmp_path / "lake")), {"type": "sql", "uri": postgres.uri(name)})
 
 
 class TestIcebergInRestCatalog(Conformance):
