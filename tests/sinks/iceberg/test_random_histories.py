@@ -2,7 +2,7 @@
 
 The pipelines are those of `test_crashes_in_memory.py`: tables that are created, changed and dropped, partial images, tables
 without a key; runs that end anywhere, and runs of one pipeline at the same time. Every published cut is compared with the
-upstream's tables.
+upstream's tables. Histories take turns with the options about tables.
 
 `CHANGEFEED_ICEBERG_HISTORIES` is their number; `CHANGEFEED_SEED` repeats a seed, which every failure prints.
 """
@@ -22,8 +22,11 @@ import pytest
 from pyiceberg.catalog import load_catalog
 
 from changefeed import telemetry
+from changefeed.sinks.apply.compaction import CompactionRules
+from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.iceberg.catalog import TableCatalog
-from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.iceberg.partition_fields import parsed
+from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
 from changefeed.storage.local import LocalFolder
 from tests.pipeline import in_memory
 from tests.pipeline.in_memory import Storage
@@ -32,6 +35,13 @@ from tests.pipeline.random_runs import Pipeline, history, logs_of
 from tests.sinks.contract import Row
 
 HISTORIES = int(os.environ.get("CHANGEFEED_ICEBERG_HISTORIES", "4"))
+_RULES = CompactionRules(many=4, every=2)
+OPTIONS = [
+    TableOptions(),
+    TableOptions(lambda table: (parsed("bucket(2, id)"),), merges_on_read=True),
+    TableOptions(format_version=3, merges_on_read=True, compaction=_RULES),
+    TableOptions(lambda table: (parsed("truncate(5, id)"),), format_version=3),
+]
 Make = Callable[[int], tuple[Pipeline, Random]]
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy, pytest.mark.parametrize("consistency", ["transaction", "key"])]
@@ -42,6 +52,7 @@ class Disk:
     """A folder of tables, used like a `Lake`; every run opens it again."""
 
     folder: Path
+    options: TableOptions
 
     @property
     def _catalog(self) -> dict[str, str]:
@@ -49,7 +60,8 @@ class Disk:
 
     def sink(self) -> IcebergTables:
         folder = LocalFolder(str(self.folder))
-        return IcebergTables(TableCatalog("test", self._catalog, "{database}", folder, f"file://{folder.path}"))
+        catalog = TableCatalog("test", self._catalog, "{database}", folder, f"file://{folder.path}")
+        return IcebergTables(catalog, limits=Limits(least_marked=0), options=self.options)
 
     def rows(self, path: str, version: int | None = None) -> list[Row]:
         catalog = load_catalog("test", **self._catalog)
@@ -71,7 +83,7 @@ def make(consistency: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> M
     def pipeline(number: int) -> tuple[Pipeline, Random]:
         random = Random(f"{seed} {consistency} {number}")
         upstream = history(random, random.randint(10, 50), partial=number % 2 == 0, moves=consistency != "key")
-        disk: Any = Disk(tmp_path / str(number))
+        disk: Any = Disk(tmp_path / str(number), OPTIONS[number % len(OPTIONS)])
         logs = logs_of(upstream, random.randint(1, 3), random)
         return Pipeline(upstream, logs, consistency, storage=Storage(tables=disk)), random
 
