@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from changefeed.errors import SinkError
@@ -55,7 +56,7 @@ from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.partition_fields import PartitionField, refusal
-from changefeed.sinks.iceberg.partitions import fields_of, spec_of
+from changefeed.sinks.iceberg.partitions import fields_of, spec_after, spec_of
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
@@ -79,11 +80,13 @@ class _WithFiles(PreparedWrite):
     Attributes:
         opened: the table at the snapshot for which the files were written; None if the table does not exist yet.
         schema: the columns of the files.
+        spec: the default partition spec that the table gets; None if it keeps its own.
     """
 
     opened: Opened | None
     schema: Schema
     written: TaskResult
+    spec: PartitionSpec | None = None
 
 
 def _no_fields(table: str) -> tuple[PartitionField, ...]:
@@ -108,8 +111,11 @@ class TableOptions:
 
     def new_table(self, location: str, schema: Schema, of: Table) -> NewTable:
         """Describes a table that does not exist yet."""
-        fields = self.partition_fields(f"{of.database}.{of.name}")
-        return NewTable(location, schema, spec_of(fields, schema), self.format_version)
+        return NewTable(location, schema, spec_of(self.fields_of(of), schema), self.format_version)
+
+    def fields_of(self, table: Table) -> tuple[PartitionField, ...]:
+        """Returns the partition fields of a new table."""
+        return self.partition_fields(f"{table.database}.{table.name}")
 
 
 @dataclass(slots=True)
@@ -153,8 +159,7 @@ class IcebergTables:
         taken = _ROW_COLUMNS & {column.name.lower() for column in table.columns}
         if self.options.format_version == 3 and taken:
             return f"column {min(taken)} has the name of a column of format version 3. Set sink.format-version to 2"
-        fields = self.options.partition_fields(f"{table.database}.{table.name}")
-        reason = refusal(fields, columns_of(table, self.metadata_columns))
+        reason = refusal(self.options.fields_of(table), columns_of(table, self.metadata_columns))
         return f"sink.partition-by: {reason}" if reason else None
 
     def fallback(self, path: str) -> str | None:
@@ -164,6 +169,12 @@ class IcebergTables:
     def write_mode(self, path: str) -> str:
         """See `TableSink`."""
         return "merge-on-read" if self.options.merges_on_read else "copy-on-write"
+
+    def partitions(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`: in the form of the option."""
+        opened = self._open(path)
+        fields = self.options.fields_of(table) if opened is None else fields_of(opened.metadata.spec(), opened.schema)
+        return tuple(map(str, fields))
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
@@ -208,7 +219,7 @@ class IcebergTables:
         opened = self._existing(path)
         there = {f"data/{info.name}": info.size for info in opened.folder.files_below("data")}
         try:
-            files = opened.files(opened.snapshot_at(version))
+            files = opened.all_files(opened.snapshot_at(version))
         except (OSError, ValueError) as error:
             raise SinkError(f"{opened.location}: the manifests cannot be read: {error}. {TABLE_DAMAGED}") from error
         wanted = {opened.name_of(file): file.file_size_in_bytes for file in files}
@@ -270,7 +281,8 @@ class IcebergTables:
             writes.append((place, opened, changes, item, schema))
         results = write_files(self.session, [(changes, item) for _, _, changes, item, _ in writes])
         for (place, opened, _, _, schema), result in zip(writes, results, strict=True):
-            prepared[place] = _WithFiles(requests[place], opened, schema, result)
+            spec = self._spec(opened, requests[place].write, schema)
+            prepared[place] = _WithFiles(requests[place], opened, schema, result, spec)
         if any(result.added for result in results):
             self.catalog.folder.durable()
         return prepared
@@ -310,7 +322,7 @@ class IcebergTables:
             change = Change(
                 added=written.added, removed=frozenset(name for name, _ in written.removed), marked=written.marked,
                 replaces=replaces,
-                schema=ready.schema if replaces and ready.schema != opened.schema else None,
+                schema=ready.schema if replaces and ready.schema != opened.schema else None, spec=ready.spec,
             )  # fmt: skip
             commit(self.catalog, opened, change, request)
             if self.options.merges_on_read and request.write.table.keys:
@@ -352,15 +364,16 @@ class IcebergTables:
             case Touch():
                 change = Change()
             case Create():
-                change = Change(replaces=True, schema=new_columns(opened, columns))
+                schema = new_columns(opened, columns)
+                change = Change(replaces=True, schema=schema, spec=self._spec(opened, write, schema))
             case AddColumns():
                 change = with_columns(opened, write, columns)
             case Rewrite():
                 change = rewritten(opened, write, columns, self.limits)
             case Copy(source=source) | Import(source=source):
-                change = self._replaced_by(opened, self._source(write, source))
-            case Restore(version=version):
-                change = Change(restored=opened.snapshot_at(version))
+                change = self._replaced_by(opened, write, self._source(write, source))
+            case Restore():
+                change = self._restored(opened, write)
             case _:
                 raise AssertionError(write)
         if change.added:
@@ -394,11 +407,24 @@ class IcebergTables:
         new = self._new_table(write, schema)
         return IcebergLayout(self._folder(write.path), arrow_schema(schema), {0: fields_of(new.spec, schema)})
 
-    def _replaced_by(self, opened: Opened, source: Opened) -> Change:
+    def _replaced_by(self, opened: Opened, write: Copy | Import, source: Opened) -> Change:
         schema = new_columns(opened, _plain(source.columns))
-        layout = opened.layout_of(schema)
+        spec = self._spec(opened, write, schema)
+        layout = opened.layout_of(schema, spec)
         added = copied(source, layout, layout.schema, self.limits)
-        return Change(added=added, replaces=True, schema=schema)
+        return Change(added=added, replaces=True, schema=schema, spec=spec)
+
+    def _restored(self, opened: Opened, write: Restore) -> Change:
+        snapshot = opened.snapshot_at(write.version)
+        schema = opened.metadata.schema_by_id(snapshot.schema_id or 0) or opened.schema
+        used = {manifest.partition_spec_id for manifest in opened.manifests(snapshot)}
+        return Change(restored=snapshot, spec=spec_after(opened.metadata, schema, (), used))
+
+    def _spec(self, opened: Opened | None, write: Write, schema: Schema) -> PartitionSpec | None:
+        """Returns the default partition spec that a table gets when other columns and rows replace its own; None if it stays."""
+        if opened is None or not isinstance(write, Load | Create | Copy | Import):
+            return None
+        return spec_after(opened.metadata, schema, self.options.fields_of(write.table))
 
     def _source(self, write: Copy | Import, source: str) -> Opened:
         """Opens the table whose rows a write copies."""
@@ -418,7 +444,8 @@ class IcebergTables:
             raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
-            layout = self._new_layout(write, schema) if opened is None else opened.layout_of(schema)
+            spec = self._spec(opened, write, schema)
+            layout = self._new_layout(write, schema) if opened is None else opened.layout_of(schema, spec)
             return item_of(write, changes, Target(layout, layout.schema, names, keys), NO_FILES, self.limits), schema
         if opened is None:
             raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
