@@ -38,7 +38,7 @@ def orders(*numbers: int) -> list[Row]:
 def row_ids(tables: Tables) -> dict[int, tuple[int, int]]:
     """Column `id` -> row id and number of the snapshot of the last change, as the specification has readers find them."""
     opened = tables.sink()._existing(PATH)
-    found = dict[int, tuple[int, int]]()
+    ids = dict[int, tuple[int, int]]()
     for entry in opened.entries():
         file, deletes = entry.data_file, opened.deletes.deletes_of(entry)
         gone = set() if deletes is None else set(opened.layout.deleted(deletes.to_text()).tolist())
@@ -47,14 +47,14 @@ def row_ids(tables: Tables) -> dict[int, tuple[int, int]]:
         assert entry.sequence_number is not None
         for place, row in enumerate(pq.read_table(file.file_path.removeprefix("file://")).to_pylist()):
             if place not in gone:
-                assert row["id"] not in found
+                assert row["id"] not in ids
                 number, updated = row.get("_row_id"), row.get("_last_updated_sequence_number")
-                found[row["id"]] = (
+                ids[row["id"]] = (
                     first + place if number is None else number,
                     entry.sequence_number if updated is None else updated,
                 )
-    assert len({number for number, _ in found.values()}) == len(found)
-    return found
+    assert len({number for number, _ in ids.values()}) == len(ids)
+    return ids
 
 
 def metadata(tables: Tables) -> TableMetadataV3:
