@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,12 @@ def definition(
     writer: str = "native",
     write_mode: str = "copy-on-write",
     sink: str = "delta",
-    options: Mapping[str, Any] | None = None,
+    options: Any = None,
     **pipeline: Any,
 ) -> Definition:
     """A pipeline of files into tables; names of options may have `_` for `-`. `options`: more of the sink."""
     own = {"writer": writer, "write-mode": write_mode} if sink == "delta" else {}
-    own |= options or {}
+    own |= dict(options or {})
     return definition_of(
         {
             "source": {"type": "files", "path": str(log), "protocol": protocol, "max-records-per-batch": limit},
