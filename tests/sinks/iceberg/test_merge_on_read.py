@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyiceberg.manifest import DataFileContent, FileFormat, ManifestContent, ManifestEntry
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry
 from pyiceberg.table.snapshots import Operation
 
 from changefeed.errors import SinkError
@@ -16,7 +16,7 @@ from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import Create, Load, Restore, Touch, Upsert
 from changefeed.sinks.iceberg.delete_files import Deletes, VectorPlace, deleted_rows, position_deletes, puffin
-from changefeed.sinks.iceberg.deletes import data_file_of
+from changefeed.sinks.iceberg.deletes import data_file_of, refusal
 from changefeed.sinks.iceberg.manifest_files import read_list, read_manifest, referenced_data_file
 from changefeed.sinks.iceberg.partition_fields import parsed
 from changefeed.sinks.iceberg.sink import TableOptions
@@ -219,3 +219,18 @@ def test_a_damaged_vector_is_named(tmp_path: Path, damage: dict[int, int]) -> No
     folder.put("v.puffin", bytes(blob))
     with pytest.raises(SinkError, match=r"v\.puffin: a deletion vector of the table cannot be read: "):
         deleted_rows(folder, Deletes("file:///a", place).to_text())
+
+
+@pytest.mark.parametrize(
+    "content, file_format, wanted",
+    [
+        (DataFileContent.EQUALITY_DELETES, FileFormat.PARQUET, "equality deletes"),
+        (DataFileContent.POSITION_DELETES, FileFormat.ORC, "delete files in ORC"),
+        (DataFileContent.POSITION_DELETES, FileFormat.PARQUET, None),
+        (DataFileContent.POSITION_DELETES, FileFormat.PUFFIN, None),
+    ],
+)
+def test_delete_files_that_are_not_read_are_named(
+    content: DataFileContent, file_format: FileFormat, wanted: str | None
+) -> None:
+    assert refusal(DataFile.from_args(3, content=content, file_format=file_format)) == wanted

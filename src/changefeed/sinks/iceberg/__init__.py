@@ -9,13 +9,18 @@
     opened.py      a table at its newest snapshot: write ids, columns, files
     columns.py     changes of columns, by field id where rows may stay
     commit.py      one snapshot: summary, requirements
-    manifests.py   its manifests
+    manifests.py   its manifests, in the files of manifest_files.py
+    version_3.py   metadata of format version 3
+    deletes.py     delete files by data file, whose bytes are in delete_files.py
+    compaction.py  files that are written again
+    partitions.py  specs, of the fields in partition_fields.py
+    transforms.py  values of partitions
     tags.py        names of published cuts
-    layout.py      data files and their metrics
+    layout.py      data files, their partitions and their metrics
     schema.py      columns to and from Arrow
     types.py       the types of MySQL columns
 
-Only the driver uses PyIceberg: tasks import `layout.py` alone.
+Only the driver uses PyIceberg: tasks import `layout.py`, and what it imports.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def copied(source: Opened, target: Layout, schema: pa.Schema, limits: Limits) ->
 
 def _evolved(opened: Opened, columns: pa.Schema, sources: dict[str, str]) -> Schema | None:
     schema = evolved(opened.schema, columns, sources, opened.metadata.last_column_id, next_schema_id(opened))
-    numbers = {opened.metadata.default_spec_id, *(manifest.partition_spec_id for manifest in opened.manifests())}
+    numbers = {opened.metadata.default_spec_id, *(file.spec_id for file in opened.all_files())}
     specs = opened.metadata.specs()
     return None if schema is None else _checked(opened, schema, [specs[number] for number in sorted(numbers)])
 

@@ -101,7 +101,8 @@ def manifests_of(
             counts.remove_file(replaced, snapshot.schema)
         return opened.manifests(change.restored), Operation.OVERWRITE, counts
     if opened is not None and not change.has_files:
-        return opened.manifests(), Operation.APPEND, counts
+        manifests = [one for one in opened.manifests() if snapshot.has_columns_of(one.partition_spec_id)]
+        return manifests, Operation.APPEND, counts
     writing = _Writing(snapshot, counts)
     if opened is not None:
         writing.earlier(opened, change)
@@ -266,7 +267,7 @@ class NewSnapshot:
         )
 
     def has_columns_of(self, spec_id: int) -> bool:
-        """Whether the table has the columns of a partition spec after the snapshot."""
+        """Whether the table has the columns of a partition spec after the snapshot; no live file has one without."""
         spec = self.table.metadata.specs().get(spec_id, self.spec)
         return {of.source_id for of in spec.fields} <= {field.field_id for field in self.schema.fields}
 

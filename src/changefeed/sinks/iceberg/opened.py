@@ -144,7 +144,7 @@ class Opened:
         if unknown := next(filter(None, (refusal(entry.data_file) for entry in self.delete_entries())), None):
             return unknown
         if unknown := next((f.file_format for f in self.files() if f.file_format != FileFormat.PARQUET), None):
-            return f"data files in {unknown}"
+            return f"data files in {unknown.value}"
         try:
             for file in self.all_files():
                 self.name_of(file)
