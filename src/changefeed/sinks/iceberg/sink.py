@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _TAG_TRIES = 3
-_NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
+NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +123,19 @@ class IcebergTables:
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.write_id is not None
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
         for path in self.catalog.paths():
             with suppress(OutsideError):  # of others in the same catalog
-                if self._open(path) is not None:
+                if self.open(path) is not None:
                     yield path
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.table_snapshot()
 
     @property
@@ -145,14 +145,14 @@ class IcebergTables:
 
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return opened is not None and opened.version == version
 
     def distance(self, path: str, after: int, through: int) -> int | None:
         """See `TableSink`."""
         if after == through:
             return 0
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.distance(after, through)
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
@@ -181,7 +181,7 @@ class IcebergTables:
 
     def _tag(self, path: str, cut: str, version: int) -> None:
         for tries in range(_TAG_TRIES):
-            opened = self._open(path)
+            opened = self.open(path)
             try:
                 if opened is not None:
                     tag(self.catalog, opened, cut, version, self.cut_tags)
@@ -203,7 +203,7 @@ class IcebergTables:
 
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""
-        opened, columns = self._open(path), columns_of(table, self.metadata_columns)
+        opened, columns = self.open(path), columns_of(table, self.metadata_columns)
         has = {} if opened is None else dict(zip(opened.columns.names, opened.columns.types, strict=True))
         wants = dict(zip(columns.names, columns.types, strict=True))
         return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
@@ -216,7 +216,7 @@ class IcebergTables:
         of_rows = [place for place, request in enumerate(requests) if request.changes is not None]
         writes = list[tuple[int, Opened | None, Changes, Item, Schema]]()
         for place, opened in zip(
-            of_rows, in_parallel(self._open, [requests[p].write.path for p in of_rows]), strict=True
+            of_rows, in_parallel(self.open, [requests[p].write.path for p in of_rows]), strict=True
         ):
             request = requests[place]
             write, changes = request.write, request.changes
@@ -236,13 +236,13 @@ class IcebergTables:
         request = prepared.request
         if isinstance(prepared, _WithFiles):
             return self._apply_files(prepared)
-        opened = self._open(request.write.path)
+        opened = self.open(request.write.path)
         if not _is_next(opened, request):
             return Applied()
         first = [opened]
         return self._twice(
             request,
-            lambda: self._apply_alone(request, first.pop() if first else self._open(request.write.path)),
+            lambda: self._apply_alone(request, first.pop() if first else self.open(request.write.path)),
         )
 
     def _apply_files(self, prepared: _WithFiles) -> Applied:
@@ -277,7 +277,7 @@ class IcebergTables:
         try:
             return attempt()
         except SinkError as error:
-            if not error.transient or not _is_next(self._open(request.write.path), request):
+            if not error.transient or not _is_next(self.open(request.write.path), request):
                 raise
             return attempt()
 
@@ -287,7 +287,7 @@ class IcebergTables:
         if opened is None:
             return self._make(request)
         if reason := opened.refused(replaces=isinstance(write, Create | Copy | Import | Restore)):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
         columns = columns_of(write.table, self.metadata_columns)
         match write:
             case Touch():
@@ -347,7 +347,7 @@ class IcebergTables:
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         columns = columns_of(write.table, self.metadata_columns)
         if opened is not None and (reason := opened.refused(replaces=isinstance(write, Load))):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
             target = Target(
@@ -365,12 +365,13 @@ class IcebergTables:
         return item_of(write, changes, opened.target(names, keys), files, self.limits), opened.schema
 
     def _existing(self, path: str) -> Opened:
-        opened = self._open(path)
+        opened = self.open(path)
         if opened is None:
             raise SinkError(f"{self.location(path)}: there is no table")
         return opened
 
-    def _open(self, path: str) -> Opened | None:
+    def open(self, path: str) -> Opened | None:
+        """Opens a table at its newest snapshot; None if there is none."""
         table = self.catalog.load(path)
         if table is None:
             return None
