@@ -49,3 +49,25 @@ def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", joined], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stderr, done.stdout.split()[0]) == ("", "463268005898553859")
     assert len(joined.splitlines()) <= 10
+
+
+@pytest.mark.heavy
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("processes")
+def test_the_demo_into_iceberg_tables(tmp_path: Path) -> None:
+    """`make demo SINK=iceberg`: the same rows, read by PyIceberg."""
+    examples = copy_examples(tmp_path)
+    done = subprocess.run(
+        [sys.executable, examples / "demo.py", "iceberg"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "$ changefeed run examples/shop/iceberg.yaml --once\n" in done.stdout
+    assert "705 rows and 13 schema changes applied" in done.stdout
+    assert "3. The tables, read by PyIceberg" in done.stdout
+    assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in done.stdout
