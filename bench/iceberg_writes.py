@@ -89,7 +89,7 @@ class Iceberg:
 
     def opened(self) -> Opened:
         """The table as it is."""
-        opened = self._sink._open(PATH)
+        opened = self._sink.open(PATH)
         assert opened is not None
         return opened
 

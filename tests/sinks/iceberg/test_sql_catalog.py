@@ -59,7 +59,7 @@ def test_metadata_files_are_those_of_pyiceberg(tables: Tables) -> None:
     for sink in (tables.sink(), tables.sink()):
         for number in range(4):
             tables.write(sink, Load if number == 0 else Upsert, note(number))
-            opened = sink._open(PATH)
+            opened = sink.open(PATH)
             assert opened is not None
             tag(sink.catalog, opened, f"cut-{number}", opened.version, 2)
     with tables.opened() as table:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -161,6 +162,32 @@ class TableCatalog:
                 self._catalog().drop_table(self.identifier(path))
             except (NoSuchTableError, NoSuchNamespaceError):
                 return
+
+    def try_namespace(self) -> bool:
+        """Makes a namespace and removes it; False if nothing is tried, because the first run makes the catalog.
+
+        Raises:
+            AccessError: this user may not do that.
+            SinkError: the catalog does not answer, or refuses.
+        """
+        if self._is_missing():
+            return False
+        with self._errors(""):
+            catalog = self._catalog()
+            name = f"changefeed_check_{uuid.uuid4().hex[:12]}"
+            catalog.create_namespace(name)
+            catalog.drop_namespace(name)
+        return True
+
+    def answers(self) -> None:
+        """Asks the catalog for the names of its namespaces.
+
+        Raises:
+            SinkError: the catalog does not answer, or refuses.
+        """
+        if not self._is_missing():
+            with self._errors(""):
+                self._catalog().list_namespaces()
 
     def _create_namespace(self, namespace: str) -> None:
         if namespace in self._namespaces:

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _ROW_COLUMNS = {field.name for field in ROW_COLUMNS}
 _TAG_TRIES = 3
-_NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
+NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,25 +172,25 @@ class IcebergTables:
 
     def partitions(self, path: str, table: Table) -> tuple[str, ...]:
         """See `TableSink`: in the form of the option."""
-        opened = self._open(path)
+        opened = self.open(path)
         fields = self.options.fields_of(table) if opened is None else fields_of(opened.metadata.spec(), opened.schema)
         return tuple(map(str, fields))
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.write_id is not None
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
         for path in self.catalog.paths():
             with suppress(OutsideError):  # of others in the same catalog
-                if self._open(path) is not None:
+                if self.open(path) is not None:
                     yield path
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.table_snapshot()
 
     @property
@@ -200,14 +200,14 @@ class IcebergTables:
 
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return opened is not None and opened.version == version
 
     def distance(self, path: str, after: int, through: int) -> int | None:
         """See `TableSink`."""
         if after == through:
             return 0
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.distance(after, through)
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
@@ -236,7 +236,7 @@ class IcebergTables:
 
     def _tag(self, path: str, cut: str, version: int) -> None:
         for tries in range(_TAG_TRIES):
-            opened = self._open(path)
+            opened = self.open(path)
             try:
                 if opened is not None:
                     tag(self.catalog, opened, cut, version, self.cut_tags)
@@ -258,7 +258,7 @@ class IcebergTables:
 
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""
-        opened, columns = self._open(path), columns_of(table, self.metadata_columns)
+        opened, columns = self.open(path), columns_of(table, self.metadata_columns)
         has = {} if opened is None else dict(zip(opened.columns.names, opened.columns.types, strict=True))
         wants = dict(zip(columns.names, columns.types, strict=True))
         return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
@@ -271,7 +271,7 @@ class IcebergTables:
         of_rows = [place for place, request in enumerate(requests) if request.changes is not None]
         writes = list[tuple[int, Opened | None, Changes, Item, Schema]]()
         for place, opened in zip(
-            of_rows, in_parallel(self._open, [requests[p].write.path for p in of_rows]), strict=True
+            of_rows, in_parallel(self.open, [requests[p].write.path for p in of_rows]), strict=True
         ):
             request = requests[place]
             write, changes = request.write, request.changes
@@ -292,13 +292,13 @@ class IcebergTables:
         request = prepared.request
         if isinstance(prepared, _WithFiles):
             return self._apply_files(prepared)
-        opened = self._open(request.write.path)
+        opened = self.open(request.write.path)
         if not _is_next(opened, request):
             return Applied()
         first = [opened]
         return self._twice(
             request,
-            lambda: self._apply_alone(request, first.pop() if first else self._open(request.write.path)),
+            lambda: self._apply_alone(request, first.pop() if first else self.open(request.write.path)),
         )
 
     def _apply_files(self, prepared: _WithFiles) -> Applied:
@@ -333,7 +333,7 @@ class IcebergTables:
 
     def _compact(self, path: str) -> None:
         """Compacts the table that was just committed, if that is due and worth it."""
-        opened, rules = self._open(path), self.options.compaction
+        opened, rules = self.open(path), self.options.compaction
         if opened is None or rules is None or opened.metadata.next_sequence_number() % rules.every:
             return
         try:
@@ -348,7 +348,7 @@ class IcebergTables:
         try:
             return attempt()
         except SinkError as error:
-            if not error.transient or not _is_next(self._open(request.write.path), request):
+            if not error.transient or not _is_next(self.open(request.write.path), request):
                 raise
             return attempt()
 
@@ -358,7 +358,7 @@ class IcebergTables:
         if opened is None:
             return self._make(request)
         if reason := opened.refused(replaces=isinstance(write, Create | Copy | Import | Restore)):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
         columns = columns_of(write.table, self.metadata_columns)
         match write:
             case Touch():
@@ -441,7 +441,7 @@ class IcebergTables:
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         columns = columns_of(write.table, self.metadata_columns)
         if opened is not None and (reason := opened.refused(replaces=isinstance(write, Load))):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
             spec = self._spec(opened, write, schema)
@@ -459,12 +459,13 @@ class IcebergTables:
         return item_of(write, changes, opened.target(names, keys), files, self.limits, marks=marks), opened.schema
 
     def _existing(self, path: str) -> Opened:
-        opened = self._open(path)
+        opened = self.open(path)
         if opened is None:
             raise SinkError(f"{self.location(path)}: there is no table")
         return opened
 
-    def _open(self, path: str) -> Opened | None:
+    def open(self, path: str) -> Opened | None:
+        """Opens a table at its newest snapshot; None if there is none."""
         table = self.catalog.load(path)
         if table is None:
             return None
