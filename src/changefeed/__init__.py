@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from changefeed.api.codecs import Decoder, Encoder, decoder, encoder
     from changefeed.api.dead_letters import KeptDeadLetter
     from changefeed.api.detection import detect
+    from changefeed.api.events import EventPipeline, EventProgress, EventSummary
     from changefeed.api.logs import Events, Written, read, write
     from changefeed.api.pipeline import Pipeline
     from changefeed.api.results import Progress, Summary, TableVersion
@@ -144,8 +145,8 @@ __all__ = [  # noqa: RUF022  # by subject
     "Decoder", "Encoder", "Events", "Record", "Transcoded", "Written",
     "decoder", "detect", "encoder", "list_protocols", "read", "transcode", "write",
     # pipelines
-    "Check", "CheckReport", "ExplainedColumn", "ExplainedTable", "Explanation", "KeptDeadLetter", "Pipeline", "Progress",
-    "PublishedCut", "Status", "Summary", "TableVersion", "spark",
+    "Check", "CheckReport", "EventPipeline", "EventProgress", "EventSummary", "ExplainedColumn", "ExplainedTable", "Explanation",
+    "KeptDeadLetter", "Pipeline", "Progress", "PublishedCut", "Status", "Summary", "TableVersion", "spark",
     # values
     "Column", "ColumnType", "DeadLetter", "Decoded", "DetectedTopic", "Heartbeat", "Instant", "Position", "ProtocolFit",
     "ProtocolInfo", "Resolved", "RowChange", "SchemaChange", "Table", "TableBatch", "TableShape", "TransactionMark",
@@ -161,6 +162,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "changefeed.api.codecs": ("Decoder", "Encoder", "decoder", "encoder"),
     "changefeed.api.dead_letters": ("KeptDeadLetter",),
     "changefeed.api.detection": ("detect",),
+    "changefeed.api.events": ("EventPipeline", "EventProgress", "EventSummary"),
     "changefeed.api.logs": ("Events", "Written", "read", "write"),
     "changefeed.api.pipeline": ("Pipeline",),
     "changefeed.api.results": ("Progress", "Summary", "TableVersion"),

@@ -7,8 +7,9 @@ Kafka and Flink CDC stay as they are. An unknown name is an error that shows the
 from __future__ import annotations
 
 import re
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 def kebab(name: str) -> str:
@@ -21,6 +22,23 @@ class Section(BaseModel):
 
     # By alias only: the Python name `max_records_per_batch` is an unknown option.
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=kebab, hide_input_in_errors=True)
+
+
+class ProtocolChoice(Section):
+    """A protocol and its options, with the producer's names."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: str = Field(description="One of `changefeed list`.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options, in the form that the protocol takes."""
+        return dict(self.model_extra or {})
+
+    @classmethod
+    def named(cls, value: Any) -> Any:
+        """Accepts the name alone."""
+        return {"name": value} if isinstance(value, str) else value
 
 
 def readable_path(value: str) -> str:

@@ -18,7 +18,8 @@ from tests.example_files import copy_examples
 ROOT = Path(__file__).parents[2]
 PUBLIC = """
 AccessError ChangefeedError Check CheckReport Column ColumnType ConfigError DamagedError DeadLetter Decoded Decoder DetectedTopic
-Encoder Events ExplainedColumn ExplainedTable Explanation FencedError Heartbeat Instant KeptDeadLetter
+Encoder EventPipeline EventProgress EventSummary Events ExplainedColumn ExplainedTable Explanation FencedError Heartbeat Instant
+KeptDeadLetter
 MissingExtraError NeedsSparkError Pipeline Position Progress ProtocolError ProtocolFit ProtocolInfo PublishedCut Record
 Resolved ResourceError RowChange SchemaChange SchemaError SchemaRegistryError SinkError SourceError Status
 Summary Table TableBatch TableShape TableVersion TransactionMark Transcoded TruncatedError UnsupportedError

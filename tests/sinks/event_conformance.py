@@ -261,6 +261,18 @@ class Conformance:
         sink.append(marks(topic, 2), WriteId(1, 2, 1), "{}")
         assert (sink.last(), values(harness)) == (WriteId(1, 2, 1), [1, 2])
 
+    def test_the_last_append_is_known_behind_touches(self, harness: Harness) -> None:
+        topic, sink = harness.topic(), harness.sink(Plain)
+        assert sink.made() is None
+        sink.append(Decoded(), WriteId(1, 1, 0), "{}")
+        assert sink.made() is None
+        sink.append(marks(topic, 1), WriteId(1, 1, 1), "{}")
+        for epoch in (2, 3):
+            sink.append(Decoded(), WriteId(epoch, 1, 0), "{}")
+            assert (sink.last(), sink.made()) == (WriteId(epoch, 1, 0), WriteId(1, 1, 1))
+        sink.append(marks(topic, 2), WriteId(3, 2, 1), "{}")
+        assert sink.made() == WriteId(3, 2, 1)
+
     def test_an_append_whose_answer_was_lost_is_there_once(self, harness: Harness) -> None:
         topic, sink = harness.topic(), harness.sink(Plain)
         harness.at("after", stop)

@@ -27,6 +27,8 @@ from changefeed.storage.folders import folder_at
 from changefeed.storage.local import LocalFolder
 from changefeed.storage.objects import ObjectFolder
 from tests.examples import by_turns
+from tests.services.postgres import Postgres
+from tests.services.rest_catalog import RestCatalog
 from tests.services.s3 import S3Server
 from tests.sinks.conformance import Conformance
 from tests.sinks.contract import Harness, Row
@@ -168,6 +170,27 @@ class TestIceberg(Conformance):
         (tmp_path / "lake").mkdir()
         catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake/catalog.db"}
         return Iceberg(LocalFolder(str(tmp_path / "lake")), catalog, options=ICEBERG[request.param])
+
+
+class TestIcebergInPostgres(Conformance):
+    @pytest.fixture
+    def harness(self, postgres: Postgres, tmp_path: Path) -> Iceberg:
+        (tmp_path / "lake").mkdir()
+        name = f"t{uuid.uuid4().hex}"
+        postgres.execute(f"CREATE DATABASE {name}")
+        return Iceberg(LocalFolder(str(tmp_path / "lake")), {"type": "sql", "uri": postgres.uri(name)})
+
+
+class TestIcebergInRestCatalog(Conformance):
+    @pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.nightly)])
+    def harness(
+        self, request: pytest.FixtureRequest, rest_catalog: RestCatalog, s3: S3Server, tmp_path: Path
+    ) -> Iceberg:
+        catalog, prefix = {"type": "rest", "uri": rest_catalog.url}, f"t{uuid.uuid4().hex}_"  # tests share the catalog
+        if request.param == "s3":
+            return iceberg_on_s3(s3, catalog, prefix)
+        (tmp_path / "lake").mkdir()
+        return Iceberg(LocalFolder(str(tmp_path / "lake")), catalog, prefix=prefix)
 
 
 @pytest.mark.nightly

@@ -111,7 +111,7 @@ def test_every_event_sink_has_a_section_and_opens() -> None:
     assert sections.keys() == EVENT_SINKS.keys() == event_sink_sections().keys()
     for name, section in event_sink_sections().items():
         values, location = sections[name]
-        sink = event_sink(section.model_validate({"type": name, **values}), Plain)
+        sink = event_sink(section.model_validate({"type": name, "protocol": "ticdc-open", **values}), Plain)
         assert (sink.location, sink.atomic) == (location, True)
         assert "xyzzy" not in repr(sink)
     with pytest.raises(ConfigError, match=r'unknown event sink "kafak"\. Did you mean "kafka"'):

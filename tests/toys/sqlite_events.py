@@ -20,7 +20,7 @@ from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.section import Section
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, mark_of, numbered, overtaken
+from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, made_by, mark_of, numbered, overtaken
 
 _COLUMNS = ("topic", "partition", "offset", "key", "value", "headers")
 _TABLES = (
@@ -58,6 +58,11 @@ class SqliteEvents:
             mark = self._mark(database)
         return None if mark is None else mark.write_id
 
+    def made(self) -> WriteId | None:
+        """See `EventSink`."""
+        with self._transaction() as database:
+            return made_by(self._mark(database))
+
     def append(self, changes: Decoded, write_id: WriteId, note: str) -> None:
         """See `EventSink`."""
         with self._transaction() as database:
@@ -66,7 +71,7 @@ class SqliteEvents:
             return
         try:
             records, number = self._writing.records(changes, last)
-            self._commit(records, last, mark_of(write_id, number, note))
+            self._commit(records, last, mark_of(write_id, number, note, last))
         except BaseException:
             self._writing.forget()  # rule 8
             raise

@@ -17,6 +17,7 @@ from changefeed.cli.output import Output, many
 from changefeed.cli.progress import RunProgress, troubles
 
 if TYPE_CHECKING:
+    from changefeed.api.events import EventPipeline, EventProgress
     from changefeed.api.pipeline import Pipeline
     from changefeed.api.results import Summary, TableVersion
     from changefeed.pipeline.retry import Retry
@@ -43,18 +44,24 @@ _log = logging.getLogger(__name__)
 @common
 @click.pass_obj
 def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
-    """Apply the changes of a source to the tables of a sink.
+    """Apply the changes of a source to the tables of a sink, or append them to an event sink.
 
     Continues from the ledger in the sink, however the previous run ended. Ctrl-C or SIGTERM stops the run after the current
     step, with exit code 130 or 143; a second one stops it at once, which is safe too. Exit code 1 if --until was not
     reached because the source is not yet complete up to there. A pattern that matches no file is an error with --once;
     without it the run waits for the first file.
     """
-    from changefeed.api.pipeline import Pipeline
+    from changefeed.api.events import EventPipeline, load_pipeline
 
     if output.json and output.log_json:
         raise click.UsageError("--json already prints JSON: leave out --log-format json, or --json")
-    pipeline = Pipeline.load(path)
+    pipeline = load_pipeline(path)
+    if isinstance(pipeline, EventPipeline):
+        if until is not None:
+            raise click.UsageError(
+                "--until is for pipelines to tables: an event pipeline appends all that the source has"
+            )
+        return _append(output, pipeline, once=once)
     if not once and (missing := pipeline.missing()) is not None:
         _log.warning("%s yet; waiting for the first one", missing)
     if not output.json:
@@ -77,6 +84,27 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     if until is not None and not done.reached and stop.signal is None:
         output.error("UntilNotReached", _why(done, until), 1)
         return 1
+    return stop.exit_code
+
+
+def _append(output: Output, pipeline: EventPipeline, *, once: bool) -> int:
+    """Runs an event pipeline; returns the exit code."""
+    if not output.json:
+        output.note(f"{pipeline.name}: reading {pipeline.definition.source.reads}")
+    with output.run_line() as line, stop_on_signals() as stop:
+
+        def show(progress: EventProgress) -> None:
+            if output.json:
+                output.document({"event": "step", **progress.to_dict()})
+                output.flush()
+            else:
+                line.say(f"{pipeline.name}: {progress}")
+
+        done = pipeline.run(once=once, progress=show, stopping=_announced(stop, output), retrying=_retrying(output))
+    if output.json:
+        output.document({"event": "summary", **done.to_dict(), "stopped_by": stop.signal and stop.signal.name})
+    else:
+        output.lines([f"{pipeline.name}: {done}"])
     return stop.exit_code
 
 

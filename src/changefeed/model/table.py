@@ -50,6 +50,7 @@ class TableShape:
         columns: all columns that occur, in upstream order.
         before, after: names of the columns that this image carries, if a row has it; None means all columns.
         wire: JSON text of details that only this protocol has, and needs to write the same bytes again; may be "".
+        key_order: names of the handle key's columns in the order of the key; empty if that is unknown, or that of the columns.
     """
 
     database: str
@@ -58,6 +59,7 @@ class TableShape:
     before: tuple[str, ...] | None = None
     after: tuple[str, ...] | None = None
     wire: str = ""
+    key_order: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return self._hash
@@ -85,7 +87,7 @@ class TableShape:
     @cached_property
     def keys(self) -> tuple[str, ...]:
         """Names of the handle key's columns; empty if there is no handle key, or it is unknown."""
-        return tuple(c.name for c in self.columns if c.key)
+        return self.key_order or tuple(c.name for c in self.columns if c.key)
 
     @cached_property
     def by_name(self) -> dict[str, Column]:

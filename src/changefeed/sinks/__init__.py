@@ -6,7 +6,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from changefeed.modules import module_of
+from changefeed.errors import ConfigError
+from changefeed.modules import is_own, module_of
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import TableSink
 from changefeed.sinks.events import EventSink
@@ -14,9 +15,8 @@ from changefeed.sinks.events import EventSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from changefeed.section import Section
     from changefeed.sinks.catalog import Catalog
-    from changefeed.sinks.section import SinkSection
+    from changefeed.sinks.section import EventSinkSection, SinkSection
     from changefeed.storage import Folder
 
 SINKS: dict[str, str] = {
@@ -84,9 +84,19 @@ def old_letters(
     return [] if read is None else read(path, session, folder)
 
 
-def event_sink_sections() -> dict[str, type[Section]]:
-    """Returns event sink type -> model of its options."""
+def event_sink_sections() -> dict[str, type[EventSinkSection]]:
+    """Returns event sink type -> model of the `sink` section in a definition."""
     return {name: import_module(f"{place}.section").SECTION for name, place in EVENT_SINKS.items()}
+
+
+def is_event_sink(type: object) -> bool:
+    """Whether a type names an event sink: one of changefeed's, or a module of one's own that opens one."""
+    if not is_own(type):
+        return type in EVENT_SINKS
+    try:
+        return hasattr(module_of("event sink", str(type), EVENT_SINKS), "open_events")
+    except ConfigError:
+        return False  # validation reports it
 
 
 def event_sink(definition: Any, encoder: Callable[[], Encoder]) -> EventSink:

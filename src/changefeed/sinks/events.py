@@ -17,7 +17,8 @@ Rule 5. An answer can be lost: `append` may raise although the append was made. 
 sink, whose answer is final: an append that `last` does not show will not appear later. `last` of another sink object is
 final after that sink has appended.
 Rule 6. An append without changes is a *touch*: it carries its write id like any other. A run that finishes the step of an
-older run first makes a touch with number 0; from then on rule 4 applies to the older run, and `last` is final.
+older run first makes a touch with number 0; from then on rule 4 applies to the older run, and `made` shows whether the
+older run has made its append.
 Rule 7. If the sink is `atomic`, a reader sees all records of an append or none. The sink's module states how to read.
 
 State that an encoder keeps from one append to the next:
@@ -77,6 +78,10 @@ class EventSink(Protocol):
         """Reads the write id of the owner's last append from the target; None if there is none. See rule 5."""
         ...
 
+    def made(self) -> WriteId | None:
+        """Reads the write id of the owner's last append that was not a touch; None if there is none. Final as `last`."""
+        ...
+
     def append(self, changes: Decoded, write_id: WriteId, note: str) -> None:
         """Makes one append. See rules 3 to 6.
 
@@ -106,6 +111,7 @@ class Mark(msgspec.Struct, frozen=True):
     Attributes:
         number: the last event number that the encoder has assigned; see rule 8.
         note: the `note` of the append.
+        before: epoch, step and number of the last append before a touch; None if there was none, or this is not a touch.
     """
 
     epoch: int
@@ -113,6 +119,7 @@ class Mark(msgspec.Struct, frozen=True):
     write: int
     number: int = 0
     note: str = ""
+    before: tuple[int, int, int] | None = None
 
     @property
     def write_id(self) -> WriteId:
@@ -120,9 +127,18 @@ class Mark(msgspec.Struct, frozen=True):
         return WriteId(self.epoch, self.step, self.write)
 
 
-def mark_of(write_id: WriteId, number: int, note: str) -> Mark:
-    """Creates the mark of an append."""
-    return Mark(write_id.epoch, write_id.step, write_id.number, number, note)
+def mark_of(write_id: WriteId, number: int, note: str, last: Mark | None) -> Mark:
+    """Creates the mark of an append that follows `last`."""
+    earlier = made_by(last) if write_id.number == 0 else None
+    before = None if earlier is None else (earlier.epoch, earlier.step, earlier.number)
+    return Mark(write_id.epoch, write_id.step, write_id.number, number, note, before)
+
+
+def made_by(last: Mark | None) -> WriteId | None:
+    """Returns what `EventSink.made` does, by the owner's last mark."""
+    if last is None or last.write > 0:
+        return None if last is None else last.write_id
+    return None if last.before is None else WriteId(*last.before)
 
 
 def is_made(location: str, last: Mark | None, write_id: WriteId) -> bool:

@@ -1,4 +1,4 @@
-"""The options that all table sinks have in the `sink` section of a definition.
+"""The options that all table sinks, and all event sinks, have in the `sink` section of a definition.
 
 Each sink declares its own options in `<sink>/section.py`, as `SECTION`.
 """
@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator
 
-from changefeed.section import Section, readable_path
+from changefeed.section import ProtocolChoice, Section, readable_path
 
 
 class SinkSection(Section):
@@ -56,3 +56,17 @@ class SinkSection(Section):
     def _null(cls, value: Any) -> Any:
         """Accepts `null` without quotes, which YAML reads as a value of its own."""
         return "null" if value is None else value
+
+
+class EventSinkSection(Section):
+    """The options of every event sink."""
+
+    type: str
+    protocol: ProtocolChoice = Field(
+        description="Name of the protocol in which changes are written, or an object with `name` and its options."
+    )
+
+    @field_validator("protocol", mode="before", json_schema_input_type=str | ProtocolChoice)
+    @classmethod
+    def _name_alone(cls, value: Any) -> Any:
+        return ProtocolChoice.named(value)

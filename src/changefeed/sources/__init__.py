@@ -6,7 +6,8 @@ bytes is a `RecordSource`: its batches have records, and `decoded.py` makes a `S
 
 A module of one's own has `SECTION`, the model of its section, and a function that opens the source: `open_source(section)`
 returns a `RecordSource`, and its section is derived from `sources.section.SourceSection`, which has the protocol;
-`open_changes(section)` returns a `Source`, and its section is derived from `ChangesSection`.
+`open_changes(section)` returns a `Source`, and its section is derived from `ChangesSection`. A source that can also be written to
+sinks of events has `open_stream(section, tables)`, which returns an `EventStream`.
 
 The changes of a key are applied in the order of their commit_ts, which may be the number of a transaction: changes of one
 commit_ts keep the order of their offsets in the partition. Across partitions they have no order, see `stages.latest`.
@@ -22,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from changefeed.errors import ConfigError
+from changefeed.model.batch import Decoded
+from changefeed.model.definition import Table
 from changefeed.modules import module_of
 from changefeed.protocols.base import Capabilities
 
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from changefeed.frames.chunks import Dated
     from changefeed.frames.mapped import Mapped
     from changefeed.frames.slices import Slices
-    from changefeed.sources.section import ProtocolChoice, SourceSection
+    from changefeed.section import ProtocolChoice
+    from changefeed.sources.section import SourceSection
     from changefeed.stages.changes import Redefinition
 
 SOURCES: dict[str, str] = {
@@ -69,15 +73,18 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The records that a source has behind a source offset.
+    """The records or bytes that a source has behind a source offset.
 
     Attributes:
         records: number of records; in Kafka, offsets without a record count too, such as those that compaction has removed.
+            None if the source does not know it.
         partitions: (topic, partition) -> number of its records; empty if the source counts them together only.
+        bytes: size of a log whose records only reading it would count; else None.
     """
 
-    records: int
+    records: int | None
     partitions: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +188,42 @@ class Stream(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class StreamBatch:
+    """Consecutive changes of an `EventStream`.
+
+    Attributes:
+        changes: the changes, in order by `(record, index)`.
+        source_offset: where the stream continues after them; None if it cannot continue there, as inside of a snapshot.
+        tables: `database.table` -> the definition of the table after them, for the tables that are known.
+    """
+
+    changes: Decoded
+    source_offset: str | None
+    tables: Mapping[str, Table]
+
+
+class EventStream(Protocol):
+    """The changes of a source in one order, with all details that its log has: for event sinks. It is read without Spark."""
+
+    def batches(self, before: str | None) -> Iterator[StreamBatch]:
+        """Yields the batches that follow a source offset, up to the end of what the source has now.
+
+        Args:
+            before: where to continue; None: where the definition starts.
+
+        Raises:
+            ConfigError: a setting of the server is not as the source needs it.
+            AccessError, SourceError: the server refuses the user, does not answer, or no longer has what comes next.
+            UnsupportedError: the log has something that the source does not read.
+        """
+        ...
+
+    def close(self) -> None:
+        """Closes the connections."""
+        ...
+
+
 class RecordSource(Stream, Protocol):
     """A source of bytes: its batches have records."""
 
@@ -257,6 +300,20 @@ def source(definition: Any) -> Source:
         opened: Source = _opener(definition.type, "open_changes")(definition)
         return opened
     return DecodedSource(record_source(definition), choice.name, choice.options)
+
+
+def event_stream(definition: Any, tables: Mapping[str, Table]) -> EventStream:
+    """Opens the stream of changes that a definition's `source` section describes.
+
+    Args:
+        definition: the section.
+        tables: the definitions of the tables where the stream continues; empty at its start.
+
+    Raises:
+        ConfigError: unknown type, or a source that has no stream of changes.
+    """
+    opener: Callable[..., EventStream] = _opener(definition.type, "open_stream")
+    return opener(definition, tables)
 
 
 def protocol_of(definition: Any) -> ProtocolChoice | None:

@@ -8,21 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from changefeed.section import Section
-
-
-class ProtocolChoice(Section):
-    """A protocol and its options, with the producer's names."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: str = Field(description="One of `changefeed list`.")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options, in the form that the protocol takes."""
-        return dict(self.model_extra or {})
+from changefeed.section import ProtocolChoice, Section
 
 
 class ChangesSection(Section):
@@ -83,4 +71,4 @@ class SourceSection(ChangesSection):
     @field_validator("protocol", mode="before", json_schema_input_type=str | ProtocolChoice)
     @classmethod
     def _name_alone(cls, value: Any) -> Any:
-        return {"name": value} if isinstance(value, str) else value
+        return ProtocolChoice.named(value)

@@ -98,6 +98,10 @@ class Parser:
         except UnsupportedError as error:
             raise BinlogError(str(error), reason="unsupported", position=position, event=name) from error
 
+    def end_statement(self) -> None:
+        """Forgets the table maps of the open statement: for callers that read row events of it themselves."""
+        self._tables.clear()
+
     def _event(self, body: bytes, header: Header) -> list[Event]:
         cursor = EventCursor(body, "event")
         cursor.at = framing.HEADER_SIZE

@@ -44,7 +44,7 @@ def _expanded(written: Any) -> Any:
     return written
 
 
-def _or_own(kind: str, written: Any) -> WrapValidator:
+def or_own(kind: str, written: Any) -> WrapValidator:
     """Validates a section whose type is a module of one's own by that module's model; `written` is for the JSON Schema."""
 
     def validate(section: Any, known: Callable[[Any], Any]) -> Any:
@@ -68,7 +68,7 @@ def _or_own(kind: str, written: Any) -> WrapValidator:
     return WrapValidator(validate, json_schema_input_type=written)
 
 
-def _one_of(sections: Iterable[Any]) -> Any:
+def one_of(sections: Iterable[Any]) -> Any:
     """The union type of these sections, distinguished by `type`."""
     known = tuple(sections)
     return Annotated[Union[known], Field(discriminator="type")] if len(known) > 1 else known[0]  # noqa: UP007  # a tuple
@@ -283,12 +283,12 @@ if TYPE_CHECKING:
     AnySource: TypeAlias = ChangesSection
     AnySink: TypeAlias = SinkSection
 else:
-    _SOURCES, _SINKS = _one_of(source_sections().values()), _one_of(sink_sections().values())
+    _SOURCES, _SINKS = one_of(source_sections().values()), one_of(sink_sections().values())
     _WRITTEN = Union[(_SOURCES, *(short for one in source_sections().values() for short in one.shorthands), Own)]
     AnySource = Annotated[
-        _SOURCES, _or_own("source", _SOURCES), BeforeValidator(_expanded, json_schema_input_type=_WRITTEN)
+        _SOURCES, or_own("source", _SOURCES), BeforeValidator(_expanded, json_schema_input_type=_WRITTEN)
     ]
-    AnySink = Annotated[_SINKS, _or_own("sink", _SINKS | Own)]
+    AnySink = Annotated[_SINKS, or_own("sink", _SINKS | Own)]
 
 
 class Definition(Section):
@@ -296,7 +296,7 @@ class Definition(Section):
 
     source: AnySource
     sink: AnySink
-    ledger: Annotated[Own, _or_own("ledger", Own)] | None = Field(
+    ledger: Annotated[Own, or_own("ledger", Own)] | None = Field(
         default=None, description="A ledger in a module of your own; without it, the ledger is files beside the tables."
     )
     pipeline: Behaviour = Field(default_factory=Behaviour)

@@ -13,9 +13,11 @@ from pydantic import ValidationError
 from changefeed.errors import ConfigError
 from changefeed.pipeline.config import problems, yaml_file
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import EventDefinition
 from changefeed.pipeline.config.problems import Problem
 from changefeed.protocols import protocol
 from changefeed.redaction import remember
+from changefeed.sinks import is_event_sink
 from changefeed.sources import protocol_of
 
 # Options of source, sink and protocols that are paths; a URL is not a path.
@@ -32,6 +34,11 @@ def load(path: str | Path) -> Definition:
     Raises:
         ConfigError: the file cannot be read, is not YAML, or has values that cannot work; it lists all problems.
     """
+    return _of_tables(load_any(path), str(path))
+
+
+def load_any(path: str | Path) -> Definition | EventDefinition:
+    """The definition in a YAML file, of a pipeline to tables or of an event pipeline; otherwise as `load`."""
     file = Path(path)
     written, lines = yaml_file.read(file)
     if not isinstance(written, dict):
@@ -47,17 +54,33 @@ def read(written: dict[str, Any], *, base: Path | None = None, where: str = "def
     Raises:
         ConfigError: the definition cannot work as written.
     """
+    return _of_tables(read_any(written, base=base, where=where), where)
+
+
+def read_any(
+    written: dict[str, Any], *, base: Path | None = None, where: str = "definition"
+) -> Definition | EventDefinition:
+    """The definition described by `written`, of a pipeline to tables or of an event pipeline; otherwise as `read`."""
     return _read(written, base, where, {}, [])
+
+
+def _of_tables(definition: Definition | EventDefinition, where: str) -> Definition:
+    if isinstance(definition, EventDefinition):
+        raise ConfigError(
+            f"{where}: an event pipeline, whose sink is {definition.sink.type}: only `changefeed run` takes it"
+        )
+    return definition
 
 
 def _read(
     written: dict[str, Any], base: Path | None, where: str, lines: Mapping[tuple[str, ...], int], known: list[Problem]
-) -> Definition:
+) -> Definition | EventDefinition:
     for section in written.values():
         remember("", section)
     anchored = _anchored(written, base)
     definition, more = _validated(anchored)
-    others = [*more, *problems.of_names(written), *_of_protocol(_choice(definition, anchored))]
+    place = ("sink" if _model_of(anchored) is EventDefinition else "source", "protocol")
+    others = [*more, *problems.of_names(written), *_of_protocol(_choice(definition, anchored, place[0]), place)]
     unset = {problem.path for problem in known}  # without its variable a value has other problems, too
     known = [*known, *(one for one in others if not any(one.path[: len(path)] == path for path in unset))]
     if definition is None or known:
@@ -65,37 +88,46 @@ def _read(
     return definition
 
 
-def _validated(written: dict[str, Any]) -> tuple[Definition | None, list[Problem]]:
+def _model_of(written: Mapping[str, Any]) -> type[Definition] | type[EventDefinition]:
+    """The model of a document, by the type of its sink."""
+    sink = written.get("sink")
+    kind = sink.get("type") if isinstance(sink, dict) else None
+    return EventDefinition if is_event_sink(kind) else Definition
+
+
+def _validated(written: dict[str, Any]) -> tuple[Definition | EventDefinition | None, list[Problem]]:
+    model = _model_of(written)
     try:
-        return Definition.model_validate(written), []
+        return model.model_validate(written), []
     except ValidationError as error:
-        return None, list(problems.of_validation(error))
+        return None, list(problems.of_validation(error, model))
     except ConfigError as error:  # an error in the source's URI; the other sections may have more
         others = _validated({name: section for name, section in written.items() if name != "source"})[1]
         return None, [Problem(("source", "uri"), str(error)), *(one for one in others if one.path[0] != "source")]
 
 
-def _choice(definition: Definition | None, written: Mapping[str, Any]) -> Any:
-    """The protocol and its options, from the definition, or from the document if the definition is not valid."""
+def _choice(definition: Definition | EventDefinition | None, written: Mapping[str, Any], section: str) -> Any:
+    """The protocol and its options, from the definition, or from a section of the document if the definition is not valid."""
+    if isinstance(definition, EventDefinition):
+        return definition.sink.protocol.model_dump()
     if definition is not None:
         return choice.model_dump() if (choice := protocol_of(definition.source)) else None
-    source = written.get("source")
+    source = written.get(section)
     return source.get("protocol") if isinstance(source, dict) else None
 
 
-def _of_protocol(choice: Any) -> Iterator[Problem]:
+def _of_protocol(choice: Any, place: tuple[str, ...]) -> Iterator[Problem]:
     """Problems of the protocol and its options, each by itself if possible."""
     name = choice.get("name") if isinstance(choice, dict) else choice
     if not isinstance(name, str):
         return
     options = {key: value for key, value in choice.items() if key != "name"} if isinstance(choice, dict) else {}
-    place = ("source", "protocol")
     try:
         chosen = protocol(name)
     except ConfigError as error:
         yield Problem((*place, "name") if options else place, str(error))
         return
-    alone = list(_of_options(name, options))
+    alone = list(_of_options(name, options, place))
     yield from alone
     if not alone:
         try:
@@ -104,7 +136,7 @@ def _of_protocol(choice: Any) -> Iterator[Problem]:
             yield Problem(place, str(error))
 
 
-def _of_options(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
+def _of_options(name: str, options: Mapping[str, Any], place: tuple[str, ...]) -> Iterator[Problem]:
     for option, value in options.items():
         try:
             protocol(name).read_options({option: value})
@@ -112,7 +144,7 @@ def _of_options(name: str, options: Mapping[str, Any]) -> Iterator[Problem]:
             if str(error).startswith(
                 (f"unknown option of {name} ", f"{name}: {option}:", f"{name}: unknown {option} ")
             ):
-                yield Problem(("source", "protocol", str(option)), str(error))
+                yield Problem((*place, str(option)), str(error))
 
 
 def _filled(value: Any, path: tuple[str, ...], missing: list[Problem]) -> Any:

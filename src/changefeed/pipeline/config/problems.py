@@ -23,7 +23,7 @@ from changefeed.modules import own_section
 from changefeed.pipeline.config import definition as parts
 from changefeed.protocols.option_values import may_be_shown
 from changefeed.redaction import redact
-from changefeed.sinks import sink_sections
+from changefeed.sinks import event_sink_sections, sink_sections
 from changefeed.sources import source_sections
 
 _QUOTED = re.compile(r"'([^']*)'")
@@ -61,10 +61,10 @@ def config_error(problems: Iterable[Problem], where: str, lines: Mapping[tuple[s
     return ConfigError("\n".join(redact(f"{where}{f':{line}' if line else ''}: {text}") for line, text in placed))
 
 
-def of_validation(error: ValidationError) -> Iterator[Problem]:
-    """The problems found by the models."""
+def of_validation(error: ValidationError, root: type[BaseModel]) -> Iterator[Problem]:
+    """The problems found by the models; `root`: that of the whole definition."""
     for detail in error.errors():
-        yield _problem(detail)
+        yield _problem(detail, root)
 
 
 def of_names(written: Mapping[str, Any]) -> Iterator[Problem]:
@@ -84,11 +84,11 @@ def _line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> int:
     return next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), 0)
 
 
-def _problem(detail: ErrorDetails) -> Problem:
+def _problem(detail: ErrorDetails, root: type[BaseModel]) -> Problem:
     path = _path(detail["loc"])
     name, kind, context = ".".join(path), detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
-        return _unknown(path, _model(path, detail["loc"]))
+        return _unknown(path, _model(path, detail["loc"], root))
     if kind in ("literal_error", "union_tag_invalid"):
         path = path if kind == "literal_error" else (*path, "type")
         known = _QUOTED.findall(str(context.get("expected", context.get("expected_tags"))))
@@ -128,7 +128,7 @@ def _models(section: int | str) -> Mapping[str, type[BaseModel]]:
     """Type -> model, for a section with several models."""
     if section == "source":
         return source_sections()
-    return sink_sections() if section == "sink" else {}
+    return {**sink_sections(), **event_sink_sections()} if section == "sink" else {}
 
 
 def _shown(kind: str, value: Any) -> bool:
@@ -145,12 +145,14 @@ def _unknown(path: tuple[str, ...], model: type[BaseModel], more: str = "") -> P
     return Problem(path, message, close_to=near[0] if near else None)
 
 
-def _model(path: tuple[str, ...], loc: tuple[int | str, ...]) -> type[BaseModel]:
+def _model(path: tuple[str, ...], loc: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseModel]:
     if len(path) == 1:
-        return parts.Definition
+        return root
     if own := _own(loc):
         section: type[BaseModel] = own_section(path[0], own)
         return section
     if models := _models(path[0]):
         return next((models[str(tag)] for tag in loc[1:2] if tag in models), next(iter(models.values())))
-    return parts.Behaviour if path[0] == "pipeline" else parts.Definition
+    inner: Any = root.model_fields[path[0]].annotation if path[0] == "pipeline" else root
+    model: type[BaseModel] = inner
+    return model

@@ -30,7 +30,7 @@ from changefeed.local_files import link_new, make_folder, sync
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, mark_of, numbered, overtaken
+from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, made_by, mark_of, numbered, overtaken
 
 _SUFFIX = ".parquet"
 _UNFINISHED = ".unfinished"
@@ -98,6 +98,10 @@ class FileEvents:
         mark = self._newest()[1].marks.get(self.owner)
         return None if mark is None else mark.write_id
 
+    def made(self) -> WriteId | None:
+        """See `EventSink`."""
+        return made_by(self._newest()[1].marks.get(self.owner))
+
     def append(self, changes: Decoded, write_id: WriteId, note: str) -> None:
         """See `EventSink`."""
         number, footer = self._newest()
@@ -107,7 +111,7 @@ class FileEvents:
         try:
             records, numbering = self._writing.records(changes, last)
             records, ends = numbered(records, footer.ends)
-            marks = {**footer.marks, self.owner: mark_of(write_id, numbering, note)}
+            marks = {**footer.marks, self.owner: mark_of(write_id, numbering, note, last)}
             if not self._put(number + 1, records, _Footer(_FORMAT, self.owner, marks, ends)):
                 raise overtaken(self.location, self._newest()[1].marks.get(self.owner), write_id)
         except BaseException:

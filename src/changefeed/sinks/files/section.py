@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from changefeed.section import Section
+from changefeed.sinks.section import EventSinkSection
 
 
-class FilesSink(Section):
+class FilesSink(EventSinkSection):
     """Record logs in a folder: a Parquet file for each append."""
 
     type: Literal["files"]

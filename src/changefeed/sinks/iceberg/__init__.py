@@ -2,6 +2,9 @@
 
     sink.py        implements the contract
     catalog.py     names, newest metadata, the commit
+    rest.py        the REST catalog, with limits to the time of an answer
+    sql.py         the catalog in a database, which remembers metadata
+    failures.py    errors of catalogs
     file_io.py     PyIceberg's files in a folder of `changefeed.storage`
     opened.py      a table at its newest snapshot: write ids, columns, files
     columns.py     changes of columns, by field id where rows may stay

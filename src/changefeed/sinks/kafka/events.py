@@ -35,7 +35,7 @@ from changefeed.errors import ConfigError, MissingExtraError, SinkError
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.events import AppendEncoder, Mark, is_made, mark_of
+from changefeed.sinks.events import AppendEncoder, Mark, is_made, made_by, mark_of
 from changefeed.sinks.kafka.producing import DEFAULTS, check_partitions, count_partitions, error_for, send
 
 try:
@@ -107,6 +107,12 @@ class KafkaEvents:
         mark = self._read()
         return None if mark is None else mark.write_id
 
+    def made(self) -> WriteId | None:
+        """See `EventSink`."""
+        if self._unsure:
+            self._open()
+        return made_by(self._read())
+
     def append(self, changes: Decoded, write_id: WriteId, note: str) -> None:
         """See `EventSink`."""
         if self._producer is None:
@@ -119,7 +125,7 @@ class KafkaEvents:
         try:
             records, number = self._writing.records(changes, self._last)
             self._check(records)
-            mark = mark_of(write_id, number, note)
+            mark = mark_of(write_id, number, note, self._last)
             self._commit(records, mark, write_id)
         except BaseException:
             self._drop(unsure=True)

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from changefeed.section import Section
+from changefeed.sinks.section import EventSinkSection
 
 
-class KafkaSink(Section):
+class KafkaSink(EventSinkSection):
     """Topics of a Kafka cluster, written in transactions."""
 
     type: Literal["kafka"]

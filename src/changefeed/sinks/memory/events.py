@@ -15,7 +15,7 @@ import pyarrow as pa
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import WriteId
-from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, mark_of, numbered, overtaken
+from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, made_by, mark_of, numbered, overtaken
 
 
 @dataclass(slots=True)
@@ -59,6 +59,10 @@ class MemoryEvents:
         mark = self.log.marks.get(self.owner)
         return None if mark is None else mark.write_id
 
+    def made(self) -> WriteId | None:
+        """See `EventSink`."""
+        return made_by(self.log.marks.get(self.owner))
+
     def append(self, changes: Decoded, write_id: WriteId, note: str) -> None:
         """See `EventSink`."""
         last = self.log.marks.get(self.owner)
@@ -72,7 +76,7 @@ class MemoryEvents:
                     raise overtaken(self.location, self.log.marks.get(self.owner), write_id)
                 records, self.log.ends = numbered(records, self.log.ends)
                 self.log.appends.append(records)
-                self.log.marks[self.owner] = mark_of(write_id, number, note)
+                self.log.marks[self.owner] = mark_of(write_id, number, note, last)
             self.log.on_pass("append.after")
         except BaseException:
             self._writing.forget()

@@ -11,12 +11,12 @@ Rule 3. What the log does not have as rows is refused by name: statements that c
         with rows. Nothing is skipped silently.
 Rule 4. A partial update of JSON is applied to the document before, which the row's image before has.
 Rule 5. Events without a meaning here, and the BEGIN of a transaction, are not parsed. Of GTIDs, only those of a schema change and
-        of a mark are.
+        of a mark are. With `Transactions`, all of these are: changes that are written as events carry their details.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -35,26 +35,36 @@ from changefeed.mysql.binlog.events import (
     Incident,
     MariaDbGtid,
     Query,
+    RowsQuery,
     TableMapped,
     XaPrepare,
+    Xid,
 )
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
-from changefeed.sources.mysql.batches import GTIDS
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
-from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.definitions import Definitions
+from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.statements import begins_transaction, meaning
 from changefeed.sources.mysql.tables import Captured, is_captured
+from changefeed.sources.mysql.transactions import (
+    RowDetails,
+    Transactions,
+    origin_column,
+    time_column,
+    transaction_column,
+)
 
 TOPIC, PARTITION = "binlog", 0
 _ID_SIZE = 6
 _NAMES_AT = HEADER_SIZE + _ID_SIZE + 2
 _BEGIN = b"\0BEGIN"
 _LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
-_WITHOUT_MEANING = frozenset({
+_OF_TRANSACTIONS = frozenset({codes.XID, codes.ROWS_QUERY, codes.ANNOTATE_ROWS, codes.QUERY})
+WITHOUT_MEANING = frozenset({
     codes.ROTATE, codes.XID, codes.STOP, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.ROWS_QUERY, codes.ANNOTATE_ROWS,
     codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST, codes.BINLOG_CHECKPOINT,
 })  # fmt: skip
@@ -72,12 +82,13 @@ class ShapeRows:
     times: list[int | None] = field(default_factory=list)
     before: list[Image | None] = field(default_factory=list)
     after: list[Image | None] = field(default_factory=list)
+    details: list[RowDetails] = field(default_factory=list)  # of all rows, or empty
 
     def built(self, shape: TableShape) -> TableBatch:
         """The rows as a table batch."""
         count = len(self.ops)
         irregular: list[dict[str, bytes]] = [{} for _ in range(count)]
-        schema = table_schema(shape, "s")
+        schema = table_schema(shape, "us" if self.details else "s")
         columns = {
             "record": pa.array(self.records, pa.int32()),
             "topic": pa.repeat(TOPIC, count),
@@ -87,13 +98,19 @@ class ShapeRows:
             "op": pa.array(self.ops, pa.string()),
             "commit_ts": pa.array(self.commit_ts, pa.uint64()),
             "sequence": pa.nulls(count, pa.uint64()),
-            "commit_time": pa.array(self.times, schema.field("commit_time").type),
+            "commit_time": pa.array(self.times, pa.timestamp("s", tz="UTC")),
             "transaction": pa.nulls(count, TRANSACTION),
             "origin": pa.nulls(count, pa.string()),
             "before": _images(self.before, shape, shape.before_type, shape.before_columns, None),
             "after": _images(self.after, shape, shape.after_type, shape.after_columns, irregular),
             "irregular": no_irregular(count),
         }
+        if self.details:
+            columns |= {
+                "commit_time": time_column(self.details),
+                "transaction": transaction_column(self.details),
+                "origin": origin_column(self.details),
+            }
         if any(irregular):
             columns["irregular"] = pa.array([list(row.items()) for row in irregular], schema.field("irregular").type)
         return TableBatch(shape, pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
@@ -109,6 +126,8 @@ def _images(
     """The column of one image; what its types cannot hold is added to `irregular`."""
     if all(image is None for image in images):
         return pa.nulls(len(images), kind)
+    if not columns:  # an update of nothing but parts of JSON, with binlog_row_image=MINIMAL
+        return pa.array([None if image is None else {} for image in images], kind)
     missing = (None,) * len(columns)
     values = zip(*(missing if image is None else image for image in images), strict=True)
     arrays = []
@@ -132,8 +151,22 @@ class LogDecoder:
         server: `mysql` or `mariadb`, by the log's format description.
     """
 
-    def __init__(self, captured: Captured, maps: Iterable[bytes] = ()) -> None:
-        """Begins at an event; `maps`: the table maps before it, if it is inside of a statement."""
+    def __init__(
+        self,
+        captured: Captured,
+        maps: Iterable[bytes] = (),
+        transactions: Transactions | None = None,
+        definitions: Definitions | None = None,
+    ) -> None:
+        """Begins at an event.
+
+        Args:
+            captured: the tables to read.
+            maps: the table maps before the event, if it is inside of a statement.
+            transactions: adds the details that events carry to the changes, and marks of transactions; None: tables are written.
+            definitions: adds what table maps do not have to the shapes of rows; statements are applied to it.
+        """
+        self._transactions, self._definitions = transactions, definitions
         self.server, self._name = "", ""
         self._gtid: LogEvent | None = None  # of the last transaction, if it was not read yet
         self._captured, self._selector = captured, captured.selector()
@@ -179,17 +212,22 @@ class LogDecoder:
             return not self._maps_captured(data)
         if code in GTIDS:
             self._gtid, self._open_rows = event, 0
-            return True
-        return code in _WITHOUT_MEANING or (code == codes.QUERY and _BEGIN in data[-_LONGEST_BEGIN:])
+            return self._transactions is None
+        if self._transactions is not None and code in _OF_TRANSACTIONS:
+            return False
+        return code in WITHOUT_MEANING or (code == codes.QUERY and _BEGIN in data[-_LONGEST_BEGIN:])
 
     def _maps_captured(self, data: bytes) -> bool:
         """Whether a table map is of a captured table; of another one, its columns may be of unknown types."""
-        middle = _NAMES_AT + 1 + data[_NAMES_AT]
-        end = middle + 2 + data[middle + 1]
-        names = data[_NAMES_AT:end]
+        try:
+            middle = _NAMES_AT + 1 + data[_NAMES_AT]
+            end = middle + 2 + data[middle + 1]
+            names = data[_NAMES_AT:end]
+            database, table = names[1 : 1 + names[0]].decode(), data[middle + 2 : end].decode()
+        except (IndexError, UnicodeDecodeError):
+            return True  # the parser names what is wrong
         captured = self._names.get(names)
         if captured is None:
-            database, table = names[1 : 1 + names[0]].decode(), data[middle + 2 : end].decode()
             captured = self._names[names] = is_captured(self._selector, database, table)
         key = data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE]
         if captured:
@@ -225,6 +263,12 @@ class LogDecoder:
                 self._open_rows = 0
             case FormatDescription():
                 self.server = "mariadb" if part.mariadb else "mysql"
+            case Gtid() | MariaDbGtid() if self._transactions is not None and self._transactions.gtid(part, event.at):
+                self._mark("begin", event)
+            case RowsQuery() if self._transactions is not None:
+                self._transactions.statement(part)
+            case Xid():
+                self._mark("end", event)
             case Incident():
                 raise SourceError(
                     f"the server reports that its log lacks changes at {event.at} ({part.message}): start a new pipeline with a "
@@ -253,6 +297,8 @@ class LogDecoder:
         into.indexes += range(self._index, self._index + count)
         into.ops += [rows.op] * count
         into.times += [rows.header.timestamp] * count
+        if self._transactions is not None:
+            into.details.append(self._transactions.details(rows, event.at, shape))
         before, after = zip(*_merged(rows, shape), strict=True)
         into.before += before
         into.after += after
@@ -269,9 +315,11 @@ class LogDecoder:
                 table.database,
                 table.table,
                 columns,
-                _carried(table, columns, rows.before_columns),
-                _carried(table, columns, rows.after_columns),
+                carried(table, columns, rows.before_columns),
+                carried(table, columns, rows.after_columns),
             )
+            if self._definitions is not None:
+                shape = self._definitions.completed(shape)
             self._shapes[key] = shape
         return shape
 
@@ -279,10 +327,13 @@ class LogDecoder:
         text = query.text
         database = query.database or None
         match meaning(text, database, self._selector):
+            case "begin" if self._transactions is not None and self._transactions.begin(query, event.at):
+                self._mark("begin", event)
             case "begin" | "none":
                 pass
             case "commit":
                 self._open_rows = 0
+                self._mark("end", event)
             case "rollback" if self._open_rows:
                 self._refuse(
                     "a transaction that was rolled back has rows",
@@ -297,11 +348,16 @@ class LogDecoder:
     def _change(self, text: str, database: str | None, query: Query, event: LogEvent) -> None:
         if begins_transaction(text):
             text = text[: text.upper().rindex("START")].rstrip()
+        if self._definitions is not None:
+            self._definitions.apply(text, database)
+            self._shapes = {}
         place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
         self._index += 1
         name = self.name
-        origin = {"connector": self.server, "gtid": name} if name else {"connector": self.server}
+        origin: dict[str, Any] = {"connector": self.server, "gtid": name} if name else {"connector": self.server}
         instant = Instant(query.header.timestamp * 1_000_000, 0)
+        if self._transactions is not None:
+            origin, instant = self._transactions.of_statement(query, event.at, self.server)
         self._control.append(
             SchemaChange(
                 kind(text, database),
@@ -314,6 +370,16 @@ class LogDecoder:
                 origin=origin,
             )
         )
+
+    def _mark(self, status: str, event: LogEvent) -> None:
+        """Adds the mark of a transaction's beginning or end."""
+        if self._transactions is None or self._transactions.open is None:
+            return
+        place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
+        self._index += 1
+        self._control.append(self._transactions.mark(status, place, event.timestamp))
+        if status == "end":
+            self._transactions.open = None
 
     def _record(self, offset: int) -> int:
         """The number of the record of an event: the next one, unless it has one already."""
@@ -353,7 +419,8 @@ def records_at(offsets: list[int]) -> pa.RecordBatch:
     )
 
 
-def _carried(table: TableMap, columns: tuple[Any, ...], indexes: tuple[int, ...] | None) -> tuple[str, ...] | None:
+def carried(table: TableMap, columns: tuple[Any, ...], indexes: Sequence[int] | None) -> tuple[str, ...] | None:
+    """The names of the columns that an image carries; None if it carries all, or if there is no such image."""
     if indexes is None or len(indexes) == len(columns):
         return None
     return tuple(table.columns[index].name or "" for index in indexes)

@@ -26,8 +26,8 @@ from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check
 from changefeed.pipeline.operations.detect import DetectedTopic, detect
 from changefeed.pipeline.operations.rehearsal import ENDS, Rehearsal, lacks_ends, rehearse
 from changefeed.pipeline.planning.captured import left_out
+from changefeed.section import ProtocolChoice
 from changefeed.sources import Source, protocol_of, record_source, source
-from changefeed.sources.section import ProtocolChoice
 from changefeed.stages.decode import RecordReader
 
 _POLICY = {

@@ -1,0 +1,156 @@
+"""An event pipeline in Python: a source's changes, appended in order to an event sink."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from changefeed.errors import ConfigError
+from changefeed.pipeline.config.events import EventDefinition
+from changefeed.pipeline.config.load import load_any, read_any
+
+if TYPE_CHECKING:
+    from changefeed.api.pipeline import Pipeline
+    from changefeed.pipeline.retry import Retry
+    from changefeed.pipeline.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class EventProgress:
+    """The state of an event pipeline after a step.
+
+    Attributes:
+        rows, schema_changes: number of changes that were appended since the pipeline began.
+        position: where the source continues, in the source's own form; None inside of a snapshot.
+    """
+
+    rows: int
+    schema_changes: int
+    position: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the attributes as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        where = "inside of the snapshot" if self.position is None else f"up to {self.position}"
+        return f"{self.rows:,} rows and {self.schema_changes:,} schema changes, {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventSummary:
+    """The result of a run of an event pipeline.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        epoch: the number of the run; each run of a pipeline has a higher one.
+        steps: number of steps that the run did.
+        rows, schema_changes: number of changes that the run appended.
+        seconds: duration of the run.
+        position: as in `EventProgress`.
+    """
+
+    pipeline: str
+    epoch: int
+    steps: int
+    rows: int
+    schema_changes: int
+    seconds: float
+    position: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the attributes as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.rows:,} rows and {self.schema_changes:,} schema changes appended in {self.steps:,} steps and "
+            f"{self.seconds:,.1f} s"
+        )
+
+
+class EventPipeline:
+    """Appends the changes of a source to an event sink. It needs no Spark.
+
+    Attributes:
+        definition: the validated content of the YAML file; immutable.
+    """
+
+    def __init__(self, definition: EventDefinition) -> None:
+        self.definition = definition
+
+    @classmethod
+    def from_dict(cls, definition: Mapping[str, Any], *, base: str | Path | None = None) -> EventPipeline:
+        """Creates a pipeline from a dict with the sections and names of the YAML file.
+
+        Args:
+            definition: `{"source": {…}, "sink": {…}, "pipeline": {…}}`.
+            base: the folder at which relative paths start; by default the current folder.
+
+        Raises:
+            ConfigError: some settings are invalid, or the sink is not an event sink.
+        """
+        known = read_any(dict(definition), base=Path.cwd() if base is None else Path(base))
+        if not isinstance(known, EventDefinition):
+            raise ConfigError("the sink has tables: use `Pipeline`")
+        return cls(known)
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name."""
+        return self.definition.pipeline.name
+
+    def run(
+        self,
+        *,
+        once: bool = True,
+        progress: Callable[[EventProgress], None] | None = None,
+        stopping: Callable[[], bool] = lambda: False,
+        retrying: Callable[[Retry], None] | None = None,
+    ) -> EventSummary:
+        """Appends the changes of the source, from where the last run ended.
+
+        Args:
+            once: stop when everything that the source has now is appended; otherwise follow it until `stopping`.
+            progress: called after every step.
+            stopping: called between steps; once it returns True, the run ends.
+            retrying: called before each wait for a retry, after a transient error.
+
+        Raises:
+            ConfigError: the pipeline cannot run as defined.
+            FencedError: another run of the pipeline has taken over.
+            UnsupportedError: the protocol cannot represent a change.
+            SourceError, SinkError: source or sink failed, and all retries failed, too.
+        """
+        from changefeed.pipeline.events.run import run_events
+
+        def report(state: State) -> None:
+            if progress is not None:
+                progress(EventProgress(state.counts.rows, state.counts.schema_changes, state.source))
+
+        began = time.monotonic()
+        done = run_events(self.definition, once=once, progress=report, stopping=stopping, retrying=retrying)
+        return EventSummary(
+            done.pipeline, done.epoch, done.steps, done.rows, done.schema_changes, time.monotonic() - began,
+            done.source_offset,
+        )  # fmt: skip
+
+
+def load_pipeline(path: str | Path) -> Pipeline | EventPipeline:
+    """Loads a pipeline from a YAML file: to tables, or to an event sink.
+
+    Args:
+        path: the file. Relative paths in it start at its folder; `${NAME}` is replaced by the environment variable.
+
+    Raises:
+        ConfigError: the file cannot be read, or has invalid settings; the message lists all of them.
+    """
+    definition = load_any(path)
+    if isinstance(definition, EventDefinition):
+        return EventPipeline(definition)
+    from changefeed.api.pipeline import Pipeline
+
+    return Pipeline(definition)

@@ -1,0 +1,80 @@
+"""The definition of an event pipeline: of one whose sink is an event sink.
+
+source: {type: mysql, …}
+sink: {type: kafka, …, protocol: {name: debezium-mysql, topic.prefix: shop}}
+pipeline: {name: shop, folder: state}
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+from pydantic import Field, field_validator
+
+from changefeed.pipeline.config.definition import AnySource, Own, one_of, or_own
+from changefeed.section import Section, readable_path
+from changefeed.sinks import event_sink_sections
+from changefeed.storage.section import StorageSection
+
+if TYPE_CHECKING:
+    from changefeed.sinks.section import EventSinkSection
+
+_INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
+
+
+class EventBehaviour(Section):
+    """The section `pipeline` of an event pipeline."""
+
+    name: str = Field(
+        default="changefeed",
+        pattern=r"^[A-Za-z0-9_.-]+$",
+        description="Name of the pipeline; the ledger belongs to it.",
+    )
+    folder: str = Field(
+        description="Folder of the pipeline's own files, its ledger: a path, or a URL of an object store. Every pipeline needs "
+        "a folder of its own."
+    )
+    trigger_interval: str = Field(
+        default="1 second", description="Interval between reads of the source: `1 second`, `500 milliseconds`."
+    )
+    heartbeat_interval: str | None = Field(
+        default=None, description="Interval between heartbeats, as `10 seconds`. Without it, none are sent."
+    )
+    max_retries: int = Field(
+        default=5,
+        ge=0,
+        description="Maximum number of retries without a completed step in between, after transient errors.",
+    )
+    retry_backoff: str = Field(
+        default="1 second",
+        description="Wait before the first retry: `1 second`. It doubles with each retry, up to a minute.",
+    )
+
+    @field_validator("folder")
+    @classmethod
+    def _readable(cls, value: str) -> str:
+        return readable_path(value)
+
+    @field_validator("trigger_interval", "heartbeat_interval", "retry_backoff")
+    @classmethod
+    def _interval(cls, value: str | None) -> str | None:
+        if value is not None and not _INTERVAL.fullmatch(value):
+            raise ValueError(f"expected a number and a unit, such as `1 second` or `5 minutes`, not {value!r}")
+        return value
+
+
+if TYPE_CHECKING:
+    AnyEventSink: TypeAlias = EventSinkSection
+else:
+    _SINKS = one_of(event_sink_sections().values())
+    AnyEventSink = Annotated[_SINKS, or_own("event sink", _SINKS | Own)]
+
+
+class EventDefinition(Section):
+    """The whole definition of an event pipeline."""
+
+    source: AnySource
+    sink: AnyEventSink
+    pipeline: EventBehaviour
+    storage: StorageSection = Field(default_factory=StorageSection)

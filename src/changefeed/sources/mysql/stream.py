@@ -1,0 +1,168 @@
+"""The changes of a server as one ordered stream with all details, for sinks to which changes are appended as events.
+
+    view.py      all rows, in one consistent view          ─┐
+    dump.py ─▶ changes.py, transactions.py, definitions.py ─┴─▶ batches in the order of the log
+
+Rule 1. One connection reads the log, in order: the events of a topic have an order, so nothing is divided among tasks, and no
+        Spark is needed.
+Rule 2. A batch ends between two transactions, or inside of one that is larger than twice a batch. Then the source offset has the
+        transaction and the table maps of its statement.
+Rule 3. Inside of the snapshot there is no source offset: a run that was killed there takes another snapshot.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from changefeed.errors import ConfigError, SourceError
+from changefeed.model.batch import Decoded
+from changefeed.model.definition import Table
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.binlog.rows import KINDS
+from changefeed.sources import StreamBatch
+from changefeed.sources.mysql.batches import maps_after
+from changefeed.sources.mysql.changes import LogDecoder
+from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.definitions import Definitions
+from changefeed.sources.mysql.dump import GTIDS, LogEvent, dump, of_same_log
+from changefeed.sources.mysql.failover import Executed, moved, position_after
+from changefeed.sources.mysql.section import MySqlSource
+from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.source_offset import SourceOffset, read
+from changefeed.sources.mysql.tables import Captured, describe, list_tables, mariadb_types
+from changefeed.sources.mysql.transactions import OpenTransaction, Transactions
+from changefeed.sources.mysql.view import View
+
+
+class MySqlStream:
+    """The stream of a section; see the head of this file and `sources.EventStream`."""
+
+    def __init__(self, section: MySqlSource, address: Address, tables: Mapping[str, Table]) -> None:
+        """Opens the stream; `tables`: the definitions at the source offset where it continues."""
+        self._section, self._address = section, address
+        self._definitions = Definitions(tables)
+        self._context = {"taskId": "0", "runId": str(uuid.uuid4())}
+        self._server: Server | None = None
+        self._captured: Captured | None = None
+
+    def batches(self, before: str | None) -> Iterator[StreamBatch]:
+        """See `EventStream`."""
+        section = self._section
+        if self._server is None:
+            self._open()
+        server = self._ask()
+        if before is not None:
+            known = read(before)
+            if section.snapshot_mode != "initial_only":
+                if known.server != server.identity:
+                    known = self._moved(server, known)
+                server.check_has(known.at)
+                yield from self._log(server, known)
+        elif section.snapshot_mode == "no_data":
+            yield from self._begin(server)
+        else:
+            yield from self._snapshot(server)
+
+    def close(self) -> None:
+        """See `EventStream`."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _open(self) -> None:
+        """Connects, and checks the settings of the server.
+
+        Raises:
+            ConfigError: a setting is not as the source needs it.
+        """
+        server = self._ask()
+        if wrong := server.requirements():
+            raise ConfigError(f"{self._address} is not set up for capture: {'; '.join(map(str, wrong))}")
+        self._captured = Captured(tuple(self._section.tables), mariadb_types(server))
+
+    def _moved(self, server: Server, known: SourceOffset) -> SourceOffset:
+        if known.transaction is not None:
+            raise SourceError(
+                f"{self._address} is another server than before, and a transaction had been written in part: name the earlier "
+                "server, or start a new pipeline"
+            )
+        return moved(server, known)
+
+    def _ask(self) -> Server:
+        if self._server is None or not self._server.connection.open:
+            self._server = Server.open(self._address)
+        return self._server
+
+    @property
+    def _tables(self) -> Captured:
+        assert self._captured is not None
+        return self._captured
+
+    def _begin(self, server: Server) -> Iterator[StreamBatch]:
+        """Yields a batch without changes, at the position where the log is read first."""
+        start = self._section.start
+        gtids: str | None
+        if start is None:
+            at, gtids = server.end_with_gtids()
+        elif isinstance(start, str):
+            at, gtids = position_after(server, start), start
+        else:
+            server.check_has(start)
+            at, gtids = start, server.gtids_at(start)
+        for name in list_tables(server, self._tables):
+            table = describe(server, *name)
+            if table is not None:
+                self._definitions.apply(table.create, name[0])
+        yield self._batch(Decoded(), SourceOffset(server.identity, at, gtids=gtids))
+
+    def _snapshot(self, server: Server) -> Iterator[StreamBatch]:
+        view = View.open(server, self._tables, self._context)
+        changes = view.definitions()
+        for change in changes:
+            self._definitions.apply(change.ddl or "", change.database)
+        yield self._batch(Decoded(control=list(changes)), None)
+        for rows in view.rows(self._definitions):
+            yield self._batch(rows, None)
+        yield self._batch(Decoded(), SourceOffset(server.identity, view.low, gtids=view.gtids))
+
+    def _log(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
+        """Yields what the log has behind a source offset."""
+        section, most = self._section, self._section.max_bytes_per_batch
+        begun = None if known.transaction is None else OpenTransaction.restored(known.transaction)
+        transactions = Transactions(self._context, begun)
+        decoder = LogDecoder(self._tables, known.maps, transactions, self._definitions)
+        at, size, maps, executed = known, 0, known.maps, Executed(known.gtids)
+
+        def cut(*, inside: bool) -> StreamBatch:
+            transaction = None if transactions.open is None or not inside else transactions.open.plain()
+            after = replace(at, maps=maps if inside else (), transaction=transaction, gtids=executed.text())
+            return self._batch(decoder.decoded()[0], after)
+
+        log = dump(self._address, known.at, section.server_id, server.identity, statements=True)
+        events = of_same_log(log, known, self._address)
+        for event in events:
+            if size >= most and event.code in GTIDS:
+                yield cut(inside=False)
+                size = 0
+            elif size >= 2 * most and event.code in KINDS and maps:
+                yield cut(inside=True)
+                size = 0
+            decoder.add(event)
+            executed.add(event)
+            maps = maps_after(event, maps)
+            size += len(event.data) if event.placed else 0
+            at = replace(at, at=event.end, begun=_begun(event, at))
+        if at.at != known.at:
+            yield cut(inside=False)
+
+    def _batch(self, changes: Decoded, after: SourceOffset | None) -> StreamBatch:
+        return StreamBatch(changes, None if after is None else after.text(), dict(self._definitions.tables))
+
+
+def _begun(event: LogEvent, before: SourceOffset) -> int:
+    """When the file of the next event was begun."""
+    if event.code == codes.FORMAT_DESCRIPTION:
+        return event.timestamp
+    return before.begun if event.end.file == before.at.file else 0

@@ -1,0 +1,212 @@
+"""Event pipelines from a live server: the events of a snapshot and of the log, each once, and continued."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from changefeed import record_log, telemetry
+from changefeed.api.events import load_pipeline
+from changefeed.errors import ConfigError
+from tests.cli.command import invoke
+from tests.services.database import Database, MariaDb, MySql
+
+
+@pytest.fixture(
+    scope="module", params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"]
+)
+def server(request: pytest.FixtureRequest) -> Iterator[Database]:
+    with request.param() as started:
+        yield started
+
+
+@pytest.fixture
+def database(server: Database) -> Database:
+    """The server with two tables in `shop`."""
+    server.execute(
+        "DROP DATABASE IF EXISTS shop; CREATE DATABASE shop;"
+        "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20) DEFAULT 'none');"
+        "CREATE TABLE shop.visits (at INT); INSERT INTO shop.orders VALUES (1, 'first'), (2, NULL);"
+        "INSERT INTO shop.visits VALUES (7), (7), (8)"
+    )
+    return server
+
+
+def write(folder: Path, database: Database, **source: Any) -> Path:
+    """The file of a pipeline of all tables of `shop` to a folder, with further options of the source."""
+    more = "".join(f", {name}: {value}" for name, value in source.items())
+    path = folder / "pipeline.yaml"
+    path.write_text(
+        f"source: {{type: mysql, host: 127.0.0.1, port: {database.port}, user: dbz, password: dbz, tables: ['shop.*']{more}}}\n"
+        f"sink: {{type: files, path: events, protocol: {{name: debezium-mysql, connector: {database.connector}, "
+        "topic.prefix: srv, schemas.enable: false}}\n"
+        "pipeline: {name: shop, folder: state}\n"
+    )
+    return path
+
+
+def payloads(folder: Path) -> list[tuple[str, Any, Any]]:
+    """Topic, key and value of each record that was appended."""
+    if not (folder / "events").is_dir():
+        return []
+    records = [record for batch in record_log.read(folder / "events") for record in batch.to_pylist()]
+    return [
+        (
+            record["topic"],
+            record["key"] and json.loads(record["key"]),
+            record["value"] and json.loads(record["value"]),
+        )
+        for record in records
+    ]
+
+
+def rows(folder: Path) -> list[tuple[str, str, Any, Any, Any]]:
+    """Table, op, key and images of each row that was appended; tombstones have no op and no images."""
+    images = []
+    for topic, key, value in payloads(folder):
+        if topic != "srv":
+            value = value or {"op": "", "before": None, "after": None}
+            images.append((topic.removeprefix("srv.shop."), value["op"], key, value["before"], value["after"]))
+    return images
+
+
+SNAPSHOT = [
+    ("orders", "r", {"id": 1}, None, {"id": 1, "note": "first"}),
+    ("orders", "r", {"id": 2}, None, {"id": 2, "note": None}),
+    ("visits", "r", None, None, {"at": 7}),
+    ("visits", "r", None, None, {"at": 7}),
+    ("visits", "r", None, None, {"at": 8}),
+]
+CHANGES = """
+    INSERT INTO orders (id) VALUES (3);
+    UPDATE orders SET id = 4 WHERE id = 3;
+    BEGIN; DELETE FROM orders WHERE id = 4; INSERT INTO visits VALUES (9); COMMIT;
+    ALTER TABLE orders ADD COLUMN total INT NOT NULL DEFAULT 5;
+    INSERT INTO orders (id) VALUES (5);
+"""
+STREAMED = [
+    ("orders", "c", {"id": 3}, None, {"id": 3, "note": "none"}),
+    ("orders", "d", {"id": 3}, {"id": 3, "note": "none"}, None),
+    ("orders", "", {"id": 3}, None, None),
+    ("orders", "c", {"id": 4}, None, {"id": 4, "note": "none"}),
+    ("orders", "d", {"id": 4}, {"id": 4, "note": "none"}, None),
+    ("orders", "", {"id": 4}, None, None),
+    ("visits", "c", None, None, {"at": 9}),
+    ("orders", "c", {"id": 5}, None, {"id": 5, "note": "none", "total": 5}),
+]
+
+
+def test_a_snapshot_and_the_log_become_events(tmp_path: Path, database: Database) -> None:
+    path = write(tmp_path, database)
+    assert invoke("run", path, "--once").return_value == 0
+    assert rows(tmp_path) == SNAPSHOT
+    database.execute(CHANGES, "shop")
+    done = invoke("run", path, "--once", "--json")
+    assert json.loads(done.stdout.splitlines()[-1])["rows"] == 5
+    assert rows(tmp_path) == SNAPSHOT + STREAMED
+    source = payloads(tmp_path)[-1][2]["source"]
+    assert (source["file"], source["row"], source["snapshot"]) == (database.binlogs()[-1].name, 0, "false")
+    assert source["pos"] > 0
+    assert invoke("run", path, "--once").return_value == 0
+    assert rows(tmp_path) == SNAPSHOT + STREAMED
+
+
+def test_batches_that_end_inside_of_a_transaction_continue_it(tmp_path: Path, database: Database) -> None:
+    """A run of one batch for each event of the log writes the same events as a run of one batch."""
+    database.execute("CREATE TABLE shop.wide (id INT PRIMARY KEY, note VARCHAR(200))")
+    folders = {size: tmp_path / str(size) for size in (1, 2**20)}
+    pipelines = {}
+    for size, folder in folders.items():
+        folder.mkdir()
+        pipelines[size] = load_pipeline(write(folder, database, **{"max-bytes-per-batch": size}))
+        pipelines[size].run()
+    values = ", ".join(f"({number}, REPEAT('x', 200))" for number in range(300))
+    database.execute(
+        f"BEGIN; INSERT INTO wide VALUES {values}; UPDATE wide SET id = id + 1000 WHERE id < 3; COMMIT", "shop"
+    )
+    counts = {size: pipeline.run().steps for size, pipeline in pipelines.items()}
+    assert counts[1] > counts[2**20]
+    written = {size: rows(folder)[len(SNAPSHOT) :] for size, folder in folders.items()}
+    assert written[1] == written[2**20]
+    assert len(written[1]) == 300 + 3 * 3
+
+
+@pytest.mark.parametrize(
+    "place", ["begun.before", "begun.after", "append.before", "append.after", "done.before", "done.after"]
+)
+def test_a_run_that_ends_anywhere_is_continued_without_gap_and_repeat(
+    tmp_path: Path, database: Database, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, database, **{"max-bytes-per-batch": 1})
+    pipeline = load_pipeline(path)
+    pipeline.run()
+    database.execute(CHANGES, "shop")
+    for number in range(1, 4):
+        with monkeypatch.context() as patch:
+            patch.setattr(telemetry, "on_pass", stop_at(place, number))
+            with pytest.raises(StopError):
+                pipeline.run()
+    pipeline.run()
+    assert rows(tmp_path) == SNAPSHOT + STREAMED
+
+
+def test_a_snapshot_that_is_interrupted_begins_again(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = load_pipeline(write(tmp_path, database))
+    with monkeypatch.context() as patch:
+        patch.setattr(telemetry, "on_pass", stop_at("append.after", 2))  # of the definitions, and of the first table
+        with pytest.raises(StopError):
+            pipeline.run()
+    assert rows(tmp_path) == SNAPSHOT[:2]
+    database.execute("INSERT INTO orders VALUES (3, 'new')", "shop")
+    pipeline.run()
+    assert rows(tmp_path)[2:] == [
+        *SNAPSHOT[:2],
+        ("orders", "r", {"id": 3}, None, {"id": 3, "note": "new"}),
+        *SNAPSHOT[2:],
+    ]
+
+
+def test_heartbeats_are_sent_at_an_interval(tmp_path: Path, database: Database) -> None:
+    path = write(tmp_path, database)
+    path.write_text(
+        path.read_text().replace(
+            "folder: state}", "folder: state, heartbeat-interval: 1 millisecond, trigger-interval: 1 millisecond}"
+        )
+    )
+    seen: list[Any] = []
+    load_pipeline(path).run(once=False, progress=seen.append, stopping=lambda: len(seen) > 6)
+    beats = [(key, value.keys()) for topic, key, value in payloads(tmp_path) if topic == "__debezium-heartbeat.srv"]
+    assert beats
+    assert beats[0] == ({"serverName": "srv"}, {"ts_ms"})
+
+
+def test_other_commands_name_the_way_out(tmp_path: Path, database: Database) -> None:
+    path = write(tmp_path, database)
+    with pytest.raises(ConfigError, match="an event pipeline, whose sink is files: only `changefeed run` takes it"):
+        invoke("status", path)
+    with pytest.raises(click.UsageError, match="--until is for pipelines to tables"):
+        invoke("run", path, "--until", 5)
+
+
+class StopError(Exception):
+    """Ends a run in a test."""
+
+
+def stop_at(place: str, number: int) -> Callable[[str], None]:
+    """A function that ends the run when it passes a place for the time of this number."""
+    passes = Counter[str]()
+
+    def look(name: str) -> None:
+        passes[name] += 1
+        if name == place and passes[name] == number:
+            raise StopError(name)
+
+    return look
