@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,34 @@ def test_files_of_other_specs_stay_and_new_files_get_the_default(tables: Tables)
     with tables.opened() as opened:
         files = opened.inspect.files().to_pylist()
     assert sorted((file["spec_id"], file["record_count"]) for file in files) == [(0, 2), (2, 1), (2, 1)]
+
+
+IDENTITIES: dict[str, list[Any]] = {
+    "int": [0, -(2**31)],
+    "bigint": [2**63 - 1, -1],
+    "decimal(10,2)": [Decimal("-0.01"), Decimal("99999999.99")],
+    "varchar(20)": ["", "a/b=c, None"],
+    "varbinary(9)": [b"", b"\xff\x00"],
+    "date": [date(1969, 12, 31), date(2024, 2, 29)],
+    "datetime(6)": [datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2024, 2, 29)],
+    "timestamp(6)": [datetime(1970, 1, 1, tzinfo=UTC), datetime(2024, 2, 29, 1, 2, 3, 4, tzinfo=UTC)],
+}
+
+
+@pytest.mark.parametrize("kind", IDENTITIES)
+def test_values_of_any_type_are_partitions(tables: Tables, kind: str) -> None:
+    tables.options = by("v")
+    sink, of = tables.sink(), table("*id int", f"v {kind}")
+    rows = [{"id": number, "v": value} for number, value in enumerate([*IDENTITIES[kind], None])]
+    tables.write(sink, Load, *rows, of=of)
+    tables.write(sink, Upsert, {"id": 9, "v": rows[0]["v"]}, of=of)  # its manifest is read, and written again
+    with tables.opened() as opened:
+        files = opened.inspect.files().to_pylist()
+        assert sorted((file["partition"]["v"] for file in files), key=repr) == sorted(
+            [*(row["v"] for row in rows), rows[0]["v"]], key=repr
+        )
+        assert opened.scan(row_filter="v is null").to_arrow().column("id").to_pylist() == [2]
+    assert tables.rows() == sorted([*rows, {"id": 9, "v": rows[0]["v"]}], key=repr)
 
 
 def test_a_column_of_a_partition_may_be_renamed_and_widened(tables: Tables) -> None:
