@@ -210,7 +210,7 @@ class BinlogRows:
     """Rows of a binary log, of the registered tables. Not shared between threads."""
 
     def __init__(
-        self, *, at: int, end: int, ignored: bytes, gtids: bytes, rows: bytes, kinds: Sequence[tuple[int, str, int]]
+        self, *, at: int, end: int, ignored: bytes, gtids: bytes, rows: bytes, kinds: Sequence[tuple[int, str, int, bool]]
     ) -> None:
         """No table is registered yet. Positions are `file number << 40 | position`.
 
@@ -220,7 +220,7 @@ class BinlogRows:
             ignored: types of events that are passed over.
             gtids: types of events that begin a transaction.
             rows: types of row events.
-            kinds: type, op and version of each row event that is read.
+            kinds: of each row event that is read: type, op, version, and whether its rows are compressed.
         """
 
     at: int
@@ -259,6 +259,9 @@ class BinlogRows:
             `event`: the reference has to read the next event; `resume` steps over it.
         """
 
+    def payload(self, events: bytes, at: int) -> tuple[str, bytes]:
+        """Reads the events of a transaction payload at a position. Returns `more`; or as `run`, after reading nothing."""
+
     def resume(self, at: int, open_rows: int) -> None:
         """Steps over an event that the reference has read, given the position after it and the rows of the open transaction."""
 
@@ -274,10 +277,14 @@ class BinlogRows:
     def number_records(self, first: int) -> None:
         """Sets the number of the next record."""
 
-    def finish(self) -> list[tuple[int, list[int] | None, list[int] | None, pa.RecordBatch, pa.Array]]:
+    def finish(
+        self,
+    ) -> list[
+        tuple[int, list[int] | None, list[int] | None, pa.RecordBatch, pa.Array, list[tuple[int, int, bytes]]]
+    ]:
         """Returns all rows. None are left.
 
         Returns:
             For each table and shape its number, the columns of its images before and after (None: all, or no such image), its
-            rows, and the time of each.
+            rows, the time of each, and values that columns cannot hold: row, index of the column in the image after, bytes.
         """

@@ -51,6 +51,8 @@ pub enum Reader {
     Padded(usize, usize),
     /// UTF-8 behind a length.
     Utf8(usize),
+    /// A UUID behind a length, without the zero bytes at its end.
+    Uuid,
     /// Text in a character set of one byte a character, behind a length: the character of each byte that has one.
     Characters(usize, Vec<Option<char>>),
     /// A document behind a length.
@@ -99,6 +101,7 @@ impl Values {
                     scratch.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 }
             }
+            Reader::Uuid => write_uuid(sized(c, 1)?, scratch)?,
             Reader::Json(size) => json::write(sized(c, *size)?, scratch)?,
             Reader::Label(size, labels) => {
                 if let Some(number) = usize::try_from(c.uint(*size)?).ok()?.checked_sub(1) {
@@ -216,6 +219,24 @@ impl Column for Geometries {
         let children: Vec<ArrayRef> = vec![Arc::new(srids), self.wkbs.finish()?];
         Ok(Arc::new(StructArray::try_new(Self::fields(), children, nulls)?))
     }
+}
+
+/// Writes a UUID as text. MariaDB stores its five groups in reverse, so that those of version 1 sort by time; those from version
+/// 6 on sort as they are, and are stored so. The variant bit of a reversed one is in byte 6.
+fn write_uuid(sent: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let mut stored = [0; 16];
+    stored.get_mut(..sent.len())?.copy_from_slice(sent);
+    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = stored;
+    if g & 0x80 != 0 && i & 0x80 == 0 {
+        stored = [m, n, o, p, k, l, i, j, g, h, a, b, c, d, e, f];
+    }
+    for (at, byte) in stored.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            out.push(b'-');
+        }
+        out.extend([byte >> 4, byte & 15].map(|digit| if digit < 10 { b'0' + digit } else { b'a' + digit - 10 }));
+    }
+    Some(())
 }
 
 /// The bytes behind a length of `size` bytes.

@@ -17,6 +17,8 @@ pub mod columns;
 pub mod decimals;
 pub mod forms;
 pub mod frames;
+pub mod inflate;
+pub mod irregular;
 pub mod json;
 pub mod moments;
 pub mod packets;
@@ -31,7 +33,7 @@ use arrow_schema::ArrowError;
 
 use self::frames::{Header, body, checked_body, size_of};
 use self::rows::{Kind, Place};
-use self::tables::Table;
+use self::tables::{Irregular, Table};
 use crate::cursor::Cursor;
 use crate::shared::Build;
 
@@ -81,8 +83,19 @@ pub enum Mapped {
     Table(usize),
 }
 
-/// The rows of one shape: the number of the table, the columns of its images, the rows and when they were changed.
-pub type Part = (usize, [Option<Vec<usize>>; 2], RecordBatch, Vec<i64>);
+/// The rows of one shape.
+pub struct Part {
+    /// The number of the table.
+    pub table: usize,
+    /// The columns of its images, see `Shape`.
+    pub carried: [Option<Vec<usize>>; 2],
+    /// The rows.
+    pub rows: RecordBatch,
+    /// When each of them was changed.
+    pub times: Vec<i64>,
+    /// Values of images after that their columns cannot hold.
+    pub irregular: Vec<Irregular>,
+}
 
 /// One log.
 pub struct Log {
@@ -225,7 +238,8 @@ impl Log {
             return self.map(event, unverified).ok_or(Stop::Map);
         }
         if let Some(&kind) = self.types.kinds.get(&code) {
-            return self.rows(event, header, kind, at).ok_or(Stop::Event);
+            let place = self.place(at, header, 0).ok_or(Stop::Event)?;
+            return self.rows(event, self.has_checksums, kind, place).map(|_| ()).ok_or(Stop::Event);
         }
         if self.types.gtids.contains(&code) {
             let (number, kept) = self.gtid.get_or_insert_default();
@@ -235,32 +249,93 @@ impl Log {
             self.open_rows = 0;
             return Ok(());
         }
+        self.has_no_meaning(event, code).then_some(()).ok_or(Stop::Event)
+    }
+
+    fn has_no_meaning(&self, event: &[u8], code: u8) -> bool {
         let tail = event.get(event.len().saturating_sub(BEGIN.len() + CHECKSUM_SIZE)..).unwrap_or_default();
         let begins = code == QUERY && tail.windows(BEGIN.len()).any(|window| window == BEGIN);
-        (begins || self.types.ignored.contains(&code)).then_some(()).ok_or(Stop::Event)
+        begins || self.types.ignored.contains(&code)
+    }
+
+    /// Where the rows of the next event are, of which the first has this index in its record.
+    fn place(&self, at: u64, header: &Header, index: usize) -> Option<Place> {
+        let is_same = self.records.last() == Some(&at);
+        let record = i32::try_from(self.first_record + self.records.len() - usize::from(is_same)).ok()?;
+        Some(Place { record, index: i32::try_from(index).ok()?, number: at, time: header.time })
+    }
+
+    /// Reads the events of a transaction payload: Rule 3. They have no checksums, and the position of the payload.
+    pub fn payload(&mut self, events: &[u8], at: u64) -> (Stop, Vec<u8>) {
+        let (records, count, open_rows) = (self.records.len(), self.count, self.open_rows);
+        let before: Vec<Vec<usize>> = self.tables.iter().map(Table::counts).collect();
+        let statement = take(&mut self.statement);
+        let stop = self.payload_events(events, at);
+        self.statement = statement;
+        if stop.0 != Stop::More {
+            self.records.truncate(records);
+            (self.count, self.open_rows) = (count, open_rows);
+            for (number, table) in self.tables.iter_mut().enumerate() {
+                table.truncate(before.get(number).map(Vec::as_slice).unwrap_or_default());
+            }
+        }
+        stop
+    }
+
+    fn payload_events(&mut self, events: &[u8], at: u64) -> (Stop, Vec<u8>) {
+        let (mut rest, mut index) = (events, 0);
+        while !rest.is_empty() {
+            let Some((event, after)) = size_of(rest).and_then(|size| rest.split_at_checked(size)) else {
+                return (Stop::Event, rest.to_vec());
+            };
+            match self.payload_event(event, at, index) {
+                Ok(count) => index += count,
+                Err(stop) => return (stop, event.to_vec()),
+            }
+            rest = after;
+        }
+        (Stop::More, Vec::new())
+    }
+
+    fn payload_event(&mut self, event: &[u8], at: u64, index: usize) -> Result<usize, Stop> {
+        let header = Header::read(event).ok_or(Stop::Event)?;
+        if header.code == TABLE_MAP {
+            let body = body(event, false).ok_or(Stop::Event)?;
+            return self.add(event, body, false).map(|()| 0).ok_or(Stop::Map);
+        }
+        if let Some(&kind) = self.types.kinds.get(&header.code) {
+            let place = self.place(at, &header, index).ok_or(Stop::Event)?;
+            return self.rows(event, false, kind, place).ok_or(Stop::Event);
+        }
+        self.has_no_meaning(event, header.code).then_some(0).ok_or(Stop::Event)
     }
 
     /// Adds the table of a map to the statement; nothing if it is not registered.
     fn map(&mut self, event: &[u8], body: &[u8]) -> Option<()> {
+        self.add(event, body, self.has_checksums)
+    }
+
+    fn add(&mut self, event: &[u8], body: &[u8], has_checksum: bool) -> Option<()> {
         let mapped = *self.registered.get(key(body)?)?;
         let id = Cursor::new(body).uint(ID_SIZE)?;
         if mapped == Mapped::Skipped {
             self.skipped.insert(id);
             return Some(());
         }
-        checked_body(event, self.has_checksums)?;
+        checked_body(event, has_checksum)?;
         self.skipped.remove(&id);
         self.statement.retain(|(other, ..)| *other != id);
         self.statement.push((id, mapped, event.to_vec()));
         Some(())
     }
 
-    fn rows(&mut self, event: &[u8], header: &Header, kind: Kind, at: u64) -> Option<()> {
+    /// Reads a row event; returns how many rows it has.
+    fn rows(&mut self, event: &[u8], has_checksum: bool, kind: Kind, place: Place) -> Option<usize> {
         let id = Cursor::new(event.get(frames::HEADER_SIZE..)?).uint(ID_SIZE)?;
         if self.skipped.contains(&id) {
-            return Some(());
+            return Some(0);
         }
-        let mut c = Cursor::new(checked_body(event, self.has_checksums)?);
+        let mut c = Cursor::new(checked_body(event, has_checksum)?);
         let (id, flags) = (c.uint(ID_SIZE)?, c.uint(2)?);
         let (_, mapped, _) = self.statement.iter().find(|(other, ..)| *other == id)?;
         let Mapped::Table(number) = *mapped else {
@@ -269,18 +344,16 @@ impl Log {
         if kind.version == 2 {
             rows::skip_extra(&mut c, kind.op)?;
         }
-        let record = i32::try_from(self.first_record + self.records.len()).ok()?;
-        let place = Place { record, index: 0, number: at, time: header.time };
         let count = rows::read(&mut c, kind, self.tables.get_mut(number)?, place)?;
-        if count > 0 {
-            self.records.push(at);
+        if count > 0 && self.records.last() != Some(&place.number) {
+            self.records.push(place.number);
         }
         self.count += count;
         self.open_rows += count;
         if flags & STATEMENT_END != 0 {
             self.statement.clear();
         }
-        Some(())
+        Some(count)
     }
 
     /// The table maps of the open statement.
@@ -309,7 +382,13 @@ impl Log {
         let mut parts = Vec::new();
         for (number, table) in self.tables.iter_mut().enumerate() {
             for shape in table.shapes().iter_mut().filter(|shape| !shape.rows.is_empty()) {
-                parts.push((number, shape.carried.clone(), shape.rows.finish()?, take(&mut shape.times)));
+                parts.push(Part {
+                    table: number,
+                    carried: shape.carried.clone(),
+                    rows: shape.rows.finish()?,
+                    times: take(&mut shape.times),
+                    irregular: take(&mut shape.irregular),
+                });
             }
         }
         Ok(parts)
@@ -320,3 +399,6 @@ impl Log {
 fn key(body: &[u8]) -> Option<&[u8]> {
     body.get(ID_SIZE..)
 }
+
+#[cfg(test)]
+mod tests;

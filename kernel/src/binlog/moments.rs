@@ -80,12 +80,15 @@ pub fn write_time(c: &mut Cursor<'_>, digits: u32, out: &mut Vec<u8>) -> Option<
         out.push(b':');
         write_digits(number, 2, out);
     }
+    write_fraction(fraction, digits, out);
+    Some(())
+}
+
+fn write_fraction(stored: u64, digits: u32, out: &mut Vec<u8>) {
     if digits > 0 {
         out.push(b'.');
-        let odd = digits % 2;
-        write_digits(if odd == 1 { fraction / 10 } else { fraction }, digits, out);
+        write_digits(if digits % 2 == 1 { stored / 10 } else { stored }, digits, out);
     }
-    Some(())
 }
 
 /// The text of a DATETIME(6) in JSON: the 5 bytes of DATETIME2 without 2^39, and the fraction in 3.
@@ -109,6 +112,20 @@ fn packed_clock(packed: u64, micros: u64) -> Option<String> {
     (micros < 1_000_000).then(|| format!("{hours:02}:{minutes:02}:{second:02}.{micros:06}"))
 }
 
+/// The text of a packed clock of a day.
+pub fn clock_text(packed: u64) -> Option<String> {
+    let Clock { hours, minutes, second } = Clock::unpacked(packed)?;
+    (hours < 24).then(|| format!("{hours:02}:{minutes:02}:{second:02}"))
+}
+
+/// The text of a stored fraction with its point; nothing before it without digits.
+pub fn fraction_text(stored: u64, digits: u32) -> Option<String> {
+    micros(stored, digits)?;
+    let mut text = Vec::new();
+    write_fraction(stored, digits, &mut text);
+    String::from_utf8(text).ok()
+}
+
 struct Clock {
     hours: u64,
     minutes: u64,
@@ -130,12 +147,13 @@ impl Clock {
 
 /// Bytes of a fraction of so many digits.
 #[inline]
-fn width(digits: u32) -> usize {
+pub fn width(digits: u32) -> usize {
     (digits as usize).div_ceil(2)
 }
 
+/// A big-endian integer of so many bytes, at most eight.
 #[inline]
-fn big_endian(c: &mut Cursor<'_>, size: usize) -> Option<u64> {
+pub fn big_endian(c: &mut Cursor<'_>, size: usize) -> Option<u64> {
     Some(c.take(size)?.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
 

@@ -12,8 +12,11 @@
 //!
 //! Rule 1. Rows follow each other to the end of the event, exactly.
 //! Rule 2. All rows of an event are read, or none.
+//! Rule 3. A value that its column cannot hold is NULL there; of an image after, its text is kept.
 
-use super::tables::{Shape, Table};
+use super::inflate::inflate;
+use super::irregular::Odd;
+use super::tables::{Irregular, Shape, Table};
 use crate::cursor::Cursor;
 use crate::rows::{Head, Image, Op};
 
@@ -26,6 +29,8 @@ pub struct Kind {
     pub op: Op,
     /// Version of the event, 1 or 2.
     pub version: u8,
+    /// Whether the rows are compressed, as MariaDB does.
+    pub compressed: bool,
 }
 
 /// Where the rows of an event are.
@@ -48,43 +53,60 @@ pub fn read(c: &mut Cursor<'_>, kind: Kind, table: &mut Table, place: Place) -> 
     let carried = [bitmap(kind.op != Op::Insert)?, bitmap(kind.op != Op::Delete)?];
     let shape = table.shape(carried)?;
     let start = shape.rows.len();
-    let count = read_rows(c, kind.op, shape, place);
+    let inflated = if kind.compressed { inflate(c.rest())? } else { Vec::new() };
+    let mut c = if kind.compressed { Cursor::new(&inflated) } else { *c };
+    let count = read_rows(&mut c, kind.op, shape, place);
     if count.is_none() {
-        shape.rows.truncate(start);
-        shape.times.truncate(start);
+        shape.truncate(start);
     }
     count
 }
 
 fn read_rows(c: &mut Cursor<'_>, op: Op, shape: &mut Shape, place: Place) -> Option<usize> {
-    let rows = &mut shape.rows;
+    let Shape { rows, times, irregular, texts: [before, after], .. } = shape;
     let mut count = 0;
     while !c.is_empty() {
         if op != Op::Insert {
-            read_image(c, &mut rows.before)?;
+            read_image(c, &mut rows.before, before, None)?;
         }
         if op != Op::Delete {
-            read_image(c, &mut rows.after)?;
+            read_image(c, &mut rows.after, after, Some(irregular))?;
         }
         let index = Some(place.index.checked_add(i32::try_from(count).ok()?)?);
         rows.close(op, &Head { record: place.record, index, commit_ts: Some(place.number), origin: None })?;
-        shape.times.push(place.time);
+        times.push(place.time);
         count += 1;
     }
     Some(count)
 }
 
+/// Reads an image; `kept` gets the values that columns cannot hold.
 #[inline]
-fn read_image(c: &mut Cursor<'_>, image: &mut Image) -> Option<()> {
-    let next = image.count() + 1;
+fn read_image(
+    c: &mut Cursor<'_>,
+    image: &mut Image,
+    texts: &[Option<Odd>],
+    mut kept: Option<&mut Vec<Irregular>>,
+) -> Option<()> {
+    let row = image.count();
     let columns = image.columns();
     let nulls = c.take(columns.len().div_ceil(8))?;
-    for (some, bits) in columns.chunks_mut(8).zip(nulls) {
+    for (byte, (some, bits)) in columns.chunks_mut(8).zip(nulls).enumerate() {
         for (i, column) in some.iter_mut().enumerate() {
             if bits >> i & 1 == 1 {
-                column.pad(next);
-            } else {
-                column.read(c)?;
+                column.pad(row + 1);
+                continue;
+            }
+            let start = *c;
+            if column.read(c).is_none() {
+                *c = start;
+                let at = 8 * byte + i;
+                let text = texts.get(at)?.as_ref()?.read(c)?;
+                column.truncate(row);
+                column.pad(row + 1);
+                if let Some(kept) = kept.as_deref_mut() {
+                    kept.push(Irregular { row, column: at, text });
+                }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Mirrors mysql/binlog/rows.py, mysql/binlog/values.py: tables compiled: a column for each type, and rows by the columns of their images.
 //!
 //! Rule 1. A table with a column that is not in `column` is not compiled: the reference reads its rows. These are types from
-//!         before MySQL 5.6, columns that MariaDB compresses, INET4, INET6, and texts in character sets of several bytes other
+//!         before MySQL 5.6, columns that MariaDB compresses, its INET4 and INET6, and texts in character sets of several bytes other
 //!         than UTF-8.
 //! Rule 2. Rows with other columns in their images are of another shape. Without an image all columns count as carried, so
 //!         that inserts, updates and deletes with full images share one.
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::columns::{Bare, Floats, Geometries, Reader, Values};
 use super::decimals::{Decimal, Groups, LongDecimal};
 use super::forms::{Bits, Double, Signed, Single, Unsigned, Year};
+use super::irregular::Odd;
 use super::moments::{Day, Instant, Local};
 use crate::columns::{Column, Fixed, Vectors};
 use crate::forms::Form;
@@ -29,8 +30,11 @@ pub struct Described {
     mysql: String,
     code: u8,
     metadata: u16,
+    #[serde(default)]
     unsigned: Option<bool>,
+    #[serde(default)]
     text: Option<Text>,
+    #[serde(default)]
     members: Option<Vec<String>>,
 }
 
@@ -40,6 +44,8 @@ pub struct Described {
 enum Text {
     Bytes,
     Utf8,
+    /// A UUID of MariaDB.
+    Uuid,
     /// The character of each byte.
     Characters(Vec<Option<char>>),
 }
@@ -52,6 +58,29 @@ pub struct Shape {
     pub rows: Rows,
     /// When each of them was changed, in seconds since 1970.
     pub times: Vec<i64>,
+    /// Values of the images after that their columns cannot hold.
+    pub irregular: Vec<Irregular>,
+    /// How such values are read, of each column of the image before, and after.
+    pub texts: [Vec<Option<Odd>>; 2],
+}
+
+impl Shape {
+    /// Forgets all rows from the given one on.
+    pub fn truncate(&mut self, rows: usize) {
+        self.rows.truncate(rows);
+        self.times.truncate(rows);
+        self.irregular.retain(|irregular| irregular.row < rows);
+    }
+}
+
+/// A value that its column cannot hold: the column has NULL.
+pub struct Irregular {
+    /// The row.
+    pub row: usize,
+    /// Index of the column in the image.
+    pub column: usize,
+    /// Its text, or its bytes.
+    pub text: Vec<u8>,
 }
 
 /// A table, as its table map describes it.
@@ -83,11 +112,24 @@ impl Table {
                 (self.shapes.len() < MAX_SHAPES).then_some(())?;
                 let [before, after] = &carried;
                 let rows = Rows::new(self.image(before.as_deref())?, self.image(after.as_deref())?);
-                self.shapes.push(Shape { carried, rows, times: Vec::new() });
+                let texts = [self.texts(before.as_deref()), self.texts(after.as_deref())];
+                self.shapes.push(Shape { carried, rows, times: Vec::new(), irregular: Vec::new(), texts });
                 self.shapes.len() - 1
             }
         };
         self.shapes.get_mut(at)
+    }
+
+    /// How many rows each shape has.
+    pub fn counts(&self) -> Vec<usize> {
+        self.shapes.iter().map(|shape| shape.rows.len()).collect()
+    }
+
+    /// Keeps so many rows of each shape, and none of others.
+    pub fn truncate(&mut self, counts: &[usize]) {
+        for (at, shape) in self.shapes.iter_mut().enumerate() {
+            shape.truncate(counts.get(at).copied().unwrap_or_default());
+        }
     }
 
     /// All rows.
@@ -100,6 +142,17 @@ impl Table {
         let is_set = |&i: &usize| bitmap.get(i / 8).is_some_and(|byte| byte >> (i % 8) & 1 == 1);
         let all = 0..self.columns.len();
         if all.clone().all(|i| is_set(&i)) { None } else { Some(all.filter(is_set).collect()) }
+    }
+
+    fn texts(&self, indexes: Option<&[usize]>) -> Vec<Option<Odd>> {
+        let odd = |described: &Described| {
+            let is_text = matches!(described.text, Some(Text::Utf8 | Text::Characters(_)));
+            Odd::of(described.code, described.metadata, is_text)
+        };
+        match indexes {
+            None => self.columns.iter().map(odd).collect(),
+            Some(indexes) => indexes.iter().map(|&i| self.columns.get(i).and_then(odd)).collect(),
+        }
     }
 
     fn image(&self, indexes: Option<&[usize]>) -> Option<Image> {
@@ -136,6 +189,7 @@ fn column(d: &Described) -> Option<Typed> {
         19 => values(Reader::Time(fraction()?)),
         15 | 253 => text(d.text.clone()?, short),
         254 if matches!(d.text, Some(Text::Bytes)) => values(Reader::Padded(short, metadata)),
+        254 if matches!(d.text, Some(Text::Uuid)) => (metadata == 16).then(|| values(Reader::Uuid))?,
         254 => text(d.text.clone()?, short),
         249 => text(d.text.clone()?, 1),
         250 => text(d.text.clone()?, 3),
@@ -182,7 +236,7 @@ fn decimal(precision: u32, scale: u32) -> Option<Typed> {
 
 fn text(text: Text, size: usize) -> Typed {
     values(match text {
-        Text::Bytes => Reader::Raw(size),
+        Text::Bytes | Text::Uuid => Reader::Raw(size),
         Text::Utf8 => Reader::Utf8(size),
         Text::Characters(characters) => Reader::Characters(size, characters),
     })

@@ -50,12 +50,15 @@ pub struct BinlogRows {
     schemas: Schemas,
 }
 
-/// The number of a table, the indexes of the columns of its images, its rows, and when they were changed.
-type Part<'py> = (usize, Option<Vec<usize>>, Option<Vec<usize>>, Bound<'py, PyAny>, Bound<'py, PyAny>);
+/// A value that its column cannot hold: its row, the index of the column in the image after, and its bytes.
+type Kept<'py> = (usize, usize, Bound<'py, PyBytes>);
+/// The number of a table, the indexes of the columns of its images, its rows, when they were changed, and irregular values.
+type Part<'py> = (usize, Option<Vec<usize>>, Option<Vec<usize>>, Bound<'py, PyAny>, Bound<'py, PyAny>, Vec<Kept<'py>>);
 
 #[pymethods]
 impl BinlogRows {
-    /// at, end: positions. ignored, gtids, rows: types of events. kinds: type, op and version of the row events to read.
+    /// at, end: positions. ignored, gtids, rows: types of events. kinds: type, op, version and compression of the
+    /// row events to read.
     #[new]
     #[pyo3(signature = (*, at, end, ignored, gtids, rows, kinds))]
     fn new(
@@ -64,10 +67,12 @@ impl BinlogRows {
         ignored: Vec<u8>,
         gtids: Vec<u8>,
         rows: Vec<u8>,
-        kinds: Vec<(u8, String, u8)>,
+        kinds: Vec<(u8, String, u8, bool)>,
     ) -> PyResult<Self> {
-        let kinds = kinds.into_iter().map(|(code, op, version)| Some((code, Kind { op: op_of(&op)?, version })));
-        let kinds: Option<HashMap<_, _>> = kinds.collect();
+        let kinds: Option<HashMap<_, _>> = kinds
+            .into_iter()
+            .map(|(code, op, version, compressed)| Some((code, Kind { op: op_of(&op)?, version, compressed })))
+            .collect();
         let kinds = kinds.ok_or_else(|| PyValueError::new_err("an op is unknown"))?;
         let types = Types { ignored, gtids, kinds, rows };
         Ok(Self { log: Log::new(types, at, end), schemas: Schemas::default() })
@@ -95,17 +100,14 @@ impl BinlogRows {
     }
 
     /// Reads events until one of the reasons to stop: `more`, `full`, `end`, `map` or `event`; and the event before which it was.
-    fn run<'py>(&mut self, py: Python<'py>, most_rows: usize) -> (&'static str, Bound<'py, PyBytes>) {
+    fn run<'py>(&mut self, py: Python<'py>, most_rows: usize) -> Stopped<'py> {
         let log = &mut self.log;
-        let (stop, event) = py.detach(|| log.run(most_rows));
-        let stop = match stop {
-            Stop::More => "more",
-            Stop::Full => "full",
-            Stop::End => "end",
-            Stop::Map => "map",
-            Stop::Event => "event",
-        };
-        (stop, PyBytes::new(py, &event))
+        stopped(py, py.detach(|| log.run(most_rows)))
+    }
+
+    /// Reads the events of a transaction payload, completely or not at all: `more`, or as `run`.
+    fn payload<'py>(&mut self, py: Python<'py>, events: &[u8], at: u64) -> Stopped<'py> {
+        stopped(py, self.log.payload(events, at))
     }
 
     /// Steps over an event that the reference has read.
@@ -155,12 +157,33 @@ impl BinlogRows {
     fn finish<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Part<'py>>> {
         let parts = self.log.finish().map_err(refused)?;
         let schemas = &mut self.schemas;
-        let passed = parts.into_iter().map(|(table, [before, after], rows, times)| {
-            let times = TimestampSecondArray::from(times).with_timezone("UTC");
-            Ok((table, before, after, schemas.batch(py, rows)?, arrow::array(py, &times)?))
+        let passed = parts.into_iter().map(|part| {
+            let [before, after] = part.carried;
+            let times = TimestampSecondArray::from(part.times).with_timezone("UTC");
+            let irregular = part.irregular.into_iter().map(|value| {
+                let text = PyBytes::new(py, &value.text);
+                (value.row, value.column, text)
+            });
+            let irregular = irregular.collect();
+            let rows = schemas.batch(py, part.rows)?;
+            Ok((part.table, before, after, rows, arrow::array(py, &times)?, irregular))
         });
         passed.collect()
     }
+}
+
+/// The reason to stop, and the event before which it was.
+type Stopped<'py> = (&'static str, Bound<'py, PyBytes>);
+
+fn stopped<'py>(py: Python<'py>, (stop, event): (Stop, Vec<u8>)) -> Stopped<'py> {
+    let reason = match stop {
+        Stop::More => "more",
+        Stop::Full => "full",
+        Stop::End => "end",
+        Stop::Map => "map",
+        Stop::Event => "event",
+    };
+    (reason, PyBytes::new(py, &event))
 }
 
 fn op_of(name: &str) -> Option<Op> {

@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
+from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE
+from changefeed.mysql.binlog.rows import KINDS
 from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.dump import LogEvent, placed
-from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
+from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder
 from changefeed.sources.mysql.source_offset import LogPosition
 from tests.kernel.differing import difference
 from tests.sources.mysql.random_logs import random_log
-from tests.sources.mysql.test_batches import CAPTURED, VECTORS, log
+from tests.sources.mysql.test_batches import CAPTURED, VECTORS, batches, log, needs_kernel
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="no kernel that reads binary logs is installed")
+pytestmark = needs_kernel
 
 LOGS = int(os.environ.get("CHANGEFEED_EXAMPLES", "1")) * 100
 NAMES = sorted(path.stem for path in VECTORS.glob("*.binlog"))
@@ -90,6 +92,17 @@ def test_recorded_logs(name: str) -> None:
     compared([event.data for event in sent], sent[0].at, sent[-1].end)
 
 
+@pytest.mark.parametrize("name", ["mariadb-events", "mysql-events"])
+def test_compressed_rows_of_recorded_logs(name: str) -> None:
+    """The logs from behind the statements that the source refuses: minimal images, then compressed ones."""
+    sent = log(name)
+    last = max(i for i, event in enumerate(sent) if event.code == codes.QUERY and b"TRUNCATE" in event.data) + 1
+    is_compressed = [kind.compressed for event in sent[last:] if (kind := KINDS.get(event.code))]
+    assert any(is_compressed) or any(event.code == codes.TRANSACTION_PAYLOAD for event in sent[last:])
+    events = [without_place(sent[0]), *(event.data for event in sent[last:])]
+    assert compared(events, sent[last].at, sent[-1].end) > 5
+
+
 def test_logs_of_random_tables() -> None:
     description = log("mariadb-types")[0].data
     read = 0
@@ -98,6 +111,29 @@ def test_logs_of_random_tables() -> None:
         start = LogPosition("binlog.000007", 4)
         read += compared(sent, start, LogPosition(start.file, 4 + sum(map(len, sent))))
     assert read > 10 * LOGS
+
+
+def as_sent(sent: list[bytes]) -> list[LogEvent]:
+    """The events with their positions."""
+    at, events = LogPosition("binlog.000007", 4), list[LogEvent]()
+    for data in sent:
+        events.append(placed(data, at))
+        at = events[-1].end
+    return events
+
+
+@pytest.mark.parametrize("name", ["mariadb-types", "mysql-types", "random"])
+def test_slices_of_a_log(name: str) -> None:
+    """A slice may begin inside of a statement; a server sends the format description first."""
+    sent = log(name) if name != "random" else as_sent(random_log(3, log("mariadb-types")[0].data))
+    inside = 0
+    for batch in batches(sent, 1):
+        for part in batch.slices:
+            events = [event.data for event in sent if event.at.number >= part.start.number]
+            again = [] if part.start == sent[0].at else [without_place(sent[0])]
+            compared([*again, *events], part.start, part.end, part.maps)
+            inside += bool(part.maps)
+    assert inside > 5
 
 
 def mutated(r: random.Random, sent: list[bytes]) -> list[bytes]:

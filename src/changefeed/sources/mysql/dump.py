@@ -131,7 +131,10 @@ def dump_bytes(
                     raise_mysql_exception(other)
                 if other[:1] == _EOF and len(other) < _EOF_SIZE:
                     return
-                yield other[1:]  # an event of a wrong size, which is refused where it is read
+                raise SourceError(
+                    f"the binary log of {address} cannot be read: an event has {len(other) - 1} bytes, its header declares "
+                    "another size"
+                )
 
 
 def _ask(connection: Connection[Any], start: LogPosition, server_id: int | None, *, statements: bool) -> None:

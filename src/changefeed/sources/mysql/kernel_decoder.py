@@ -6,44 +6,38 @@
                 └─ another event ─▶ reference ─▶ rows, schema changes, errors ────────────────┘
 
 Rule 1. The result equals that of the reference, errors included.
-Rule 2. The kernel reads a row event completely or not at all. It leaves to the reference what it does not read: partial updates
-        of JSON, and events with a value that the column's type cannot hold, such as a zero date.
-Rule 3. It leaves all rows of a table to the reference if one of its columns is hidden, or has a type that the kernel does not
-        read: see `kernel/src/binlog/tables.rs`.
+Rule 2. The kernel reads a row event, and a transaction payload, completely or not at all. It leaves partial updates of JSON to
+        the reference, and whatever contradicts the format.
+Rule 3. Some columns, and all rows of some tables, are left to the reference: see `kernel_tables.py`.
 Rule 4. What both count (records, rows of the open transaction, the last GTID) is passed over before and after each event that
         the reference reads.
 """
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import pyarrow as pa
 
 from changefeed.codec import decoding
 from changefeed.codec.placement import joined
-from changefeed.errors import SchemaError
-from changefeed.model.batch import TRANSACTION, Decoded, TableBatch, no_irregular, table_schema
-from changefeed.model.table import Column, TableShape
-from changefeed.mysql import charsets
-from changefeed.mysql.binlog import TableMap, codes, collations
+from changefeed.errors import ProtocolError
+from changefeed.model.batch import TRANSACTION, Decoded, TableBatch, table_schema
+from changefeed.model.table import TableShape
+from changefeed.mysql.binlog import TableMap, codes
 from changefeed.mysql.binlog.events import TableMapped
-from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
+from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE, read_header
 from changefeed.mysql.binlog.rows import KINDS
-from changefeed.mysql.binlog.table_map import MappedColumn
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, WITHOUT_MEANING, LogDecoder, carried
-from changefeed.sources.mysql.columns import hidden_columns
 from changefeed.sources.mysql.dump import GTIDS, LogEvent, placed
+from changefeed.sources.mysql.kernel_tables import completed, description, irregular_column, is_left
 from changefeed.sources.mysql.source_offset import LogPosition
 
 _POSITION = 2**40 - 1  # the bits of a position in its number
-_UTF8 = ("utf8", "utf8mb3", "utf8mb4")
-_PLAIN = [(code, kind.op, kind.version) for code, kind in KINDS.items() if not (kind.compressed or kind.partial)]
+_READ_KINDS = [(code, kind.op, kind.version, kind.compressed) for code, kind in KINDS.items() if not kind.partial]
 
 
 def is_available() -> bool:
@@ -64,7 +58,7 @@ class KernelLogDecoder(LogDecoder):
         self._place = start  # any position in the file that is read
         self._kernel = decoding.changefeed_kernel.BinlogRows(
             at=start.number, end=end.number, ignored=bytes(WITHOUT_MEANING), gtids=bytes(GTIDS), rows=bytes(KINDS),
-            kinds=_PLAIN,
+            kinds=_READ_KINDS,
         )  # fmt: skip
         self._registered: list[TableMap] = []  # by the kernel's number
         self._mapped: deque[TableMap] = deque(maxlen=1)  # the last one
@@ -102,16 +96,21 @@ class KernelLogDecoder(LogDecoder):
             else:
                 return str(stop)
 
-    def _register(self, data: bytes) -> None:
+    def _register(self, data: bytes, *, in_payload: bool = False) -> None:
         """Registers a table map."""
-        body = data[HEADER_SIZE : -CHECKSUM_SIZE if self._has_checksums else None]
+        body = data[HEADER_SIZE : -CHECKSUM_SIZE if self._has_checksums and not in_payload else None]
         if not self._maps_captured(data):
             self._kernel.register(body, captured=False)
             return
-        self.add(placed(data, self.at))
+        event = placed(data, self.at)
+        if in_payload:
+            for part in self._parser.in_payload(data, read_header(data, event.at.position)):
+                self._part(part, event)
+        else:
+            self.add(event)
         self._parser.end_statement()
         table = self._mapped[-1]
-        described = _description(table, self._tables[id(table)][1])
+        described = description(table, self._tables[id(table)][1])
         if self._kernel.register(body, captured=True, description=described) is not None:
             self._registered.append(table)
 
@@ -121,12 +120,14 @@ class KernelLogDecoder(LogDecoder):
 
     def _read(self, event: LogEvent) -> None:
         """Reads an event by the reference."""
+        is_read = event.code == codes.TRANSACTION_PAYLOAD and self._read_payload(event)
         self._take_over()
         maps = self._maps
         if event.code in KINDS:
             for table_map in self._kernel.maps():
                 self.add(LogEvent(codes.TABLE_MAP, event.at, event.at, table_map, placed=False))
-        self.add(event)
+        if not is_read:
+            self.add(event)
         self._parser.end_statement()
         self._place = event.end
         self._kernel.resume(event.end.number, self._open_rows)
@@ -137,6 +138,16 @@ class KernelLogDecoder(LogDecoder):
                 if not self._kernel.add_map(table_map):
                     self._register(table_map)
                     self._kernel.add_map(table_map)
+
+    def _read_payload(self, event: LogEvent) -> bool:
+        """Reads a transaction payload by the kernel; whether it could."""
+        try:
+            events = self._parser.inflate(event.data)
+            while (stopped := self._kernel.payload(events, event.at.number))[0] == "map":
+                self._register(stopped[1], in_payload=True)
+        except ProtocolError:
+            return False  # the reference names what is wrong
+        return bool(stopped[0] == "more")
 
     @property
     def _has_checksums(self) -> bool:
@@ -165,16 +176,18 @@ class KernelLogDecoder(LogDecoder):
         self._kernel.number_records(0)
         return Decoded(joined([*decoded.tables, *tables]), decoded.control), records
 
-    def _table(
-        self, number: int, before: list[int] | None, after: list[int] | None, rows: pa.RecordBatch, times: pa.Array
-    ) -> TableBatch:
+    def _table(self, number: int, before: list[int] | None, after: list[int] | None, *read: Any) -> TableBatch:
         """A table batch of rows that the kernel has read; `before` and `after` are the columns of its images, None: all."""
+        rows, times, irregular = read
         table = self._registered[number]
         columns = self._tables[id(table)][1]
         shape = TableShape(
             table.database, table.table, columns, carried(table, columns, before), carried(table, columns, after)
         )
         count, schema = len(rows), table_schema(shape, "s")
+        left = {column.name: column for column in table.columns if is_left(column)}
+        old, _ = completed(rows.column("before"), shape.before_type, shape.before_columns, left)
+        new, irregular_after = completed(rows.column("after"), shape.after_type, shape.after_columns, left)
         known = {
             "topic": pa.repeat(TOPIC, count),
             "partition": pa.repeat(pa.scalar(PARTITION, pa.int32()), count),
@@ -182,7 +195,9 @@ class KernelLogDecoder(LogDecoder):
             "sequence": pa.nulls(count, pa.uint64()),
             "commit_time": times,
             "transaction": pa.nulls(count, TRANSACTION),
-            "irregular": no_irregular(count),
+            "before": old,
+            "after": new,
+            "irregular": irregular_column(sorted(irregular + irregular_after), shape, count),
         }
         arrays = [known[name] if name in known else rows.column(name) for name in schema.names]
         return TableBatch(shape, pa.RecordBatch.from_arrays(arrays, schema=schema))
@@ -196,46 +211,3 @@ class KernelLogDecoder(LogDecoder):
     def rows_of_kernel(self) -> int:
         """Number of those that the kernel has read."""
         return int(self._kernel.count)
-
-
-def _description(table: TableMap, columns: tuple[Column, ...]) -> str | None:
-    """A table for the kernel; None if it cannot read it: Rule 3."""
-    if hidden_columns(table) or any("\0" in column.name for column in columns):  # Arrow's C interface ends names at NUL
-        return None
-    described = [
-        {
-            "name": column.name,
-            "mysql": str(column.type),
-            "code": mapped.code,
-            "metadata": mapped.metadata,
-            "unsigned": mapped.unsigned,
-            "text": _text(mapped),
-            "members": mapped.members,
-        }
-        for mapped, column in zip(table.columns, columns, strict=True)
-    ]
-    return json.dumps(described)
-
-
-def _text(column: MappedColumn) -> Any:
-    """The meaning of a column's bytes, for the kernel; None if it does not read them as text."""
-    charset = None if column.charset is None else charsets.known(column.charset)
-    if charset is None or column.mariadb_type is not None:
-        return None
-    if charset == charsets.BINARY:
-        return "bytes"
-    if charset in _UTF8:
-        return "utf8"
-    return {"characters": _characters(charset)} if collations.longest(charset) == 1 else None
-
-
-@cache
-def _characters(charset: str) -> list[str | None]:
-    """The character of each byte, in a character set of one byte a character; None: it has none."""
-    characters: list[str | None] = []
-    for byte in range(256):
-        try:
-            characters.append(charsets.decode(bytes((byte,)), charset))
-        except SchemaError:
-            characters.append(None)
-    return characters
