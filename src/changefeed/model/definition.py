@@ -13,14 +13,15 @@ one name space with the unique keys.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from changefeed.model.names import full_name
-from changefeed.model.table import Column
+from changefeed.model.table import Column, Declared
 from changefeed.model.types import ColumnType
 
 PRIMARY = "PRIMARY"
+_COMPARED = 5  # the members of a `VirtualColumn` before `declared`
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class VirtualColumn(NamedTuple):
     Attributes:
         place: its place among all columns of the table, from 0.
         type: type `null` if only place and name are known.
-        expression: as in `Column`.
+        expression, declared: as in `Column`.
     """
 
     place: int
@@ -59,11 +60,22 @@ class VirtualColumn(NamedTuple):
     type: ColumnType = ColumnType("null")
     nullable: bool | None = None
     expression: str | None = None
+    declared: Declared | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Compares all but `declared`, as columns do."""
+        return isinstance(other, tuple) and self[:_COMPARED] == other[:_COMPARED]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:_COMPARED])
 
     @property
     def column(self) -> Column:
         """The column as rows would carry it."""
-        return Column(self.name, self.type, self.nullable, False, expression=self.expression)
+        return Column(self.name, self.type, self.nullable, False, expression=self.expression, declared=self.declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +90,7 @@ class Table:
         virtual: virtual generated columns that rows do not carry, sorted by place.
         indexes: all other indexes, oldest first; empty if unknown.
         charset: the default character set of its columns, in lower case; None if unknown.
+        comment: its comment; None without one. It makes no difference between tables.
     """
 
     database: str
@@ -88,6 +101,7 @@ class Table:
     virtual: tuple[VirtualColumn, ...] = ()
     indexes: tuple[Index, ...] = ()
     charset: str | None = None
+    comment: str | None = field(default=None, compare=False)
 
     @property
     def full_name(self) -> str:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from changefeed.model.types import ColumnType
+
+
+class Declared(NamedTuple):
+    """The part of a column's declaration that has no effect on rows.
+
+    Attributes:
+        type: the type as it is written, such as `int(11)`.
+        counted: AUTO_INCREMENT.
+        comment: None without one.
+    """
+
+    type: str
+    counted: bool = False
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +41,7 @@ class Column:
         zerofill: the number of characters to which numbers are padded with zeros as text; 0 without ZEROFILL, and in rows.
         charset: the character set of its texts or members; None if unknown, and in rows. `binary`: a column of bytes that is
             declared as text, by the producer's definition.
+        declared: what its statement declares besides; None if unknown, and in rows. It makes no difference between columns.
     """
 
     name: str
@@ -37,6 +52,7 @@ class Column:
     expression: str | None = None
     zerofill: int = 0
     charset: str | None = None
+    declared: Declared | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ SHARED = {
     "marks.py": "events that are not rows",
     "names.py": "names of topics, tables and schemas",
     "redefine.py": "values under the types of DDL",
+    "defaults.py": "the defaults of columns",
     "table_changes.py": "the tables in a schema change",
     "templates.py": "shapes for the kernel's encoder",
     "types.py": "column types",

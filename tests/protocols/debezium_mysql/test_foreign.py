@@ -190,14 +190,17 @@ def test_foreign_marks_follow_the_options() -> None:
     time = Instant(TIME_US, 6)
     marks = Decoded(control=[TransactionMark("end", "g:1", PLACE, 2, {"d.t": 2}, time), Resolved(1, PLACE)])
     assert encode(marks).num_rows == 0
-    (record,) = bytes_of(encode(marks, **{"provide.transaction.metadata": "true"}))
+    plain = {"schemas.enable": "false"}
+    (record,) = bytes_of(encode(marks, **{"provide.transaction.metadata": "true"}, **plain))
     assert (record["key"], record["value"]) == (
         b'{"id":"g:1"}',
         b'{"status":"END","id":"g:1","event_count":2,"data_collections":[{"data_collection":"d.t","event_count":2}],'
         b'"ts_ms":1795248239121}',
     )
-    (beat,) = bytes_of(encode(Decoded(control=[Heartbeat(PLACE, time)])))
+    (beat,) = bytes_of(encode(Decoded(control=[Heartbeat(PLACE, time)]), **plain))
     assert (beat["key"], beat["value"]) == (b'{"serverName":"changefeed"}', b'{"ts_ms":1795248239121}')
+    (beat,) = bytes_of(encode(Decoded(control=[Heartbeat(PLACE, time)])))
+    assert json.loads(beat["value"])["schema"]["name"] == "io.debezium.connector.common.Heartbeat"
 
 
 @pytest.mark.parametrize(

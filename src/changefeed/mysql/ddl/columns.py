@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from changefeed.model.definition import PRIMARY, UniqueKey
-from changefeed.model.table import Column
+from changefeed.model.table import Column, Declared
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl.tables import column_name
 from changefeed.mysql.ddl.tokens import Tokens
@@ -55,6 +55,7 @@ class _Draft:
     generated: str | None = None
     expression: str | None = None
     counted: bool = False
+    comment: str | None = None
     keys: dict[str, None] = field(default_factory=dict)  # in order, each once
 
 
@@ -90,7 +91,8 @@ def _column(name: str, t: ColumnType, written: str, draft: _Draft) -> Column:
         t = replace(t, unsigned=True, length=None if t.name == "tinyint" else t.length)
     nullable = draft.nullable is not False and PRIMARY not in draft.keys
     padding = zero_padding(t, written) if draft.zerofill else 0
-    return Column(name, t, nullable, False, draft.default, draft.expression, padding)
+    declared = Declared(written, draft.counted, draft.comment)
+    return Column(name, t, nullable, False, draft.default, draft.expression, padding, declared=declared)
 
 
 def default(tokens: Tokens) -> str | None:
@@ -266,6 +268,11 @@ def _value(tokens: Tokens, draft: _Draft) -> None:
     tokens.take()
 
 
+def _comment(tokens: Tokens, draft: _Draft) -> None:
+    tokens.accept("=")
+    draft.comment = tokens.take().value
+
+
 def _optional_value(tokens: Tokens, draft: _Draft) -> None:
     if tokens.accept("="):
         tokens.take()
@@ -313,7 +320,7 @@ _ATTRIBUTES: dict[str, Callable[[Tokens, _Draft], None]] = {
     "CONSTRAINT": _constraint,
     "CHECK": _group,
     "ENFORCED": _nothing,
-    "COMMENT": _value,
+    "COMMENT": _comment,
     "COLUMN_FORMAT": _value,
     "STORAGE": _value,
     "ENGINE_ATTRIBUTE": _value,

@@ -56,7 +56,8 @@ def create_table(tokens: Tokens, database: str | None, *, replaces: bool) -> lis
     if tokens.peek().upper != "(":
         tokens.fail("expected ( and columns: a table made from a query has no row events")
     listed = items(tokens)
-    return [*dropped, _created(name, listed, _options(tokens), if_not_exists, restored=tokens.restored)]
+    created = _created(name, listed, _options(tokens), if_not_exists, restored=tokens.restored)
+    return [*dropped, replace(created, comment=tokens.comment)]
 
 
 def items(tokens: Tokens) -> Items:
@@ -104,6 +105,9 @@ def _options(tokens: Tokens) -> str | None:
             charset = None if declared == "default" else declared
         elif word == "(":
             tokens.skip_group()
+        elif tokens.accept("COMMENT"):
+            tokens.accept("=")
+            tokens.comment = tokens.take().value
         else:
             tokens.take()
             tokens.accept("=")
@@ -137,7 +141,7 @@ def _created(
 
 def virtual_column(place: int, column: Column) -> VirtualColumn:
     """The column as a virtual one that rows do not carry, at this place among all columns."""
-    return VirtualColumn(place, column.name, column.type, column.nullable, column.expression)
+    return VirtualColumn(place, column.name, column.type, column.nullable, column.expression, column.declared)
 
 
 def in_charset(column: Column, declared: str | None, charset: str | None) -> Column:

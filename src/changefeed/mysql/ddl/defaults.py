@@ -77,6 +77,11 @@ class Execution:
 UNKNOWN_EXECUTION = Execution()
 
 
+def is_now(sql: str) -> bool:
+    """Whether a default is the time of the statement."""
+    return _NOW.fullmatch(sql) is not None
+
+
 def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, undeclared: bool = False) -> Default:
     """Returns the value of existing rows when `column` is added.
 
@@ -95,7 +100,7 @@ def existing_rows(column: Column, execution: Execution = UNKNOWN_EXECUTION, *, u
         if column.nullable is not False:
             return NULL
         return implicit(column.type, is_mariadb=execution.is_mariadb is True)
-    if _NOW.fullmatch(column.default):
+    if is_now(column.default):
         default = _now(column, execution)
     else:
         default = _constant(column.default, column.type, execution)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from changefeed.model.definition import Index, Table, UniqueKey, VirtualColumn
 from changefeed.model.table import Column
@@ -48,6 +48,7 @@ class CreateTable:
     if_not_exists: bool = False
     indexes: tuple[Index, ...] = ()
     charset: str | None = None
+    comment: str | None = field(default=None, compare=False)
 
     @property
     def definition(self) -> Table:

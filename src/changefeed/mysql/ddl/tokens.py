@@ -91,6 +91,7 @@ class Tokens:
         restored: TiDB generated the text, not a user.
         escapes: names of columns and keys are escaped: see `model.escaped_names`.
         passed: the end of the last token taken.
+        comment: that of the table whose options were parsed; None without one.
     """
 
     def __init__(self, text: str, *, restored: bool = False, escapes: bool = False) -> None:
@@ -100,6 +101,7 @@ class Tokens:
         self.restored = restored
         self.escapes = escapes
         self.passed = 0
+        self.comment: str | None = None
         self._at = 0
         self._open = 0
         self._ahead: list[Token] = []

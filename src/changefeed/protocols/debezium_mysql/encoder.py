@@ -93,7 +93,8 @@ class Encoder:
                 yield from self._schema_change(event)
             case TransactionMark():
                 if "schemas" in event.origin or self._options.provide_transaction_metadata:
-                    yield self._control(foreign.place_of(event, self._options), marks.write_transaction(event))
+                    place = foreign.place_of(event, self._options)
+                    yield self._control(place, marks.write_transaction(foreign.with_schemas(event, self._options)))
             case Heartbeat() if "notification" in event.origin:
                 yield self._control(event.place, notices.write_notification(event))
             case Heartbeat() if "signal" in event.origin:
@@ -101,8 +102,9 @@ class Encoder:
             case Heartbeat() if "tombstone" in event.origin:
                 yield _record(event.place, *marks.write_tombstone(event), headers.write(event.origin))
             case Heartbeat():
-                record = marks.write_heartbeat(event, foreign.prefix(self._options))
-                yield self._control(foreign.place_of(event, self._options), record)
+                place = foreign.place_of(event, self._options)
+                event = foreign.with_schemas(event, self._options)
+                yield self._control(place, marks.write_heartbeat(event, foreign.prefix(self._options)))
 
     def _row(self, row: Row) -> Iterator[RecordRow]:
         writer, topic = self._writer(row.shape), row.place.topic
@@ -136,11 +138,22 @@ class Encoder:
         if isinstance(origin.get("wire"), str) and is_ours(origin["wire"]):
             yield self._truncate(event)
             return
+        if foreign.is_truncate(event):
+            if "t" not in self._options.skipped:
+                yield self._foreign_truncate(event)
+            return
         if "tableChanges" not in origin or origin.get("connector") not in _CONNECTORS:
             if not self._options.include_schema_changes:
                 return
             event = foreign.schema_change(event, self._options)
         yield self._control(event.place, ddl.write(event), headers.write(event.origin))
+
+    def _foreign_truncate(self, event: SchemaChange) -> RecordRow:
+        event, shape = foreign.truncate(event, self._options)
+        writer = self._writer(shape)
+        value = writer.envelope("t", None, None, event.instant, None, event.origin)
+        record = marks.RecordTrees(None, None, value, writer.block)
+        return self._control(event.place, record, headers.write(event.origin))
 
     def _truncate(self, event: SchemaChange) -> RecordRow:
         origin = event.origin

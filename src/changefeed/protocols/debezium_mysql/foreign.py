@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from changefeed.columnar.events import Row
 from changefeed.connect import avro_schema, java_json
@@ -23,14 +23,17 @@ from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.mysql import gtid
-from changefeed.protocols.debezium_mysql import blocks, foreign_shapes, names
+from changefeed.protocols.debezium_mysql import blocks, described_tables, foreign_shapes, names
 from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
 from changefeed.protocols.debezium_mysql.headers import NEW_KEY, OLD_KEY
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import LETTERS, RowWriter, row_writer
+from changefeed.protocols.debezium_mysql.values import times
 from changefeed.protocols.debezium_mysql.values.numbers import escape_member
 
+Marked = TypeVar("Marked", TransactionMark, Heartbeat)
 _PREFIX = "changefeed"
+_UNITS = {"date": 1, "datetime": 86_400_000_000}  # a day in the units of ready values
 
 
 def prefix(options: Options) -> str:
@@ -68,6 +71,14 @@ def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
     return replace(event.place, topic=f"{options.topic_prefix}{options.topic_delimiter}{options.topic_transaction}")
 
 
+def with_schemas(event: Marked, options: Options) -> Marked:
+    """Returns a mark of another protocol with the schemas that the converter writes; one of this protocol as it is."""
+    if "schemas" in event.origin or options.converter == "avro":
+        return event
+    schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
+    return replace(event, origin=event.origin | {"schemas": {side: True for side, there in schemas.items() if there}})
+
+
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
     """Returns the members of a foreign change's origin that the source block has."""
     texts = set(TEXTS) - {"version", "connector", "name"}  # those are always from the options
@@ -76,6 +87,8 @@ def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
     known |= {name: content for name, content in origin.items() if name in _KINDS and _KINDS[name](content)}
     if not options.extended_headers_enabled or options.debezium_version != "3.6":
         known.pop("context", None)
+    elif "context" in known and not options.schemas_enable:
+        known["context"] = {"schemas": False, **known["context"]}
     if not options.include_query:
         known.pop("query", None)
     defaults = {"file": "", "server_id": 0, "pos": 0, "row": 0}
@@ -124,6 +137,8 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
     row = replace(row, origin=origin, transaction=transaction, place=place)
     if options.bug_compat and row.op != "read":
         row = replace(row, before=_leaked(row, row.before), after=_leaked(row, row.after))
+    if options.enable_time_adjuster:
+        row = replace(row, before=_adjusted(row, row.before), after=_adjusted(row, row.after))
     if LETTERS[row.op] in options.skipped:
         return
     if row.op == "delete":
@@ -157,6 +172,15 @@ def _leaked(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
     }
 
 
+def _adjusted(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the image with years of two digits as those of a century."""
+    units = {column.name: _UNITS.get(column.type.name) for column in row.shape.columns}
+    return image and {
+        name: value if value is None or (unit := units[name]) is None else times.with_century(value, unit)
+        for name, value in image.items()
+    }
+
+
 def _escaped(label: str) -> str:
     return escape_member(label)
 
@@ -174,6 +198,10 @@ def _split(row: Row, options: Options) -> Iterator[Row]:
     new = replace(row, op="insert", before=None, irregular=own)
     old_key, new_key = _key_text(sender, old, options), _key_text(sender, new, options)
     offset = row.place.offset + (2 if options.tombstones_on_delete else 1)
+    if new.transaction is not None:  # the insert is an event of its own
+        new = replace(
+            new, transaction=new.transaction | {name: new.transaction[name] + 1 for name in ("order", "table_order")}
+        )
     yield replace(old, origin=old.origin | {"headers": [[NEW_KEY, new_key]]})
     place = replace(row.place, offset=offset)
     yield replace(new, place=place, origin=new.origin | {"headers": [[OLD_KEY, old_key]]})
@@ -187,6 +215,22 @@ def _key_text(sender: RowWriter, row: Row, options: Options) -> str:
     return f'{{"schema":{foreign_shapes.key_schema(row.shape, schema_name(row.shape, options), options)},"payload":{text}}}'
 
 
+def is_truncate(event: SchemaChange) -> bool:
+    """Whether a foreign schema change empties a table whose columns are known: an event of the table, not of its schema."""
+    definition = event.origin.get("definition")
+    return isinstance(definition, dict) and definition.get("type") == "TRUNCATE" and event.columns is not None
+
+
+def truncate(event: SchemaChange, options: Options) -> tuple[SchemaChange, TableShape]:
+    """Returns a truncate as the connector would send it, and the shape of the table's rows."""
+    columns = event.columns or ()
+    shape = TableShape(
+        event.database or "", event.table or "", columns, key_order=tuple(event.origin["definition"].get("keys", ()))
+    )
+    place = event.place if options.topic_prefix is None else replace(event.place, topic=schema_name(shape, options))
+    return replace(event, origin=source(event.origin, options), place=place), shape
+
+
 def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
     """Returns a foreign schema change with an origin like that of the connector's schema changes.
 
@@ -195,8 +239,11 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
     """
     if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: {event.type} at {event.place} needs a commit time")
-    origin = source(event.origin, options) | {"tableChanges": []}
-    origin.setdefault("envelope", {"ts_ms": event.instant.us // 1000})
+    origin = source(event.origin, options) | {
+        "tableChanges": described_tables.changes(event, comments=options.with_comments)
+    }
+    read_ns = origin.get("envelope", {}).get("ts_ns", event.instant.us * 1000)
+    origin["envelope"] = {"ts_ms": read_ns // 1_000_000}
     schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
     origin["schemas"] = {side: True for side, there in schemas.items() if there}
     if options.converter == "avro":

@@ -14,12 +14,14 @@
     geometry kinds, vector       struct named geometry.Geometry or geometry.Point, array of float
 
 Rule 1. A column is optional unless it is known not to be; columns of the key are not.
-Rule 2. Defaults are not written: shapes do not have them.
+Rule 2. Defaults are written where shapes have them: those of a database's own log.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+
+import msgspec
 
 from changefeed.connect.java_json import string
 from changefeed.connect.schema import Node, read
@@ -27,6 +29,7 @@ from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column, TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, ColumnType
 from changefeed.protocols.debezium_mysql import blocks, names
+from changefeed.protocols.debezium_mysql.defaults import schema_default
 from changefeed.protocols.debezium_mysql.options import Options, keys_of
 from changefeed.protocols.debezium_mysql.shapes import MARK
 from changefeed.protocols.debezium_mysql.values import numbers
@@ -124,7 +127,8 @@ def _full(name: str, options: Options) -> str:
 
 
 def _fields(shape: TableShape, options: Options) -> dict[str, str]:
-    fields = {c.name: _field(c, options) for c in shape.columns}
+    details = details_of(shape)
+    fields = {c.name: _field(c, options, *(of.get(c.name) for of in details)) for c in shape.columns}
     if len({_name(c, options) for c in shape.columns}) != len(fields):
         raise UnsupportedError(f"debezium-mysql: two columns of {shape.table} have the same name after adjustment")
     return fields
@@ -134,16 +138,33 @@ def _name(column: Column, options: Options) -> str:
     return names.adjusted(column.name, options.field_name_adjustment_mode)
 
 
-def _field(column: Column, options: Options) -> str:
+def details_of(shape: TableShape) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns comments and types of columns that the wire text of the source `mysql` has."""
+    if not shape.wire.startswith(('{"comments":', '{"types":')):
+        return {}, {}
+    details = msgspec.json.decode(shape.wire, type=dict[str, dict[str, str]])
+    return details.get("comments", {}), details.get("types", {})
+
+
+def _field(column: Column, options: Options, comment: str | None = None, kind: str | None = None) -> str:
     base, name, parameters, more = _schema(column.type, options)
+    name = _D + "data.Uuid" if kind == "uuid" else name
     optional = column.nullable is not False and column.key is not True
     text = f'{{"type":"{base}"{more},"optional":{"true" if optional else "false"}'
     if name:
         text += f',"name":"{name}","version":1'
     if column.type.name in GEOMETRIES:
-        text += f',"doc":"{"Geometry (POINT)" if column.type.name == "point" else "Geometry"}"'
+        comment = "Geometry (POINT)" if column.type.name == "point" else "Geometry"
+    elif not options.with_comments:
+        comment = None
+    text += "" if comment is None else f',"doc":{string(comment)}'
     if parameters:
         text += ',"parameters":{' + ",".join(f"{string(n)}:{string(v)}" for n, v in parameters.items()) + "}"
+    if column.default is not None:
+        numeric, binary = options.decimal_format == "NUMERIC", options.binary_handling_mode
+        node, is_mariadb = read(f"{text}}}".encode()), options.connector == "mariadb"
+        default = schema_default(column, node, numeric=numeric, binary=binary, is_mariadb=is_mariadb)
+        text += "" if default is None else f',"default":{default}'
     return f'{text},"field":{string(_name(column, options))}}}'
 
 

@@ -58,6 +58,13 @@ class Options(base.RegistryOptions, frozen=True):
         Literal["adaptive_time_microseconds", "connect", "microseconds", "nanoseconds", "isostring"],
         Meta(description="how DATE, TIME and DATETIME are sent"),
     ] = msgspec.field(default="adaptive_time_microseconds", name="time.precision.mode")
+    enable_time_adjuster: Annotated[
+        bool,
+        Meta(
+            description="years 0 to 99 in DATE and DATETIME of rows of other protocols become 1970 to 2069; the connector does "
+            "that by default"
+        ),
+    ] = msgspec.field(default=False, name="enable.time.adjuster")
     time_zone: Annotated[
         str | None,
         Meta(description="time zone of TIMESTAMPs that a custom converter sends as text without an offset"),
@@ -110,6 +117,13 @@ class Options(base.RegistryOptions, frozen=True):
     include_schema_changes: Annotated[bool, Meta(description="foreign schema changes are written")] = msgspec.field(
         default=True, name="include.schema.changes"
     )
+    include_schema_comments: Annotated[
+        bool,
+        Meta(
+            description="comments of columns and tables are written; the connector `mariadb` does so also with "
+            "include.schema.changes"
+        ),
+    ] = msgspec.field(default=False, name="include.schema.comments")
     include_query: Annotated[bool, Meta(description="`source.query` of rows of other protocols, where it is known")] = (
         msgspec.field(default=False, name="include.query")
     )
@@ -142,6 +156,13 @@ class Options(base.RegistryOptions, frozen=True):
             "of this name is added if it is true or false"
         ),
     ] = msgspec.field(default=None, name="delete.tombstone.handling.mode")
+    event_converting_failure_handling_mode: Annotated[
+        Literal["fail", "warn"],
+        Meta(
+            description="what to do with a value of another protocol that a mode does not have, such as a TIME of 600 hours in "
+            "`connect`: `fail`, or NULL if the field allows it (`warn`, the connector's default)"
+        ),
+    ] = msgspec.field(default="fail", name="event.converting.failure.handling.mode")
     unavailable_value_placeholder: Annotated[str, Meta(description="value that marks a column that was not sent")] = (
         msgspec.field(default="__debezium_unavailable_value", name="unavailable.value.placeholder")
     )
@@ -177,6 +198,11 @@ class Options(base.RegistryOptions, frozen=True):
     def skipped(self) -> set[str]:
         """The letters in `skipped.operations`; empty for `none`."""
         return {letter.strip() for letter in self.skipped_operations.split(",")} - {"none"}
+
+    @property
+    def with_comments(self) -> bool:
+        """Whether comments of foreign tables are written."""
+        return self.include_schema_comments or (self.connector == "mariadb" and self.include_schema_changes)
 
     @property
     def version(self) -> str:

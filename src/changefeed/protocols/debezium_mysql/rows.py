@@ -6,6 +6,8 @@ Rule 1. A NULL is written as null: where a converter has put a default in its pl
         the option `replace-null-with-default` it is written as the default, as that converter does.
 Rule 2. What the origin's `sent` has of a value is written instead of it.
 Rule 3. A column that an image does not carry is the placeholder.
+Rule 4. A date of another protocol's row that is not a date, such as 0000-00-00, is NULL; if its field allows no NULL, it is the
+        field's default, else 1970-01-01. The connector does the same.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from changefeed.errors import UnsupportedError
 from changefeed.model.event import Instant
 from changefeed.model.table import TableShape
 from changefeed.protocols.debezium_mysql import envelope, marks, unwrapped
+from changefeed.protocols.debezium_mysql.defaults import EPOCH, MOMENTS
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.shapes import MARK
 from changefeed.protocols.debezium_mysql.values import schemaless
@@ -58,7 +61,11 @@ _wire = msgspec.json.Decoder(_Wire).decode
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The writer of one column: the name of its field, and the values for a column that was not sent, or is NULL."""
+    """The writer of one column: the name of its field, and the values for a column that was not sent, or is NULL.
+
+    Attributes:
+        replaced: whether a value that the type cannot hold is written as NULL is: Rule 4.
+    """
 
     column: str
     name: str
@@ -66,6 +73,7 @@ class Cell:
     write: Callable[[Any], Any]
     absent: str
     null: Any
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +149,7 @@ class RowWriter:
         if value is not None:
             return cell.write(value)
         data = row.irregular.get(prefix + cell.column)
-        return cell.null if data is None else write_irregular(data, cell.node)
+        return cell.null if data is None or cell.replaced else write_irregular(data, cell.node)
 
     def key_of(self, row: Row) -> Any:
         """Returns the tree of a row's key; None if there is no key."""
@@ -207,18 +215,32 @@ def _block(side: _Side | None) -> Block:
     return Block(msgspec.json.decode(side.schema, type=str), True, side.avro)
 
 
+def _or_null(write: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Writes NULL for a value that the field's schema does not have."""
+
+    def written(value: Any) -> Any:
+        try:
+            return write(value)
+        except UnsupportedError:
+            return None
+
+    return written
+
+
 def _cells(shape: TableShape, nodes: dict[str, Node], options: Options) -> tuple[Cell, ...]:
     placeholder = options.unavailable_value_placeholder
     encoded = base64_text.write(placeholder.encode())
     numeric, binary = options.decimal_format == "NUMERIC", options.binary_handling_mode
-    return tuple(
-        Cell(
-            column.name,
-            name,
-            node,
-            writing(column.type, node, numeric=numeric, binary=binary),
-            encoded if node.type == "bytes" else placeholder,
-            node.default if options.replace_null_with_default else None,
-        )
-        for column, (name, node) in zip(shape.columns, nodes.items(), strict=bool(shape.columns))
-    )
+    foreign = not is_ours(shape.wire)
+    cells = []
+    for column, (name, node) in zip(shape.columns, nodes.items(), strict=bool(shape.columns)):
+        write = writing(column.type, node, numeric=numeric, binary=binary)
+        absent = encoded if node.type == "bytes" else placeholder
+        null = node.default if options.replace_null_with_default else None
+        replaced = foreign and column.type.name in MOMENTS
+        if replaced and not node.optional and null is None:
+            null = write(EPOCH) if node.default is None else node.default
+        if foreign and node.optional and options.event_converting_failure_handling_mode == "warn":
+            write = _or_null(write)
+        cells.append(Cell(column.name, name, node, write, absent, null, replaced))
+    return tuple(cells)

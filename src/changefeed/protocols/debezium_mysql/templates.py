@@ -41,7 +41,7 @@ def text(shape: TableShape, writer: RowWriter, options: Options) -> str | None:
         return None
     if writer.unwrapped or writer.block.avro or writer.key_block.avro or len(shape.by_name) < len(shape.columns):
         return None
-    if not ours and (options.bug_compat or not keys_compare(shape, options)):
+    if not ours and (options.bug_compat or not keys_compare(shape, options) or _is_adjusted(shape, options)):
         return None
     written = {cell.column: _written(shape.by_name[cell.column].type, cell, options) for cell in writer.cells}
     images = [[written[c.name] for c in columns] for columns in (shape.before_columns, shape.after_columns)]
@@ -56,6 +56,10 @@ def keys_compare(shape: TableShape, options: Options) -> bool:
     carried = {c.name for c in shape.before_columns} & {c.name for c in shape.after_columns}
     types = [shape.by_name[name].type.name for name in foreign_shapes.keys(shape, options)]
     return carried.issuperset(foreign_shapes.keys(shape, options)) and _UNCOMPARED.isdisjoint(types)
+
+
+def _is_adjusted(shape: TableShape, options: Options) -> bool:
+    return options.enable_time_adjuster and any(column.type.name in ("date", "datetime") for column in shape.columns)
 
 
 class _Page:

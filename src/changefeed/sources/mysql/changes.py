@@ -45,7 +45,7 @@ from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
-from changefeed.sources.mysql.definitions import Definitions
+from changefeed.sources.mysql.definitions import Definitions, Effect
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.statements import begins_transaction, meaning
@@ -345,19 +345,30 @@ class LogDecoder:
             case "change":
                 self._change(text.rstrip(), database, query, event)
 
+    def _changes(self, text: str, database: str | None, query: Query, event: LogEvent) -> None:
+        """Adds a schema change for each table of a statement, with the whole table."""
+        assert self._definitions is not None
+        assert self._transactions is not None
+        self._shapes = {}
+        origin, instant = self._transactions.of_statement(query, event.at, self.server)
+        for effect in self._definitions.apply(text, database):
+            if effect.table is not None and not is_captured(self._selector, effect.database, effect.table):
+                continue
+            place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
+            self._index += 1
+            self._control.append(schema_change(effect, self._definitions, place, instant, origin))
+
     def _change(self, text: str, database: str | None, query: Query, event: LogEvent) -> None:
+        if self._definitions is not None:
+            self._changes(text, database, query, event)
+            return
         if begins_transaction(text):
             text = text[: text.upper().rindex("START")].rstrip()
-        if self._definitions is not None:
-            self._definitions.apply(text, database)
-            self._shapes = {}
         place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
         self._index += 1
         name = self.name
-        origin: dict[str, Any] = {"connector": self.server, "gtid": name} if name else {"connector": self.server}
+        origin = {"connector": self.server, "gtid": name} if name else {"connector": self.server}
         instant = Instant(query.header.timestamp * 1_000_000, 0)
-        if self._transactions is not None:
-            origin, instant = self._transactions.of_statement(query, event.at, self.server)
         self._control.append(
             SchemaChange(
                 kind(text, database),
@@ -408,6 +419,21 @@ class LogDecoder:
     def count(self) -> int:
         """Number of rows that were collected."""
         return sum(len(rows.ops) for rows in self._rows.values())
+
+
+def schema_change(
+    effect: Effect, definitions: Definitions, place: Place, instant: Instant, origin: dict[str, Any]
+) -> SchemaChange:
+    """The schema change of a stream of events: with the table as it is after the statement, in the origin's `definition`."""
+    columns = None
+    if effect.table is not None:
+        kept = {} if effect.kind == "DROP" else definitions.described(effect.database, effect.table)
+        origin = {**origin, "definition": {"type": effect.kind, **kept}}
+        columns = definitions.columns(effect.database, effect.table)
+    return SchemaChange(
+        kind(effect.text, effect.database), effect.database, effect.table, effect.text, place, columns,
+        commit_ts=place.offset, instant=instant, origin=origin,
+    )  # fmt: skip
 
 
 def records_at(offsets: list[int]) -> pa.RecordBatch:

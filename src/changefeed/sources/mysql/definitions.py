@@ -1,9 +1,10 @@
 """The tables' definitions while the log is read as a stream: what a table map does not have, and events do.
 
-    SHOW CREATE TABLE ─▶ Table ─ statements of the log ─▶ Table ─ shape of rows ─▶ defaults, key by a unique index, its order
+    SHOW CREATE TABLE ─▶ Table ─ statements of the log ─▶ Table ─┬─ shape of rows ─▶ defaults, key by a unique index, its order
+                                                                 └─ `Effect` ─▶ schema changes with the whole table
 
-Rule 1. Types and names are those of the table map. A definition whose columns are not those of a shape adds nothing to it: it is
-        of another time.
+Rule 1. Types and names of rows are those of the table map, but for the digits of FLOAT(m,d), which it does not have. A definition
+        whose columns are not those of a shape adds nothing to it: it is of another time.
 Rule 2. The key is the primary key, else the first unique index whose columns are all NOT NULL, in the order of the index.
 Rule 3. A statement that cannot be applied drops the definition of its table: details are not guessed.
 """
@@ -11,15 +12,34 @@ Rule 3. A statement that cannot be applied drops the definition of its table: de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from changefeed.errors import ChangefeedError, UnsupportedError
 from changefeed.model.definition import PRIMARY, Table
 from changefeed.model.names import full_name
-from changefeed.model.table import TableShape
+from changefeed.model.table import Column, TableShape, canonical
+from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
+from changefeed.sources.mysql.tables import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The effect of a statement on one table or database.
+
+    Attributes:
+        kind: `CREATE`, `ALTER`, `DROP` or `TRUNCATE`; empty for a database.
+        table: None for a database.
+        text: the statement; of one that drops several tables, that of this table.
+    """
+
+    kind: str
+    database: str
+    table: str | None
+    text: str
 
 
 class Definitions:
@@ -27,19 +47,20 @@ class Definitions:
 
     Attributes:
         tables: `database.table` -> its definition.
+        charsets: database -> its default character set.
     """
 
     def __init__(self, tables: Mapping[str, Table] | None = None) -> None:
         self.tables = dict(tables or {})
+        self.charsets: dict[str, str] = {}
 
-    def apply(self, text: str, database: str | None) -> None:
-        """Applies a statement of the log, or the CREATE TABLE that a server shows."""
+    def apply(self, text: str, database: str | None) -> list[Effect]:
+        """Applies a statement of the log, or the CREATE TABLE that a server shows; returns its effects, in order."""
         try:
             statements = parse(text, database)
         except UnsupportedError:
-            return  # shapes do not fit the definitions then: Rule 1
-        for statement in statements:
-            self._statement(statement)
+            return []  # shapes do not fit the definitions then: Rule 1
+        return [effect for each in statements for effect in self._statement(each, text)]
 
     def completed(self, shape: TableShape) -> TableShape:
         """Returns a shape with the details of its table's definition."""
@@ -51,48 +72,80 @@ class Definitions:
             return shape
         keys = key_of(table)
         columns = tuple(
-            replace(own, default=column.default, key=column.name in keys)
+            replace(own, type=_precise(own.type, column.type), default=column.default, key=column.name in keys)
             for own, column in zip(shape.columns, table.columns, strict=True)
         )
-        return replace(shape, columns=columns, key_order=keys)
+        return replace(shape, columns=columns, key_order=keys, wire=_wire(table))
 
-    def _statement(self, statement: sql.Statement) -> None:
+    def columns(self, database: str, name: str) -> tuple[Column, ...] | None:
+        """Returns all columns of a table; None if it is not known."""
+        table = self.tables.get(full_name(database, name))
+        return None if table is None else table.carrying([column.name for column in table.virtual]).columns
+
+    def described(self, database: str, name: str) -> dict[str, Any]:
+        """Returns what a schema change carries of a table, beside its columns; empty if it is not known."""
+        table = self.tables.get(full_name(database, name))
+        if table is None:
+            return {}
+        return {
+            "keys": list(key_of(table)),
+            "charset": table.charset or self.charsets.get(database),
+            "comment": table.comment,
+        }
+
+    def _statement(self, statement: sql.Statement, text: str) -> list[Effect]:
         match statement:
-            case sql.CreateTable(database=database, table=name):
-                self._create(statement, database, name)
-            case sql.DropTable(database=database, table=name):
-                self.tables.pop(full_name(database, name), None)
+            case sql.CreateDatabase(database=database):
+                if statement.charset is not None:
+                    self.charsets[database] = statement.charset
+                return [Effect("", database, None, text)]
             case sql.DropDatabase(database=database):
                 self.tables = {name: table for name, table in self.tables.items() if table.database != database}
+                return [Effect("", database, None, text)]
+            case sql.CreateTable(database=database, table=name):
+                return self._create(statement, text)
+            case sql.DropTable(database=database, table=name):
+                self.tables.pop(full_name(database, name), None)
+                return [Effect("DROP", database, name, f"DROP TABLE {quoted(database)}.{quoted(name)}")]
             case sql.RenameTable():
-                table = self.tables.pop(full_name(statement.database, statement.table), None)
-                if table is not None:
-                    renamed = replace(table, database=statement.to_database, name=statement.to_table)
-                    self.tables[renamed.full_name] = renamed
+                return self._rename(statement, text)
             case sql.AlterTable(database=database, table=name):
                 self._alter(statement, full_name(database, name))
+                return [Effect("ALTER", database, name, text)]
+            case sql.TruncateTable(database=database, table=name):
+                return [Effect("TRUNCATE", database, name, text)]
+        return []
 
-    def _create(self, statement: sql.CreateTable, database: str, name: str) -> None:
-        if statement.if_not_exists and full_name(database, name) in self.tables:
-            return
-        if statement.like is None:
-            table = Table(
-                database, name, statement.columns, statement.keys, statement.uniques, statement.virtual, statement.indexes,
-                statement.charset,
-            )  # fmt: skip
-        else:
+    def _create(self, statement: sql.CreateTable, text: str) -> list[Effect]:
+        name = full_name(statement.database, statement.table)
+        effect = [Effect("CREATE", statement.database, statement.table, text)]
+        if statement.if_not_exists and name in self.tables:
+            return effect
+        table: Table | None = Table(
+            statement.database, statement.table, statement.columns, statement.keys, statement.uniques, statement.virtual,
+            statement.indexes, statement.charset, statement.comment,
+        )  # fmt: skip
+        if statement.like is not None:
             template = self.tables.get(full_name(*statement.like))
-            if template is None:
-                return
-            table = replace(template, database=database, name=name)
-        self.tables[table.full_name] = table
+            table = template and replace(template, database=statement.database, name=statement.table)
+        self.tables.pop(name, None)
+        if table is not None:
+            self.tables[name] = table
+        return effect
+
+    def _rename(self, statement: sql.RenameTable, text: str) -> list[Effect]:
+        table = self.tables.pop(full_name(statement.database, statement.table), None)
+        if table is not None:
+            renamed = replace(table, database=statement.to_database, name=statement.to_table)
+            self.tables[renamed.full_name] = renamed
+        return [Effect("ALTER", statement.to_database, statement.to_table, text)]
 
     def _alter(self, statement: sql.AlterTable, name: str) -> None:
         table = self.tables.pop(name, None)
         if table is None:
             return
         try:
-            self.tables[name] = alter(table, statement).table
+            self.tables[name] = replace(alter(table, statement).table, comment=table.comment)
         except ChangefeedError:  # Rule 3
             return
 
@@ -102,3 +155,18 @@ def key_of(table: Table) -> tuple[str, ...]:
     required = {column.name for column in table.columns if column.nullable is False}
     primary = [key.columns for key in table.uniques if key.name == PRIMARY]
     return next(iter(primary or [key.columns for key in table.uniques if required.issuperset(key.columns)]), ())
+
+
+def _wire(table: Table) -> str:
+    """The details of a table's columns that no type has, as JSON: comments, and the type UUID of MariaDB; empty without any."""
+    declared = {column.name: column.declared for column in table.columns if column.declared is not None}
+    comments = {name: details.comment for name, details in declared.items() if details.comment is not None}
+    types = {name: "uuid" for name, details in declared.items() if details.type.lower() == "uuid"}
+    details = {"comments": comments, "types": types}
+    return canonical({name: content for name, content in details.items() if content}) if comments or types else ""
+
+
+def _precise(mapped: ColumnType, declared: ColumnType) -> ColumnType:
+    """A type of a table map, with the digits that its declaration has: Rule 1."""
+    fits = mapped.name == declared.name and mapped.name in ("float", "double")
+    return replace(mapped, length=declared.length, scale=declared.scale) if fits else mapped

@@ -12,13 +12,15 @@ Rule 3. Inside of the snapshot there is no source offset: a run that was killed 
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from changefeed.errors import ConfigError, SourceError
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
+from changefeed.model.event import Control
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.sources import StreamBatch
@@ -30,10 +32,10 @@ from changefeed.sources.mysql.dump import GTIDS, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import Executed, moved, position_after
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
-from changefeed.sources.mysql.source_offset import SourceOffset, read
-from changefeed.sources.mysql.tables import Captured, describe, list_tables, mariadb_types
-from changefeed.sources.mysql.transactions import OpenTransaction, Transactions
-from changefeed.sources.mysql.view import View
+from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, read
+from changefeed.sources.mysql.tables import Captured, CopiedTable, mariadb_types
+from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
+from changefeed.sources.mysql.view import View, captured_tables, first_changes, read_charsets
 
 
 class MySqlStream:
@@ -59,6 +61,7 @@ class MySqlStream:
                 if known.server != server.identity:
                     known = self._moved(server, known)
                 server.check_has(known.at)
+                read_charsets(server, self._definitions)
                 yield from self._log(server, known)
         elif section.snapshot_mode == "no_data":
             yield from self._begin(server)
@@ -111,21 +114,22 @@ class MySqlStream:
         else:
             server.check_has(start)
             at, gtids = start, server.gtids_at(start)
-        for name in list_tables(server, self._tables):
-            table = describe(server, *name)
-            if table is not None:
-                self._definitions.apply(table.create, name[0])
+        yield self._batch(Decoded(control=self._first(server, captured_tables(server, self._tables), at)), None)
         yield self._batch(Decoded(), SourceOffset(server.identity, at, gtids=gtids))
 
     def _snapshot(self, server: Server) -> Iterator[StreamBatch]:
         view = View.open(server, self._tables, self._context)
-        changes = view.definitions()
-        for change in changes:
-            self._definitions.apply(change.ddl or "", change.database)
-        yield self._batch(Decoded(control=list(changes)), None)
+        yield self._batch(Decoded(control=self._first(server, view.tables, view.low, view.seconds)), None)
         for rows in view.rows(self._definitions):
             yield self._batch(rows, None)
         yield self._batch(Decoded(), SourceOffset(server.identity, view.low, gtids=view.gtids))
+
+    def _first(
+        self, server: Server, tables: Sequence[CopiedTable], at: LogPosition, seconds: int | None = None
+    ) -> list[Control]:
+        run = run_details(self._context, time.time_ns)
+        now = int(time.time()) if seconds is None else seconds
+        return list(first_changes(server, tables, self._definitions, at, run, seconds=now, is_all=seconds is None))
 
     def _log(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
         """Yields what the log has behind a source offset."""

@@ -16,10 +16,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from changefeed.errors import SourceError
-from changefeed.model.types import ColumnType
 from changefeed.mysql import charsets
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
+from changefeed.mysql.ddl.tokens import Tokens
+from changefeed.mysql.ddl.types import column_type as parse_type
 from changefeed.sources.mysql.connection import GoneError
 from changefeed.sources.mysql.server import Server
 from changefeed.ticdc.dispatch.matcher import TableFilter
@@ -194,7 +195,7 @@ def _column(row: tuple[str, ...], table: str) -> MappedColumn:
         code, metadata, nullable == "YES", name,
         unsigned="unsigned" in column_type if code in _NUMERIC else None,
         charset=charset or (charsets.BINARY if is_bytes else None),
-        members=ColumnType.parse(column_type).members if kind in ("enum", "set") else None,
+        members=parse_type(Tokens(column_type)).members if kind in ("enum", "set") else None,
         geometry=kind if code == codes.GEOMETRY else None,
         mariadb_type=kind if kind in MARIADB_SIZES else None,
     )  # fmt: skip

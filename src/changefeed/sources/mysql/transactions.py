@@ -58,6 +58,11 @@ def closing(context: str, now: Callable[[], int]) -> str:
     return f',"envelope":{{"ts_ns":{now()}}},"context":{context}}}'
 
 
+def run_details(context: dict[str, str], now: Callable[[], int]) -> dict[str, Any]:
+    """Returns the same for the origin of a schema change."""
+    return {"envelope": {"ts_ns": now()}, "context": context}
+
+
 def origin_column(details: Sequence[RowDetails]) -> pa.Array:
     """Returns the origins of all rows."""
     counts = [len(each.orders) for each in details]
@@ -136,7 +141,8 @@ class Transactions:
             now: returns the time in nanoseconds since 1970.
         """
         self.open = open_transaction
-        self._context, self._now = canonical(context), now
+        self.context, self._now = context, now
+        self._context = canonical(context)
         self._gtid: Gtid | MariaDbGtid | None = None  # of the next transaction or statement
 
     def gtid(self, event: Gtid | MariaDbGtid, at: LogPosition) -> bool:
@@ -193,7 +199,9 @@ class Transactions:
         origin = {"connector": connector, **self._source(query.header.server_id, at), "row": 0}
         if isinstance(gtid, Gtid | MariaDbGtid) and gtid.gtid is not None:
             origin["gtid"] = gtid.gtid
-        return origin, Instant(us, 6)
+        if self.open is not None and self.open.thread is not None:
+            origin["thread"] = self.open.thread
+        return origin | run_details(self.context, self._now), Instant(us, 6)
 
     def mark(self, status: str, place: Place, seconds: int) -> TransactionMark:
         """Returns the mark of the open transaction's beginning or end; `seconds`: the time in the header of the event."""

@@ -12,8 +12,8 @@ Rule 4. The first and the last row of each table, and of the snapshot, are marke
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,16 +23,17 @@ from changefeed.model.batch import Decoded
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
-from changefeed.sources.mysql.changes import PARTITION, TOPIC, ShapeRows
+from changefeed.sources.mysql.changes import PARTITION, TOPIC, ShapeRows, schema_change
 from changefeed.sources.mysql.columns import columns_of, of_select
 from changefeed.sources.mysql.connection import translated
-from changefeed.sources.mysql.definitions import Definitions
+from changefeed.sources.mysql.definitions import Definitions, Effect
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, describe, list_tables, quoted
 from changefeed.sources.mysql.transactions import RowDetails, closing
 
 _FETCHED = 20_000
+_SCHEMATA = "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
 _Image = tuple[Any, ...]
 
 
@@ -67,24 +68,7 @@ class View:
         """
         low, gtids = server.begin_view()
         [(seconds,)] = server.texts("SELECT UNIX_TIMESTAMP()")
-        tables = []
-        for name in list_tables(server, captured):
-            table = describe(server, *name)
-            if table is None:
-                raise SourceError(f"{'.'.join(name)} was dropped while the snapshot began", transient=True)
-            tables.append(table)
-        return cls(server, low, gtids, int(seconds), tuple(tables), context)
-
-    def definitions(self) -> list[SchemaChange]:
-        """Returns the CREATE TABLE of each table."""
-        instant = Instant(self.seconds * 1_000_000, 6)
-        return [
-            SchemaChange(
-                "create_table", *table.name, table.create, Place(TOPIC, PARTITION, self.low.number, number, number),
-                commit_ts=self.low.number, instant=instant, origin={**self._origin("true"), "row": 0},
-            )
-            for number, table in enumerate(self.tables)
-        ]  # fmt: skip
+        return cls(server, low, gtids, int(seconds), captured_tables(server, captured), context)
 
     def rows(self, definitions: Definitions) -> Iterator[Decoded]:
         """Yields all rows, in batches of one table."""
@@ -130,6 +114,96 @@ class View:
 
     def _origin(self, mark: str) -> dict[str, Any]:
         return {"server_id": 0, "file": self.low.file, "pos": self.low.position, "snapshot": mark}
+
+
+def captured_tables(server: Server, captured: Captured) -> tuple[CopiedTable, ...]:
+    """Returns the captured tables, in the order of their names.
+
+    Raises:
+        SourceError: one was dropped at this moment.
+    """
+    tables = []
+    for name in list_tables(server, captured):
+        table = describe(server, *name)
+        if table is None:
+            raise SourceError(f"{'.'.join(name)} was dropped while the snapshot began", transient=True)
+        tables.append(table)
+    return tuple(tables)
+
+
+def first_changes(
+    server: Server,
+    tables: Sequence[CopiedTable],
+    definitions: Definitions,
+    low: LogPosition,
+    run: dict[str, Any],
+    *,
+    seconds: int,
+    is_all: bool,
+) -> list[SchemaChange]:
+    """Returns the statements that make the tables of an empty server, as the connector writes them, and applies them.
+
+    Args:
+        server: the server.
+        tables: the captured tables.
+        definitions: gets their definitions.
+        low: the position in the log where they are so.
+        run: see `run_details`.
+        seconds: the server's time there.
+        is_all: whether no rows follow, so that the last statement is the end of the snapshot.
+    """
+    read_charsets(server, definitions)
+    effects = [Effect("", "", None, server_charset(server))]
+    effects += [
+        Effect("DROP", *t.name, f"DROP TABLE IF EXISTS {quoted(t.name[0])}.{quoted(t.name[1])}") for t in tables
+    ]
+    origin = {
+        "server_id": 0,
+        "file": low.file,
+        "pos": low.position,
+        "row": 0,
+        "snapshot": "true",
+        "connector": server.kind,
+    }
+    changes = list[SchemaChange]()
+
+    def add(effect: Effect) -> None:
+        place = Place(TOPIC, PARTITION, low.number, len(changes), len(changes))
+        instant = Instant(seconds * 1_000_000, 6)
+        changes.append(schema_change(effect, definitions, place, instant, origin | run))
+
+    for effect in effects:
+        add(effect)
+    for database in dict.fromkeys(table.name[0] for table in tables):
+        for text in database_statements(server, database):
+            add(Effect("", database, None, text))
+        for table in tables:
+            if table.name[0] == database:
+                definitions.apply(table.create, database)
+                add(Effect("CREATE", *table.name, table.create))
+    if is_all:
+        changes[-1] = replace(changes[-1], origin=changes[-1].origin | {"snapshot": "last"})
+    return changes
+
+
+def server_charset(server: Server) -> str:
+    """Returns the statement that sets the server's character set."""
+    [(charset, collation)] = server.texts("SELECT @@GLOBAL.character_set_server, @@GLOBAL.collation_server")
+    return f"SET character_set_server={charset}, collation_server={collation}"
+
+
+def database_statements(server: Server, database: str) -> list[str]:
+    """Returns the statements that make an empty database."""
+    [(charset, collation)] = server.texts(f"{_SCHEMATA} WHERE SCHEMA_NAME = %s", (database,))
+    name = quoted(database)
+    create = f"CREATE DATABASE {name} CHARSET {charset} COLLATE {collation}"
+    return [f"DROP DATABASE IF EXISTS {name}", create, f"USE {name}"]
+
+
+def read_charsets(server: Server, definitions: Definitions) -> None:
+    """Reads the default character sets of all databases."""
+    rows = server.texts("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
+    definitions.charsets |= {database: charset for database, charset in rows}  # noqa: C416  # of tuples of any length
 
 
 def _image(readers: list[Callable[[bytes], Any]], row: tuple[bytes | None, ...]) -> _Image:

@@ -17,6 +17,7 @@ Rule 4. A value that the calendar or the type does not have is `Irregular`, verb
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ from changefeed.model import values
 from changefeed.model.values import Irregular, Moment
 from changefeed.wire.strict_json import Number
 
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
+_FIRST_DAY, _DAY_100 = 1 - _EPOCH_DAY, dt.date(100, 1, 1).toordinal() - _EPOCH_DAY  # year 0 is not a date of Python
 COUNTS = {  # the name of a field's schema -> days, or µs, that so many of its numbers stand for
     "io.debezium.time.Date": (1, 1),
     "org.apache.kafka.connect.data.Date": (1, 1),
@@ -62,10 +65,33 @@ def datetime_reader(unit: str) -> Callable[[int], int | Irregular]:
 
 
 def datetime_writer(unit: str) -> Callable[[int], Number]:
-    """Returns a function that converts µs to numbers of the unit; digits below the unit are cut off."""
-    if unit == "ns":
-        return lambda us: Number(us * 1000)
-    return lambda us: Number(us // UNITS_US[unit])
+    """Returns a function that converts µs to numbers of the unit; digits below the unit are cut off.
+
+    Raises:
+        UnsupportedError: by that function, for a time that does not fit into 64 bits of nanoseconds.
+    """
+
+    def write_ns(us: int) -> Number:
+        if not -(2**63) <= us * 1000 < 2**63:
+            raise UnsupportedError(f"debezium-mysql cannot carry {values.write_datetime(us, 6)} in nanoseconds")
+        return Number(us * 1000)
+
+    return write_ns if unit == "ns" else lambda us: Number(us // UNITS_US[unit])
+
+
+def with_century(value: int, day: int) -> int:
+    """Adds the century to a year of two digits: 0 to 69 become 2000 to 2069, 70 to 99 become 1970 to 1999.
+
+    Args:
+        value: a date or a date with time, as a number since 1970-01-01.
+        day: the length of a day in its units.
+    """
+    days, rest = divmod(value, day)
+    if not _FIRST_DAY <= days < _DAY_100:
+        return value
+    date = dt.date.fromordinal(days + _EPOCH_DAY)
+    moved = date.replace(year=date.year + (2000 if date.year < 70 else 1900))
+    return (moved.toordinal() - _EPOCH_DAY) * day + rest
 
 
 def time_reader(unit: str) -> Callable[[int], str | Irregular]:
