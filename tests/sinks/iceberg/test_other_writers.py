@@ -10,11 +10,13 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import SetPropertiesUpdate
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import FloatType, IntegerType, NestedField, StringType
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import Load, Touch, Upsert, WriteId, WriteRequest
+from changefeed.sinks.iceberg.file_io import FolderIO
 from changefeed.sinks.iceberg.sink import IcebergTables
 from tests.sinks.contract import Given, Row
 from tests.sinks.iceberg.tables import ORDERS, PATH, Tables
@@ -223,3 +225,18 @@ def test_manifests_stay_few(tables: Tables) -> None:
         assert snapshot.summary["total-data-files"] == str(len(tables.files()))
         assert snapshot.summary.operation is Operation.APPEND
         assert snapshot.sequence_number == 14
+
+
+def test_properties_of_a_table_do_not_choose_how_its_files_are_read(tables: Tables) -> None:
+    """Otherwise, a user who may write the table could name a class that this process imports."""
+    sink = tables.sink()
+    tables.write(sink, Load, ONE)
+    opened = sink.open(PATH)
+    assert opened is not None
+    harm = SetPropertiesUpdate(updates={"py-io-impl": "nowhere.Class", "s3.endpoint": "http://127.0.0.1:1"})
+    sink.catalog.commit(opened.table, [], [harm])  # PyIceberg itself cannot open the table from now on
+    for written in (sink, tables.sink()):
+        tables.write(written, Upsert, TWO)
+        opened = written.open(PATH)
+        assert opened is not None
+        assert isinstance(opened.table.io, FolderIO)

@@ -198,3 +198,18 @@ def test_a_namespace_that_somebody_makes_at_the_same_time_is_used(tables: Behind
     tables.proxy.add(overtaken, "POST", r"/namespaces$")
     tables.write(tables.sink(), Load, ONE)
     assert tables.rows() == [ONE]
+
+
+def test_a_server_does_not_choose_how_files_are_read(tables: Behind) -> None:
+    """Its configuration may name a class of PyIceberg's and a place: this sink has its own."""
+
+    def configured(request: Request) -> None:
+        answer = request.forward()
+        config = json.loads(answer.body)
+        config["overrides"] = {**config.get("overrides", {}), "py-io-impl": "nowhere.Class", "s3.endpoint": "http://x"}
+        request.answer(Answer(200, [("Content-Type", "application/json")], json.dumps(config).encode()))
+
+    tables.proxy.add(configured, "GET", "/config", times=None)
+    tables.write(tables.sink(), Load, ONE)
+    tables.write(tables.sink(), Upsert, TWO)
+    assert tables.rows() == [ONE, TWO]

@@ -231,11 +231,14 @@ class TableCatalog:
         with self._lock:
             if self._opened is None:
                 try:
-                    self._opened = writes_version_3(self._open())
+                    catalog = writes_version_3(self._open())
                 except (ValueError, KeyError, ImportError, NotInstalledError) as error:
                     raise ConfigError(
                         f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"
                     ) from error
+                # PyIceberg would let properties of a table, or of a REST server, choose a class and a place for files.
+                catalog._load_file_io = lambda *_, **__: self.io  # type: ignore[method-assign]
+                self._opened = catalog
             return self._opened
 
     def _open(self) -> Catalog:
