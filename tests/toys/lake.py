@@ -265,6 +265,10 @@ class LakeSink:
         """See `TableSink`: there is one mode."""
         return ""
 
+    def partitions(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`: there are none."""
+        return ()
+
     # Writes.
 
     def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:

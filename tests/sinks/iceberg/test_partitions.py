@@ -153,6 +153,13 @@ def test_a_column_of_a_partition_that_is_dropped_or_retyped_is_named(
     ):
         tables.write(sink, Rewrite, of=after, expressions=expressions)
     assert tables.rows() == [visit(1, "a")]
+    with tables.opened() as opened, opened.update_spec() as update:
+        update.remove_field("place")
+    with tables.opened() as opened:
+        opened.overwrite(opened.scan().to_arrow())
+    tables.write(sink, Rewrite, of=after, expressions=expressions)
+    tables.write(sink, Upsert, {"id": 2}, of=after)
+    assert [row["id"] for row in tables.rows()] == [1, 2]
 
 
 def test_the_option_refuses_tables_that_lack_its_columns(tables: Tables) -> None:

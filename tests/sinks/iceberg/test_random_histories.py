@@ -2,7 +2,7 @@
 
 The pipelines are those of `test_crashes_in_memory.py`: tables that are created, changed and dropped, partial images, tables
 without a key; runs that end anywhere, and runs of one pipeline at the same time. Every published cut is compared with the
-upstream's tables.
+upstream's tables. Histories take turns with the options about tables.
 
 `CHANGEFEED_ICEBERG_HISTORIES` is their number; `CHANGEFEED_SEED` repeats a seed, which every failure prints.
 """
@@ -24,8 +24,11 @@ from pyiceberg.catalog import load_catalog
 
 from changefeed import telemetry
 from changefeed.errors import SinkError
+from changefeed.sinks.apply.compaction import CompactionRules
+from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.iceberg.catalog import TableCatalog
-from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.iceberg.partition_fields import parsed
+from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
 from changefeed.storage.local import LocalFolder
 from tests.pipeline import in_memory
 from tests.pipeline.in_memory import Storage
@@ -37,6 +40,13 @@ from tests.sinks.contract import Row
 from tests.sinks.iceberg.rest_faults import DONE, UNDONE, refused
 
 HISTORIES = int(os.environ.get("CHANGEFEED_ICEBERG_HISTORIES", "4"))
+_RULES = CompactionRules(many=4, every=2)
+OPTIONS = [
+    TableOptions(),
+    TableOptions(lambda table: (parsed("bucket(2, id)"),), merges_on_read=True),
+    TableOptions(format_version=3, merges_on_read=True, compaction=_RULES),
+    TableOptions(lambda table: (parsed("truncate(5, id)"),), format_version=3),
+]
 Make = Callable[..., tuple[Pipeline, Random]]
 
 pytestmark = [pytest.mark.slow, pytest.mark.heavy, pytest.mark.parametrize("consistency", ["transaction", "key"])]
@@ -48,11 +58,13 @@ class Disk:
 
     Attributes:
         folder: the folder.
+        options: of the tables.
         catalog: the catalog's properties; by default it is a database in the folder.
         uri: where the tables are read, if not where they are written.
     """
 
     folder: Path
+    options: TableOptions
     catalog: dict[str, str] = field(default_factory=dict)
     uri: str | None = None
 
@@ -66,8 +78,8 @@ class Disk:
 
     def sink(self) -> IcebergTables:
         folder = LocalFolder(str(self.folder))
-        namespace = self._prefix + "{database}"
-        return IcebergTables(TableCatalog("test", self.catalog, namespace, folder, f"file://{folder.path}"))
+        catalog = TableCatalog("test", self.catalog, self._prefix + "{database}", folder, f"file://{folder.path}")
+        return IcebergTables(catalog, limits=Limits(least_marked=0), options=self.options)
 
     def rows(self, path: str, version: int | None = None) -> list[Row]:
         catalog = load_catalog("test", **{**self.catalog, **({"uri": self.uri} if self.uri else {})})
@@ -89,7 +101,7 @@ def make(consistency: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> M
     def pipeline(number: int, **catalog: Any) -> tuple[Pipeline, Random]:
         random = Random(f"{seed} {consistency} {number}")
         upstream = history(random, random.randint(10, 50), partial=number % 2 == 0, moves=consistency != "key")
-        disk: Any = Disk(tmp_path / str(number), **catalog)
+        disk: Any = Disk(tmp_path / str(number), OPTIONS[number % len(OPTIONS)], **catalog)
         logs = logs_of(upstream, random.randint(1, 3), random)
         return Pipeline(upstream, logs, consistency, storage=Storage(tables=disk)), random
 

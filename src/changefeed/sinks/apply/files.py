@@ -107,15 +107,23 @@ class DataFileReader:
                 )
             self.deleted[marked] = True
 
-    def pieces(self, size: int, rows: Mask | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yields pieces of `size` rows, each with its first row number; skips pieces without any row of `rows`."""
+    def pieces(
+        self, size: int, rows: Mask | None = None, names: Sequence[str] | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yields pieces of `size` rows, each with its first row number; skips pieces without any row of `rows`.
+
+        Args:
+            size: the number of rows of a piece; one without a column that the file has may be larger.
+            rows: row number in the file -> whether the row is needed.
+            names: the columns; all by default.
+        """
         start = 0
         for number in range(self._file.metadata.num_row_groups):
             end = start + self._file.metadata.row_group(number).num_rows
             if rows is not None and not rows[start:end].any():
                 start = end
                 continue
-            for batch in self.batches(size, groups=[number]):
+            for batch in self.batches(size, names, [number]):
                 if rows is None or rows[start : start + batch.num_rows].any():
                     yield start, self._layout.completed(batch, start, self._entry)
                 start += batch.num_rows

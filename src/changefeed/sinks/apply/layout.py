@@ -53,6 +53,11 @@ class Layout(Protocol):
         ...
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns of data files that a row keeps when it is updated, besides those that a change does not carry."""
+        ...
+
+    @property
     def footer(self) -> Mapping[str, str]:
         """Metadata in the footer of every new data file."""
         ...
@@ -94,7 +99,7 @@ class Layout(Protocol):
         """Fills values that a file leaves out because its entry in the log implies them.
 
         Args:
-            rows: rows of the file, with the columns of the table.
+            rows: rows of the file, with all or some columns of the table.
             start: row number of the first.
             file: the file's row in `Item.files`.
         """
@@ -116,6 +121,11 @@ class WholeFiles:
     """The part of a `Layout` about partitions, for tables without; their files have all values of their rows."""
 
     __slots__ = ()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """See `Layout`."""
+        return ()
 
     def divided(self, rows: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
         """See `Layout`."""

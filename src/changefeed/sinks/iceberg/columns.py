@@ -49,12 +49,12 @@ def rewritten(opened: Opened, write: Rewrite, columns: pa.Schema, limits: Limits
     """Returns the change that gives all rows their new values.
 
     Raises:
-        SinkError: a data file cannot be read or written, or a conversion does not exist.
+        SinkError: a data file cannot be read or written, a conversion does not exist, or a column of a partition would be gone.
     """
     sources = _sources(write, columns)
     if sources is not None and (schema := _evolved(opened, columns, sources)) is not None:
         return Change(schema=schema)
-    schema = new_columns(opened, columns)
+    schema = _checked(opened, new_columns(opened, columns), [opened.metadata.spec()])
     values = values_of(write, opened.columns, columns, lambda kind: iceberg_type(kind).arrow)
     if values is None:
         raise SinkError(f"{opened.location}: the table's columns do not have the types that the pipeline gave them")
@@ -67,17 +67,12 @@ def rewritten(opened: Opened, write: Rewrite, columns: pa.Schema, limits: Limits
 def new_columns(opened: Opened, columns: pa.Schema) -> Schema:
     """Returns a schema for a table whose rows are all replaced: the table's own if it has these columns, or new ids.
 
-    Columns of partitions keep their ids.
-
-    Raises:
-        SinkError: a column by which the table is divided is gone, or its partitions would have another type.
+    Columns of partitions keep their ids if they are there, and their partitions keep their type.
     """
     if opened.columns.names == columns.names and opened.columns.types == columns.types:
         return opened.schema
-    spec = opened.metadata.spec()
-    kept = kept_ids(spec, opened.schema, columns)
-    schema = new_schema(columns, opened.metadata.last_column_id, next_schema_id(opened), kept)
-    return _checked(opened, schema, [spec])
+    kept = kept_ids(opened.metadata.spec(), opened.schema, columns)
+    return new_schema(columns, opened.metadata.last_column_id, next_schema_id(opened), kept)
 
 
 def copied(source: Opened, target: Layout, schema: pa.Schema, limits: Limits) -> list[Added]:
@@ -92,7 +87,7 @@ def copied(source: Opened, target: Layout, schema: pa.Schema, limits: Limits) ->
 
 def _evolved(opened: Opened, columns: pa.Schema, sources: dict[str, str]) -> Schema | None:
     schema = evolved(opened.schema, columns, sources, opened.metadata.last_column_id, next_schema_id(opened))
-    numbers = {opened.metadata.default_spec_id, *(manifest.partition_spec_id for manifest in opened.manifests())}
+    numbers = {opened.metadata.default_spec_id, *(file.spec_id for file in opened.all_files())}
     specs = opened.metadata.specs()
     return None if schema is None else _checked(opened, schema, [specs[number] for number in sorted(numbers)])
 

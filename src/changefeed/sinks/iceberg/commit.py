@@ -81,6 +81,7 @@ def commit(catalog: TableCatalog, opened: Opened, change: Change, request: Write
     """
     check_order(opened, request.write_id)
     updates, schema_id = _schema_updates(opened, change)
+    updates += _spec_updates(opened, change)
     made = _snapshot(catalog, opened, change, schema_id, summary_of(opened.owner, request))
     updates += [*_snapshot_updates(made), _write_id_update(opened.owner, request.write_id)]
     _put(catalog, opened.table, _requirements(opened), updates, made.snapshot_id, opened.owner, request)
@@ -108,6 +109,7 @@ def _snapshot(
         metadata.new_snapshot_id(),
         metadata.next_sequence_number(),
         opened.version_of_format,
+        change.spec,
     )
     manifests, operation, counts = manifests_of(snapshot, opened, change)
     return snapshot.written(manifests, operation, counts, opened.snapshot, schema_id, summary)
@@ -254,6 +256,15 @@ def _schema_updates(opened: Opened, change: Change) -> tuple[list[TableUpdate], 
         AddSchemaUpdate(schema_=change.schema),  # type: ignore[call-arg]
         SetCurrentSchemaUpdate(schema_id=-1),  # type: ignore[call-arg]
     ], change.schema.schema_id
+
+
+def _spec_updates(opened: Opened, change: Change) -> list[TableUpdate]:
+    """Returns the updates that change the table's default partition spec."""
+    if change.spec is None:
+        return []
+    if change.spec.spec_id in opened.metadata.specs():
+        return [SetDefaultSpecUpdate(spec_id=change.spec.spec_id)]  # type: ignore[call-arg]
+    return [AddPartitionSpecUpdate(spec=change.spec), SetDefaultSpecUpdate(spec_id=-1)]  # type: ignore[call-arg]
 
 
 def next_schema_id(opened: Opened) -> int:

@@ -83,7 +83,7 @@ def refusal(deletes: DataFile) -> str | None:
     if deletes.content == DataFileContent.EQUALITY_DELETES:
         return "equality deletes"
     if deletes.file_format not in (FileFormat.PARQUET, FileFormat.PUFFIN):
-        return f"delete files in {deletes.file_format}"
+        return f"delete files in {deletes.file_format.value}"
     return None
 
 

@@ -41,7 +41,8 @@ def translated(error: Exception, catalog: str, path: str, uri: str) -> AccessErr
         path: the table; empty if none is meant.
         uri: where the catalog is; may be empty.
     """
-    text = f"{' '.join(str(error).split()) or type(error).__name__:.{_LENGTH}}"
+    original = getattr(error, "orig", None) or error  # SQLAlchemy adds the statement
+    text = f"{' '.join(str(original).split()) or type(error).__name__:.{_LENGTH}}"
     name = f"catalog {catalog}" + (f" at {uri}" if uri else "")
     if _is_refused_user(error):
         return AccessError(f"catalog {catalog} refuses this user: {text}. See {_SECTION}")
@@ -49,9 +50,9 @@ def translated(error: Exception, catalog: str, path: str, uri: str) -> AccessErr
         return ConfigError(f"catalog {catalog} cannot be opened: {text}. See {_SECTION}")
     if isinstance(error, SSLError):
         return SinkError(f"{name}: TLS fails: {_cause(error):.{_LENGTH}}. See {_SECTION}", transient=True)
-    if isinstance(error, NoConnection | Timeout):
+    if isinstance(error, NoConnection | Timeout) or _has_no_server(original):
         return SinkError(
-            f"{name} does not answer: {_cause(error):.{_LENGTH}}. Is it running, and is uri in {_SECTION} right?",
+            f"{name} does not answer: {_cause(original):.{_LENGTH}}. Is it running, and is uri in {_SECTION} right?",
             transient=True,
         )
     about = f"{name}: {path}: {text}" if path else f"{name}: {text}"
@@ -75,8 +76,14 @@ def _is_refused_user(error: Exception) -> bool:
     return False
 
 
+def _has_no_server(error: BaseException) -> bool:
+    """Whether a driver of a database has found no server."""
+    package = type(error).__module__.partition(".")[0]
+    return package in ("psycopg", "psycopg2") and "connection to server" in str(error)
+
+
 def _cause(error: BaseException) -> str:
-    """Returns the text of the innermost reason of an error of urllib3."""
+    """Returns the text of the innermost reason of an error of a client."""
     reason: Any = error
     for _ in range(4):
         inner = getattr(reason, "reason", None) or (reason.args[0] if getattr(reason, "args", ()) else None)
@@ -84,5 +91,5 @@ def _cause(error: BaseException) -> str:
             break
         reason = inner
     text = str(reason)
-    match = re.search(r"\[Errno -?\d+\].*|[Rr]ead timed out.*", text, re.DOTALL)
+    match = re.search(r"\[Errno -?\d+\].*|[Rr]ead timed out.*|Connection refused", text, re.DOTALL)
     return " ".join((match[0] if match else text or type(reason).__name__).split())

@@ -85,6 +85,11 @@ class IcebergLayout:
     spec_id: int = 0
     footer: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """See `Layout`: a row of a table of format version 3 has one id for life."""
+        return (ROW_ID,) if ROW_ID in self.schema.names else ()
+
     def new_name(self, number: int) -> str:
         """See `Layout`."""
         return f"data/{number:05d}-{uuid.uuid4()}.parquet"
@@ -136,7 +141,7 @@ class IcebergLayout:
         return msgspec.json.encode(msgspec.structs.replace(made, partition=partition)).decode()
 
     def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
-        """See `Layout`: rows that move to another file keep their id, and the number of the snapshot that changed them."""
+        """See `Layout`: rows keep their id in another file, and if they are not changed the number of their last snapshot."""
         first = file.get("first_row_id")
         if first is None or ROW_ID not in rows.schema.names:
             return rows

@@ -27,6 +27,7 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
@@ -60,6 +61,7 @@ class Change:
         replaces: whether all data files of the table are removed.
         compacts: whether the rows of the table stay the same.
         schema: the new columns; None keeps the table's.
+        spec: the new default partition spec; None keeps the table's.
         restored: the snapshot whose files and columns the table gets; then the others are empty.
     """
 
@@ -69,6 +71,7 @@ class Change:
     replaces: bool = False
     compacts: bool = False
     schema: Schema | None = None
+    spec: PartitionSpec | None = None
     restored: Snapshot | None = None
 
     @property
@@ -98,7 +101,8 @@ def manifests_of(
             counts.remove_file(replaced, snapshot.schema)
         return opened.manifests(change.restored), Operation.OVERWRITE, counts
     if opened is not None and not change.has_files:
-        return opened.manifests(), Operation.APPEND, counts
+        manifests = [one for one in opened.manifests() if snapshot.has_columns_of(one.partition_spec_id)]
+        return manifests, Operation.APPEND, counts
     writing = _Writing(snapshot, counts)
     if opened is not None:
         writing.earlier(opened, change)
@@ -177,8 +181,12 @@ class _Writing:
         self.entries[content, file.spec_id].append(entry)
 
     def manifests(self) -> list[ManifestFile]:
-        """Writes the new manifests; returns all."""
-        made = [self.snapshot.manifest(number, *of) for number, of in enumerate(self.entries.items())]
+        """Writes the new manifests; returns all.
+
+        Without those of a spec that has lost a column: no reader could read them, and their files are all removed.
+        """
+        entries = {kind: of for kind, of in self.entries.items() if self.snapshot.has_columns_of(kind[1])}
+        made = [self.snapshot.manifest(number, *of) for number, of in enumerate(entries.items())]
         return [*self.kept, *made]
 
 
@@ -214,7 +222,7 @@ def data_file(file: Added, snapshot: NewSnapshot) -> DataFile:
         upper_bounds=_decoded(metrics.upper),
         split_offsets=metrics.offsets,
     )
-    made.spec_id = snapshot.spec_id
+    made.spec_id = snapshot.spec.spec_id
     return made
 
 
@@ -230,6 +238,7 @@ class NewSnapshot:
         schema: the table's columns after it.
         number: its id.
         version: the format version of the table.
+        new_spec: the default partition spec after it, if it is another one.
     """
 
     catalog: TableCatalog
@@ -238,6 +247,7 @@ class NewSnapshot:
     number: int
     sequence_number: int
     version: FormatVersion = 2
+    new_spec: PartitionSpec | None = None
     name: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     @property
@@ -246,9 +256,9 @@ class NewSnapshot:
         return self.table.metadata.location
 
     @property
-    def spec_id(self) -> int:
+    def spec(self) -> PartitionSpec:
         """The partition spec of new data files."""
-        return self.table.metadata.default_spec_id
+        return self.new_spec or self.table.metadata.spec()
 
     @property
     def _compression(self) -> str:
@@ -256,9 +266,14 @@ class NewSnapshot:
             TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
         )
 
+    def has_columns_of(self, spec_id: int) -> bool:
+        """Whether the table has the columns of a partition spec after the snapshot; no live file has one without."""
+        spec = self.table.metadata.specs().get(spec_id, self.spec)
+        return {of.source_id for of in spec.fields} <= {field.field_id for field in self.schema.fields}
+
     def partition(self, text: str) -> Record:
         """Returns the partition of a new data file; for the text see `layout.partition_text`."""
-        fields = self.table.metadata.spec().partition_type(self.schema).fields
+        fields = self.spec.partition_type(self.schema).fields
         values = zip(fields, partition_values(text), strict=True)
         return Record(*(None if value is None else from_bytes(of.field_type, value) for of, value in values))  # type: ignore[arg-type]
 
@@ -266,7 +281,7 @@ class NewSnapshot:
         """Writes a manifest; `number` is its place among the new manifests."""
         content, spec_id = kind
         file = self.catalog.io.new_output(f"{self.location}/metadata/{self.name}-m{number}.avro")
-        spec = self.table.metadata.specs()[spec_id]
+        spec = {**self.table.metadata.specs(), self.spec.spec_id: self.spec}[spec_id]
         writer = ManifestFileWriter(
             self.version, content, spec, self.schema, file, self.number, self._compression
         )  # fmt: skip

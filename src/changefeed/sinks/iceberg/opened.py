@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -109,18 +110,20 @@ class Opened:
         """The layout of data files with rows that the table has already."""
         return self.layout_of(self.schema, moves=True)
 
-    def layout_of(self, schema: Schema, *, moves: bool = False) -> IcebergLayout:
+    def layout_of(self, schema: Schema, spec: PartitionSpec | None = None, *, moves: bool = False) -> IcebergLayout:
         """Returns the layout of new data files.
 
         Args:
             schema: the columns that the table gets.
+            spec: the default partition spec that it gets; None keeps the table's.
             moves: whether the files get rows of the table's other files, which keep their ids.
         """
-        specs = {number: fields_of(spec, schema) for number, spec in self.metadata.specs().items()}
+        spec = spec or self.metadata.spec()
+        specs = {of.spec_id: fields_of(of, schema) for of in [*self.metadata.partition_specs, spec]}
         columns = arrow_schema(schema)
         if moves and self.version_of_format == 3:
             columns = pa.schema([*columns, *ROW_COLUMNS])
-        return IcebergLayout(self.folder, columns, specs, self.metadata.default_spec_id)
+        return IcebergLayout(self.folder, columns, specs, spec.spec_id)
 
     def table_snapshot(self) -> TableSnapshot:
         """Returns the state of the table for the contract."""
@@ -141,7 +144,7 @@ class Opened:
         if unknown := next(filter(None, (refusal(entry.data_file) for entry in self.delete_entries())), None):
             return unknown
         if unknown := next((f.file_format for f in self.files() if f.file_format != FileFormat.PARQUET), None):
-            return f"data files in {unknown}"
+            return f"data files in {unknown.value}"
         try:
             for file in self.all_files():
                 self.name_of(file)

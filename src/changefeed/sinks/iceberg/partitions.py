@@ -1,17 +1,18 @@
 """Partition specs of Iceberg tables: of new ones, and of tables as they are.
 
-A spec names its columns by field id, so a column may be renamed, or widened. It cannot be dropped, or get a type that changes its
-values: no reader could tell the types of the partitions in the manifests.
+A spec names its columns by field id, so a column may be renamed, or widened. While files of the spec are in the table, it cannot
+be dropped, or get a type that changes its values: no reader could tell the types of the partitions in the manifests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
 from pyiceberg.partitioning import PartitionField as IcebergField
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import parse_transform
 
 from changefeed.sinks.iceberg.partition_fields import PartitionField, field_name
@@ -36,6 +37,34 @@ def spec_of(fields: Sequence[PartitionField], schema: Schema) -> PartitionSpec:
         ],
         spec_id=0,
     )  # fmt: skip
+
+
+def spec_after(
+    metadata: TableMetadata, schema: Schema, fields: Sequence[PartitionField], used: Iterable[int] = ()
+) -> PartitionSpec | None:
+    """Returns the default spec of a table after all of its files were replaced; None if it stays.
+
+    Args:
+        metadata: the table before.
+        schema: the columns after.
+        fields: the partition fields of a new table with these columns.
+        used: ids of the specs of the new files, if there are such specs already.
+    """
+    specs, columns = metadata.specs(), {field.field_id for field in schema.fields}
+    if all(of.source_id in columns for of in metadata.spec().fields):
+        return None
+    candidates = [specs[number] for number in sorted(used, reverse=True)]
+    wanted = spec_of([of for of in fields if of.source in {field.name for field in schema.fields}], schema)
+    candidates += [spec for spec in specs.values() if _parts(spec) == _parts(wanted)]
+    if candidates:
+        return candidates[0]
+    first = max(metadata.last_partition_id or 0, _FIRST_ID - 1) + 1
+    parts = [part.model_copy(update={"field_id": first + place}) for place, part in enumerate(wanted.fields)]
+    return PartitionSpec(*parts, spec_id=max(specs) + 1)
+
+
+def _parts(spec: PartitionSpec) -> list[tuple[int, str]]:
+    return [(of.source_id, str(of.transform)) for of in spec.fields]
 
 
 def fields_of(spec: PartitionSpec, schema: Schema) -> tuple[PartitionField, ...]:

@@ -33,14 +33,6 @@ class TimedRestCatalog(RestCatalog):
         return session
 
 
-def is_rest(properties: Mapping[str, Any]) -> bool:
-    """Whether PyIceberg opens a REST catalog with these properties."""
-    if "py-catalog-impl" in properties:
-        return False
-    kind = properties.get("type") or ("rest" if str(properties.get("uri", "")).startswith("http") else "")
-    return str(kind).lower() == "rest"
-
-
 class _Timed(HTTPAdapter):
     """Sends requests with limits: seconds for the connection, and between two pieces of the answer."""
 

@@ -8,8 +8,8 @@ that writes the file is replaced, in the catalog that the sink has opened.
 from __future__ import annotations
 
 from pyiceberg.catalog import Catalog, MetastoreCatalog
-from pyiceberg.io import FileIO
-from pyiceberg.serializers import Compressor, ToOutputFile
+from pyiceberg.io import FileIO, OutputFile
+from pyiceberg.serializers import Compressor
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, TableMetadataV3
 from pyiceberg.table.update import UpgradeFormatVersionUpdate, _apply_table_update, _TableMetadataUpdateContext
 from pyiceberg.typedef import IcebergBaseModel
@@ -35,15 +35,19 @@ def _(update: UpgradeTo3, base_metadata: TableMetadata, context: _TableMetadataU
 def writes_version_3(catalog: Catalog) -> Catalog:
     """Lets a catalog write the metadata of tables of format version 3; returns the catalog."""
     if isinstance(catalog, MetastoreCatalog):
-        catalog._write_metadata = _write_metadata  # type: ignore[method-assign]
+        of_earlier_versions = catalog._write_metadata
+
+        def write(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+            if isinstance(metadata, TableMetadataV3):
+                _write(metadata, io.new_output(metadata_path))
+            else:
+                of_earlier_versions(metadata, io, metadata_path)
+
+        catalog._write_metadata = write  # type: ignore[method-assign]
     return catalog
 
 
-def _write_metadata(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
-    file = io.new_output(metadata_path)
-    if not isinstance(metadata, TableMetadataV3):
-        ToOutputFile.table_metadata(metadata, file)
-        return
+def _write(metadata: TableMetadataV3, file: OutputFile) -> None:
     whole = metadata.model_copy(update={"next_row_id": next_row_id(metadata)})
     text = IcebergBaseModel.model_dump_json(whole)
     with file.create() as stream:

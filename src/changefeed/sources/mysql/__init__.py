@@ -2,6 +2,7 @@
 
     first_copy.py   chunks of tables  ─┐
     batches.py      slices of the log ─┴─▶ reader.py, in tasks: dump.py ─▶ changes.py, columns.py ─▶ chunks
+    planning.py     batches of both, and of tables that join later
     backlog.py      what is left to read, for people
     stream.py       for sinks of events: the same changes in one ordered stream, with all details of the log
 
@@ -22,27 +23,23 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from changefeed.errors import AccessError, ChangefeedError, ConfigError, SourceError
+from changefeed.errors import AccessError, ChangefeedError, SourceError
 from changefeed.frames.mapped import Mapped
-from changefeed.mysql.binlog import Parser
-from changefeed.mysql.binlog.events import Query
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import Backlog, Compared, Missing, NextBatch
-from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.backlog import backlog_of
-from changefeed.sources.mysql.batches import LogSlice, divide
+from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.connection import Address
-from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
-from changefeed.sources.mysql.failover import moved, position_after, shifted
-from changefeed.sources.mysql.first_copy import CopyChunk, Definitions, SchemaChangedError
-from changefeed.sources.mysql.reader import Part, Reading, read, read_parts
+from changefeed.sources.mysql.failover import moved
+from changefeed.sources.mysql.first_copy import SchemaChangedError
+from changefeed.sources.mysql.planning import Plan, Planner
+from changefeed.sources.mysql.reader import read, read_parts
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
-from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset
+from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
-from changefeed.sources.mysql.statements import meaning
-from changefeed.sources.mysql.tables import Captured, Name, mariadb_types
+from changefeed.sources.mysql.tables import Captured, mariadb_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,22 +63,6 @@ CAPABILITIES = Capabilities(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A batch: what its tasks read, and where the next one begins.
-
-    Attributes:
-        parts: each is read by one task.
-        after: the source offset after them.
-        caught_up: see `NextBatch`.
-    """
-
-    reading: Reading
-    parts: tuple[Part, ...]
-    after: SourceOffset
-    caught_up: bool = False
-
-
 @dataclass(slots=True)
 class MySqlTables:
     """The source `mysql`; see the head of this file and `sources.Source`."""
@@ -101,7 +82,7 @@ class MySqlTables:
         server = self._ask()
         if known.server == server.identity:
             server.check_has(known.at)
-        elif known.copy is None and known.complete is None:
+        elif known.joining is not None or (known.copy is None and known.complete is None):
             moved(server, known)
         return Compared(source_offset)
 
@@ -126,7 +107,7 @@ class MySqlTables:
         """Plans a batch; None if there is nothing to read. Arguments and errors are those of `next_batch`."""
         for _ in range(_TRIES):
             try:
-                return self._planned(self._ask(), before, end)
+                return Planner(self.section, self.address, self._ask()).plan(before, end)
             except SchemaChangedError as error:
                 reason = str(error)
             except AnotherServerError:
@@ -135,115 +116,6 @@ class MySqlTables:
         raise SourceError(
             f"{self.address}: the schema changes again and again, and no first copy can begin: {reason}", transient=True
         )
-
-    def _planned(self, server: Server, before: str | None, end: str | None) -> Plan | None:
-        limit = None if end is None else read_offset(end)
-        last = limit.at if limit is not None and limit.server == server.identity else None
-        if before is None:
-            start = self._start(server)
-            return self._begin(server, ()) if start is None else self._log(server, start, last)
-        known = read_offset(before)
-        if known.server != server.identity:
-            self._check_settings(server)
-            if known.copy is not None or known.complete is not None:  # its positions are of the other server
-                return self._begin(server, known.copy.tables if known.copy is not None else (), after=known.at)
-            known = moved(server, known)
-        try:
-            if known.copy is not None and known.copy.table < len(known.copy.tables):
-                return self._copy(server, known, known.copy)
-            if known.copy is not None and known.complete is None:
-                known = replace(known, complete=replace(server.end(), shift=known.at.shift))
-            return self._log(server, known, last)
-        except SchemaChangedError:
-            return self._begin(server, known.copy.tables if known.copy is not None else (), after=known.at)
-
-    def _start(self, server: Server) -> SourceOffset | None:
-        """Returns the position in the log that the definition names; None if it names none.
-
-        Raises:
-            SourceError: the log does not have it.
-        """
-        start = self.section.start
-        if start is None:
-            return None
-        self._check_settings(server)
-        if isinstance(start, str):
-            return SourceOffset(server.identity, position_after(server, start), gtids=start)
-        server.check_has(start)
-        return SourceOffset(server.identity, start, gtids=server.gtids_at(start))
-
-    def _check_settings(self, server: Server) -> None:
-        if wrong := server.requirements():
-            raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
-
-    def _begin(
-        self, server: Server, earlier: tuple[Name, ...], *, after: LogPosition | None = None, exact: bool = True
-    ) -> Plan:
-        """The first batch: definitions, and the first chunks.
-
-        Args:
-            server: the server.
-            earlier: tables of a copy that began before.
-            after: where that was; positions of the new copy count as higher.
-            exact: see `first_copy.begin`.
-
-        Raises:
-            SchemaChangedError: the schema changes at this moment.
-        """
-        self._check_settings(server)
-        section, captured = self.section, self._captured(server)
-        copies = section.snapshot_mode != "no_data"
-        low, gtids, defined = first_copy.begin(server, captured, copies=copies, earlier=earlier, exact=exact)
-        low = low if after is None else shifted(low, after)
-        progress = first_copy.begun(defined, copies=copies)
-        chunks, progress = first_copy.next_chunks(server, progress, section.chunk_rows, section.max_records_per_batch)
-        offset = SourceOffset(server.identity, low, copy=progress, gtids=gtids)
-        return Plan(self._reading(server, low), (defined, *chunks), offset)
-
-    def _copy(self, server: Server, known: SourceOffset, progress: CopyProgress) -> Plan:
-        """A batch of chunks."""
-        section = self.section
-        chunks, progress = first_copy.next_chunks(server, progress, section.chunk_rows, section.max_records_per_batch)
-        return Plan(self._reading(server, known.at), tuple(chunks), replace(known, copy=progress))
-
-    def _log(self, server: Server, known: SourceOffset, end: LogPosition | None) -> Plan | None:
-        """A batch of the log.
-
-        Raises:
-            SchemaChangedError: a captured table changes before the first copy is complete.
-        """
-        section, complete = self.section, known.complete
-        if complete is not None and end is not None and end.number < complete.number:
-            end = complete
-        if section.snapshot_mode == "initial_only":
-            if complete is None:
-                return None
-            end = complete
-        if (end or replace(server.end(), shift=known.at.shift)).number <= known.at.number and complete is None:
-            return None
-        reading = self._reading(server, known.at)
-        look = _Look(reading.captured, complete)
-        sent = dump(self.address, known.at, section.server_id, server.identity)
-        batch = divide(
-            of_same_log(sent, known, self.address), known.at, known.maps, section.max_bytes_per_batch,
-            end=end, complete=complete, look=look, gtids=known.gtids,
-        )  # fmt: skip
-        parts = list[Part](batch.slices)
-        is_complete = complete is None or batch.end.number >= complete.number
-        if not parts and complete is not None and is_complete:
-            parts = [LogSlice(known.at, batch.end, known.maps, events=())]  # nothing was written during the copy
-        if not parts:
-            return None
-        after = SourceOffset(
-            known.server,
-            batch.end,
-            batch.begun,
-            batch.maps,
-            None if is_complete else known.copy,
-            None if is_complete else complete,
-            batch.gtids,
-        )
-        return Plan(reading, tuple(parts), after, batch.caught_up)
 
     def end(self, spark: SparkSession, before: str | None) -> str:
         """See `Stream`."""
@@ -257,7 +129,8 @@ class MySqlTables:
         return self._behind(self._ask(), known)
 
     def _behind(self, server: Server, known: SourceOffset | None, end: LogPosition | None = None) -> Backlog:
-        return backlog_of(server, self._captured(server), known, end, copies=self.section.snapshot_mode != "no_data")
+        captured = Captured(tuple(self.section.tables), mariadb_types(server))
+        return backlog_of(server, captured, known, end, copies=self.section.snapshot_mode != "no_data")
 
     def unreachable(self) -> str | None:
         """See `Stream`."""
@@ -296,7 +169,7 @@ class MySqlTables:
     def sample_chunks(self, limit: int) -> Iterator[pa.RecordBatch]:
         """Yields the definitions of the tables, and the first rows, as if these were all."""
         try:
-            plan = self._begin(self._ask(), (), exact=False)
+            plan = Planner(self.section, self.address, self._ask()).begin(exact=False)
         except SchemaChangedError as error:
             raise SourceError(f"{self.address}: {error} at this moment", transient=True) from error
         for part in plan.parts:
@@ -320,27 +193,6 @@ class MySqlTables:
             self._server = Server.open(self.address)
         return self._server
 
-    def _captured(self, server: Server) -> Captured:
-        return Captured(tuple(self.section.tables), mariadb_types(server))
-
-    def _reading(self, server: Server, low: LogPosition) -> Reading:
-        return Reading(self.address, server.identity, self._captured(server), server.kind, low, self.section.server_id)
-
-
-class _Look:
-    """Looks at the statements of the log while the first copy is not complete."""
-
-    def __init__(self, captured: Captured, complete: LogPosition | None) -> None:
-        self._selector, self._complete = captured.selector(), complete
-
-    def __call__(self, event: LogEvent) -> None:
-        """Raises SchemaChangedError for a schema change of a captured table."""
-        if self._complete is None or event.at.number >= self._complete.number:
-            return
-        for query in Parser(checksum=event.has_checksum).feed(event.data):
-            if isinstance(query, Query) and meaning(query.text, query.database or None, self._selector) == "change":
-                raise SchemaChangedError(query.text)
-
 
 def open_changes(section: MySqlSource) -> MySqlTables:
     """Opens the source of a `type: mysql` section."""
@@ -361,4 +213,4 @@ def _address(section: MySqlSource) -> Address:
     )  # fmt: skip
 
 
-__all__ = ["CopyChunk", "Definitions", "MySqlTables", "open_changes"]
+__all__ = ["MySqlTables", "Plan", "open_changes"]

@@ -36,6 +36,7 @@ class LogSlice:
         start, end: its first event, and the position after its last.
         maps: the table maps before it, if it begins inside of a statement.
         is_complete: whether no transaction is open at its end, and the tables are complete there.
+        mark: the position that is marked as complete; None: `end`.
         events: its events, if there are few; None: the task asks the server.
     """
 
@@ -44,6 +45,7 @@ class LogSlice:
     maps: tuple[bytes, ...] = field(default=(), repr=False)
     is_complete: bool = True
     events: tuple[LogEvent, ...] | None = field(default=None, repr=False)
+    mark: LogPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def moved(server: Server, known: SourceOffset) -> SourceOffset:
 
     Args:
         server: the one that answers now.
-        known: the source offset of the earlier one, without a first copy that is not complete.
+        known: the source offset of the earlier one; not one inside of a first copy.
 
     Raises:
         SourceError: it cannot, or not yet.
@@ -120,7 +120,7 @@ def moved(server: Server, known: SourceOffset) -> SourceOffset:
         )
     at = shifted(position_after(server, known.gtids), known.at)
     _log.warning("%s: reading goes on at %s, behind %s", was, at, known.gtids or "no transaction")
-    return SourceOffset(server.identity, at, gtids=known.gtids)
+    return replace(known, server=server.identity, at=at, begun=0)
 
 
 def shifted(at: LogPosition, before: LogPosition) -> LogPosition:

@@ -93,7 +93,7 @@ def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
             transient=True,
         )
     if part.is_complete:
-        decoder.mark(part.end)
+        decoder.mark(part.mark or part.end)
     yield pack(*decoder.decoded())
 
 

@@ -2,6 +2,8 @@
 
     {"version": 1, "server": "0000…-0001", "file": "binlog.000003", "position": 14624, "begun": 1795855222}
     {…, "gtids": "0-1-306", "shift": 6}                         for another server: see `failover.py`
+    {…, "patterns": ["shop.*"]}                                  of `source.tables`: their tables are complete
+    {…, "joining": ["shop.*", "crm.*"], "copy": …}               and those for which tables are copied now
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
@@ -79,6 +81,9 @@ class SourceOffset:
         maps: the events TABLE_MAP of the statement of which rows come next, if it was begun.
         copy: what is left of the first copy; None without one, or after it.
         complete: the tables are complete at this position, and no cut is before it; None without a first copy.
+        patterns: those of `source.tables` whose tables are captured; None in an offset without them.
+        joining: those for which further tables are copied; None without such a copy, empty if it has to begin again. See
+            `planning.py`.
         gtids: the GTIDs of all transactions before `at`, as `gtid_set.parse` takes them; None if they are not known.
         transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
     """
@@ -90,6 +95,8 @@ class SourceOffset:
     copy: CopyProgress | None = None
     complete: LogPosition | None = None
     gtids: str | None = None
+    patterns: tuple[str, ...] | None = None
+    joining: tuple[str, ...] | None = None
     transaction: dict[str, Any] | None = None
 
     def text(self) -> str:
@@ -100,6 +107,10 @@ class SourceOffset:
         }  # fmt: skip
         if self.gtids is not None:
             document["gtids"] = self.gtids
+        if self.patterns is not None:
+            document["patterns"] = list(self.patterns)
+        if self.joining is not None:
+            document["joining"] = list(self.joining)
         if self.at.shift:
             document["shift"] = self.at.shift
         if self.maps:
@@ -135,5 +146,7 @@ def read(text: str) -> SourceOffset:
         ),
         None if complete is None else LogPosition(complete[0], complete[1], shift),
         document.get("gtids"),
+        None if (patterns := document.get("patterns")) is None else tuple(patterns),
+        None if (joining := document.get("joining")) is None else tuple(joining),
         document.get("transaction"),
     )
