@@ -21,6 +21,8 @@ use crate::rows::{Image, Named, Rows};
 
 /// Shapes of one table that are kept; rows of others are left to the reference.
 const MAX_SHAPES: usize = 256;
+/// Labels of a SET.
+const MOST_LABELS: usize = 64;
 
 /// A column as Python describes it.
 #[derive(Deserialize)]
@@ -202,7 +204,10 @@ fn column(d: &Described) -> Option<Typed> {
         245 => values(Reader::Json(blob(metadata)?)),
         246 => decimal(u32::from(d.metadata >> 8), u32::from(d.metadata & 0xff))?,
         247 if (1..=2).contains(&metadata) => values(Reader::Label(metadata, d.members.clone()?)),
-        248 if (1..=8).contains(&metadata) => values(Reader::Labels(metadata, d.members.clone()?)),
+        248 if (1..=8).contains(&metadata) => {
+            let labels = d.members.clone().filter(|labels| labels.len() <= MOST_LABELS)?;
+            values(Reader::Labels(metadata, labels))
+        }
         255 => (Geometries::arrow(), Box::new(Geometries::new(blob(metadata)?))),
         _ => return None,
     })

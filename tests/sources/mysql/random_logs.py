@@ -107,7 +107,8 @@ def _date(r: random.Random) -> bytes:
 
 def _fraction(r: random.Random, digits: int) -> int:
     width = digits + digits % 2
-    return r.choice([0, 10**width - 1, r.randrange(10**width)]) if r.random() < 0.9997 else (1 << 4 * width) - 1
+    most = 10**width - 1
+    return int(r.choice([0, most, r.randint(0, most)])) if r.random() < 0.9997 else (1 << 4 * width) - 1
 
 
 def _clock(r: random.Random, hours: int) -> int:

@@ -42,7 +42,7 @@ _READ_KINDS = [(code, kind.op, kind.version, kind.compressed) for code, kind in 
 
 def is_available() -> bool:
     """Whether a kernel is installed that reads binary logs."""
-    return hasattr(decoding.changefeed_kernel, "BinlogRows")
+    return hasattr(getattr(decoding.changefeed_kernel, "BinlogRows", None), "payload")
 
 
 class KernelLogDecoder(LogDecoder):
