@@ -17,9 +17,9 @@ from changefeed.model.definition import Table
 from changefeed.sinks.apply.files import DataFileReader, DataFileWriter, Limits
 from changefeed.sinks.base import AddColumns, Append, ConvertedFrom, Load, Null, Rewrite, Upsert
 from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import PartitionField, parsed
 from changefeed.sinks.iceberg.section import IcebergSink
-from changefeed.sinks.iceberg.sink import TableOptions
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Row, table
 from tests.sinks.iceberg.tables import Tables

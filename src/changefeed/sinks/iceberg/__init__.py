@@ -1,6 +1,7 @@
 """Iceberg tables as a sink.
 
     sink.py        implements the contract
+    options.py     the options about tables
     catalog.py     names, newest metadata, the commit
     rest.py        the REST catalog, with limits to the time of an answer
     sql.py         the catalog in a database, which remembers metadata
@@ -42,7 +43,8 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
 
     try:
         from changefeed.sinks.iceberg.catalog import TableCatalog
-        from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
+        from changefeed.sinks.iceberg.options import TableOptions
+        from changefeed.sinks.iceberg.sink import IcebergTables
     except ModuleNotFoundError as error:
         raise MissingExtraError("sink.type: iceberg", "iceberg") from error
     if folder is None:
