@@ -60,6 +60,9 @@ def test_rows_go_to_the_files_of_their_partition(tables: Tables) -> None:
     ]  # fmt: skip
     with tables.opened() as opened:
         assert [field.name for field in opened.spec().fields] == ["at_day", "place"]
+        [snapshot] = opened.snapshots()
+        assert snapshot.summary is not None
+        assert snapshot.summary["changed-partition-count"] == "4"
         assert opened.scan(row_filter="place = 'a'").to_arrow().column("id").to_pylist() == [1, 3]
         assert len(list(opened.scan(row_filter="at < '1970-01-01T00:00:00'").plan_files())) == 1
         assert opened.scan(row_filter="at is null").to_arrow().column("id").to_pylist() == [5]
