@@ -41,10 +41,11 @@ from changefeed.sinks.iceberg.commit import commit, create
 from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import Opened
+from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import PartitionField
 from changefeed.sinks.iceberg.partitions import fields_of
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
-from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
+from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.sinks.iceberg.types import columns_of
 from changefeed.stages.changes import ChunkReader, Window
 from changefeed.storage.local import LocalFolder

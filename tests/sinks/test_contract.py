@@ -19,8 +19,9 @@ from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import TableSink, TypeMap
 from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.iceberg.catalog import TableCatalog
+from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import PartitionField, parsed
-from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
+from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.sinks.sql import SparkTypes
 from changefeed.storage.folders import folder_at

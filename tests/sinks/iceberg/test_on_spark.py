@@ -13,8 +13,8 @@ import pytest
 
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import Load, Upsert
+from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
-from changefeed.sinks.iceberg.sink import TableOptions
 from changefeed.sinks.iceberg.transforms import result_type, transformed
 from tests.services.iceberg_spark import results_of
 from tests.sinks.contract import Row, sorted_rows, table

@@ -17,9 +17,9 @@ from changefeed.model.definition import Table
 from changefeed.sinks.apply.files import DataFileReader, DataFileWriter, Limits
 from changefeed.sinks.base import AddColumns, Append, ConvertedFrom, Load, Null, Rewrite, Upsert
 from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import PartitionField, parsed
 from changefeed.sinks.iceberg.section import IcebergSink
-from changefeed.sinks.iceberg.sink import TableOptions
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Row, table
 from tests.sinks.iceberg.tables import Tables
@@ -60,6 +60,9 @@ def test_rows_go_to_the_files_of_their_partition(tables: Tables) -> None:
     ]  # fmt: skip
     with tables.opened() as opened:
         assert [field.name for field in opened.spec().fields] == ["at_day", "place"]
+        [snapshot] = opened.snapshots()
+        assert snapshot.summary is not None
+        assert snapshot.summary["changed-partition-count"] == "4"
         assert opened.scan(row_filter="place = 'a'").to_arrow().column("id").to_pylist() == [1, 3]
         assert len(list(opened.scan(row_filter="at < '1970-01-01T00:00:00'").plan_files())) == 1
         assert opened.scan(row_filter="at is null").to_arrow().column("id").to_pylist() == [5]

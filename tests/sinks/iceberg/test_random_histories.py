@@ -27,8 +27,9 @@ from changefeed.errors import SinkError
 from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.iceberg.catalog import TableCatalog
+from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
-from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
+from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.storage.local import LocalFolder
 from tests.pipeline import in_memory
 from tests.pipeline.in_memory import Storage

@@ -14,7 +14,7 @@ from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Load, Rewrite, Touch, Upsert
 from changefeed.sinks.iceberg.manifest_files import first_row_id
-from changefeed.sinks.iceberg.sink import TableOptions
+from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.version_3 import UpgradeTo3
 from tests.sinks.contract import Row, table
 from tests.sinks.iceberg.tables import PATH, Tables

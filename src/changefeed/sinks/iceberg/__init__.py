@@ -1,6 +1,7 @@
 """Iceberg tables as a sink.
 
     sink.py        implements the contract
+    options.py     the options about tables
     catalog.py     names, newest metadata, the commit
     rest.py        the REST catalog, with limits to the time of an answer
     sql.py         the catalog in a database, which remembers metadata
@@ -46,7 +47,8 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     from changefeed.sinks.apply.compaction import CompactionRules
 
     try:
-        from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
+        from changefeed.sinks.iceberg.options import TableOptions
+        from changefeed.sinks.iceberg.sink import IcebergTables
     except ModuleNotFoundError as error:
         raise MissingExtraError("sink.type: iceberg", "iceberg") from error
     if folder is None:

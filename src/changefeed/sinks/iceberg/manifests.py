@@ -30,7 +30,14 @@ from pyiceberg.manifest import (
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
+from pyiceberg.table.snapshots import (
+    Operation,
+    Snapshot,
+    SnapshotSummaryCollector,
+    Summary,
+    UpdateMetrics,
+    update_snapshot_summaries,
+)
 from pyiceberg.typedef import Record
 
 from changefeed.sinks.apply.bitmaps import decoded
@@ -39,7 +46,7 @@ from changefeed.sinks.apply.layout import RowNumbers
 from changefeed.sinks.apply.merge import Marked
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.delete_files import PATH_ID, POSITION_ID, position_deletes, puffin
-from changefeed.sinks.iceberg.deletes import data_file_of
+from changefeed.sinks.iceberg.deletes import data_file_of, partition_of
 from changefeed.sinks.iceberg.layout import Metrics, partition_values
 from changefeed.sinks.iceberg.manifest_files import FormatVersion, ManifestFileWriter, ManifestListFileWriter
 from changefeed.sinks.iceberg.opened import Opened
@@ -93,7 +100,7 @@ def manifests_of(
     Returns:
         All manifests of the snapshot, the kind of the change, and its size.
     """
-    counts = SnapshotSummaryCollector()
+    counts = _Counts()
     if opened is not None and change.restored is not None:
         for restored in opened.all_files(change.restored):
             counts.add_file(restored, snapshot.schema)
@@ -110,6 +117,16 @@ def manifests_of(
     for file in change.added:
         writing.add(data_file(file, snapshot))
     return writing.manifests(), _operation(change, writing), counts
+
+
+class _Counts(SnapshotSummaryCollector):
+    """The size of a change: of all partitions, only their number."""
+
+    def update_partition_metrics(
+        self, partition_spec: PartitionSpec, file: DataFile, is_add_file: bool, schema: Schema
+    ) -> None:
+        """Counts the partition of a file."""
+        self.partition_metrics.setdefault(repr(partition_of(file)), UpdateMetrics())
 
 
 def _operation(change: Change, writing: _Writing) -> Operation:

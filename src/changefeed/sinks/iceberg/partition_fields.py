@@ -4,18 +4,15 @@
     bucket(16, id)      column `id`, transform `bucket[16]`, field `id_bucket`
     region              column `region`, transform `identity`, field `region`
 
-Tasks import this module.
+The section of a definition and tasks import this module.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import msgspec
-import pyarrow as pa
-
-from changefeed.sinks.iceberg.transforms import result_type
 
 FORMS = "a column, bucket(N, column), truncate(W, column), years(column), months(column), days(column) or hours(column)"
 _CALL = re.compile(r"(\w+) *\( *(?:([1-9]\d{0,8}) *, *)?(.+?) *\)")
@@ -59,21 +56,6 @@ def parsed(text: str) -> PartitionField:
     if number is not None and name in ("bucket", "truncate"):
         return PartitionField(column, f"{name}[{number}]")
     raise ValueError(f"expected {FORMS}, not {text!r}")
-
-
-def refusal(fields: Iterable[PartitionField], columns: pa.Schema) -> str | None:
-    """Returns why a table with these columns cannot be divided by the fields; None if it can."""
-    names = set[str]()
-    for of in fields:
-        if of.source not in columns.names:
-            return f"{of}: there is no column {of.source}"
-        kind = columns.field(of.source).type
-        if result_type(of.transform, kind) is None:
-            return f"{of}: not for a column of type {kind}"
-        if (name := field_name(of, ())) in names:
-            return f"{of}: there is another field {name}"
-        names.add(name)
-    return None
 
 
 def field_name(of: PartitionField, columns: Collection[str]) -> str:

@@ -22,6 +22,21 @@ from changefeed.sinks.iceberg.transforms import result_type
 _FIRST_ID = 1000  # of partition fields
 
 
+def refusal(fields: Iterable[PartitionField], columns: pa.Schema) -> str | None:
+    """Returns why a table with these columns cannot be divided by the fields; None if it can."""
+    names = set[str]()
+    for of in fields:
+        if of.source not in columns.names:
+            return f"{of}: there is no column {of.source}"
+        kind = columns.field(of.source).type
+        if result_type(of.transform, kind) is None:
+            return f"{of}: not for a column of type {kind}"
+        if (name := field_name(of, ())) in names:
+            return f"{of}: there is another field {name}"
+        names.add(name)
+    return None
+
+
 def spec_of(fields: Sequence[PartitionField], schema: Schema) -> PartitionSpec:
     """Returns the spec of a new table."""
     if not fields:

@@ -21,7 +21,6 @@ from pyiceberg.schema import Schema
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
-from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
 from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
@@ -52,11 +51,10 @@ from changefeed.sinks.iceberg.commit import NewTable, commit, compact, create, f
 from changefeed.sinks.iceberg.compaction import compacted
 from changefeed.sinks.iceberg.file_io import OutsideError, name_below
 from changefeed.sinks.iceberg.layout import ROW_COLUMNS, IcebergLayout
-from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
-from changefeed.sinks.iceberg.partition_fields import PartitionField, refusal
-from changefeed.sinks.iceberg.partitions import fields_of, spec_after, spec_of
+from changefeed.sinks.iceberg.options import TableOptions
+from changefeed.sinks.iceberg.partitions import fields_of, refusal, spec_after
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
@@ -87,35 +85,6 @@ class _WithFiles(PreparedWrite):
     schema: Schema
     written: TaskResult
     spec: PartitionSpec | None = None
-
-
-def _no_fields(table: str) -> tuple[PartitionField, ...]:
-    return ()
-
-
-@dataclass(frozen=True, slots=True)
-class TableOptions:
-    """The options of the section about tables.
-
-    Attributes:
-        partition_fields: `database.table` -> the partition fields of a new table.
-        format_version: of new tables.
-        merges_on_read: whether rows of tables with a key are marked as deleted, instead of writing their files again.
-        compaction: when to compact such tables; None for never.
-    """
-
-    partition_fields: Callable[[str], tuple[PartitionField, ...]] = _no_fields
-    format_version: FormatVersion = 2
-    merges_on_read: bool = False
-    compaction: CompactionRules | None = None
-
-    def new_table(self, location: str, schema: Schema, of: Table) -> NewTable:
-        """Describes a table that does not exist yet."""
-        return NewTable(location, schema, spec_of(self.fields_of(of), schema), self.format_version)
-
-    def fields_of(self, table: Table) -> tuple[PartitionField, ...]:
-        """Returns the partition fields of a new table."""
-        return self.partition_fields(f"{table.database}.{table.name}")
 
 
 @dataclass(slots=True)
