@@ -5,6 +5,7 @@
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
     {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
+    {…, "unsent": ["binlog.000003", 14700, 1]}                  of one that continues a connector: what that has not sent
 
 While the first copy is read, the position stays where the log was when it began. See `first_copy.py`.
 """
@@ -72,6 +73,8 @@ class SourceOffset:
         copy: what is left of the first copy; None without one, or after it.
         complete: the tables are complete at this position, and no cut is before it; None without a first copy.
         transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
+        unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
+            all that comes next is unsent.
     """
 
     server: str
@@ -81,6 +84,7 @@ class SourceOffset:
     copy: CopyProgress | None = None
     complete: LogPosition | None = None
     transaction: dict[str, Any] | None = None
+    unsent: tuple[LogPosition, int] | None = None
 
     def text(self) -> str:
         """The source offset in the form that the ledger stores."""
@@ -98,6 +102,8 @@ class SourceOffset:
             document["complete"] = [self.complete.file, self.complete.position]
         if self.transaction is not None:
             document["transaction"] = self.transaction
+        if self.unsent is not None:
+            document["unsent"] = [self.unsent[0].file, self.unsent[0].position, self.unsent[1]]
         return json.dumps(document)
 
 
@@ -121,4 +127,5 @@ def read(text: str) -> SourceOffset:
         ),
         None if complete is None else LogPosition(*complete),
         document.get("transaction"),
+        None if (unsent := document.get("unsent")) is None else (LogPosition(*unsent[:2]), unsent[2]),
     )

@@ -17,6 +17,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow.compute as pc
+
 from changefeed.errors import ConfigError
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
@@ -27,6 +29,7 @@ from changefeed.sources import StreamBatch
 from changefeed.sources.mysql.batches import GTIDS, maps_after
 from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsent, read_offset
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.section import MySqlSource
@@ -35,6 +38,8 @@ from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, re
 from changefeed.sources.mysql.tables import Captured, CopiedTable, mariadb_types
 from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
 from changefeed.sources.mysql.view import View, captured_tables, first_changes, read_charsets
+
+_FIRST = 4  # the position of the first event of a file
 
 
 class MySqlStream:
@@ -94,11 +99,31 @@ class MySqlStream:
 
     def _begin(self, server: Server) -> Iterator[StreamBatch]:
         """Yields a batch without changes, at the position where the log is read first."""
+        if self._section.from_debezium is not None:
+            yield self._batch(Decoded(), self._taken_over(server, read_offset(self._section.from_debezium)))
+            return
         position = self._section.start
         at = server.end() if position is None else position
         server.check_has(server.identity, at)
         yield self._batch(Decoded(control=self._first(server, captured_tables(server, self._tables), at)), None)
         yield self._batch(Decoded(), SourceOffset(server.identity, at))
+
+    def _taken_over(self, server: Server, offset: DebeziumOffset) -> SourceOffset:
+        """Returns the source offset at which a connector ended; its events are not sent again."""
+        server.check_has(server.identity, offset.at)
+        read_charsets(server, self._definitions)
+        for table in captured_tables(server, self._tables):
+            self._definitions.apply(table.create, table.name[0])
+        if not offset.events and not offset.rows:
+            return SourceOffset(server.identity, offset.at)
+        unsent = first_unsent(dump(self._address, offset.at, self._section.server_id, statements=True), offset)
+        start = offset.at
+        for event in dump(self._address, LogPosition(offset.at.file, _FIRST), self._section.server_id):
+            if event.placed and event.at.number >= offset.at.number:
+                break
+            if event.placed and event.code in GTIDS:
+                start = event.at  # MySQL: the position of the connector is that of BEGIN, behind it
+        return SourceOffset(server.identity, offset.at if server.kind == "mariadb" else start, unsent=unsent)
 
     def _snapshot(self, server: Server) -> Iterator[StreamBatch]:
         view = View.open(server, self._tables, self._context)
@@ -125,7 +150,12 @@ class MySqlStream:
         def cut(*, inside: bool) -> StreamBatch:
             transaction = None if transactions.open is None or not inside else transactions.open.plain()
             after = replace(at, maps=maps if inside else (), transaction=transaction, copy=None, complete=None)
-            return self._batch(decoder.decoded()[0], after)
+            changes = decoder.decoded()[0]
+            if at.unsent is not None:
+                changes = _from(changes, *at.unsent)
+                if at.at.number > at.unsent[0].number:
+                    after = replace(after, unsent=None)
+            return self._batch(changes, after)
 
         log = dump(self._address, known.at, section.server_id, statements=True)
         events = of_same_log(log, known, self._address)
@@ -145,6 +175,19 @@ class MySqlStream:
 
     def _batch(self, changes: Decoded, after: SourceOffset | None) -> StreamBatch:
         return StreamBatch(changes, None if after is None else after.text(), dict(self._definitions.tables))
+
+
+def _from(changes: Decoded, first: LogPosition, rows: int) -> Decoded:
+    """Returns the changes from the row with this number on, of the event at a position."""
+    tables = []
+    for table in changes.tables:
+        offset, index = table.rows.column("offset"), table.rows.column("index")
+        is_later = pc.greater(offset, first.number)
+        is_rest = pc.and_(pc.equal(offset, first.number), pc.greater_equal(index, rows))
+        kept = pc.indices_nonzero(pc.or_(is_later, is_rest))
+        if len(kept):
+            tables.append(table.take(kept))
+    return Decoded(tables, [event for event in changes.control if event.place.offset >= first.number])
 
 
 def _begun(event: LogEvent, before: SourceOffset) -> int:
