@@ -34,7 +34,7 @@ _FILE = re.compile(r"[^:\s]+\.\d{1,9}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class DebeziumOffset:
-    """Where a connector ended.
+    """The place at which a connector ended.
 
     Attributes:
         at: the beginning of its transaction, or the end of the last one.
