@@ -117,13 +117,18 @@ class MySqlStream:
         if not offset.events and not offset.rows:
             return SourceOffset(server.identity, offset.at)
         unsent = first_unsent(dump(self._address, offset.at, self._section.server_id, statements=True), offset)
-        start = offset.at
-        for event in dump(self._address, LogPosition(offset.at.file, _FIRST), self._section.server_id):
-            if event.placed and event.at.number >= offset.at.number:
+        start = offset.at if server.kind == "mariadb" else self._gtid_before(offset.at)
+        return SourceOffset(server.identity, start, unsent=unsent)
+
+    def _gtid_before(self, begin: LogPosition) -> LogPosition:
+        """Returns the position of the GTID before a BEGIN of MySQL, at which the connector's transaction begins."""
+        gtid = begin
+        for event in dump(self._address, LogPosition(begin.file, _FIRST), self._section.server_id):
+            if event.placed and event.at.number >= begin.number:
                 break
             if event.placed and event.code in GTIDS:
-                start = event.at  # MySQL: the position of the connector is that of BEGIN, behind it
-        return SourceOffset(server.identity, offset.at if server.kind == "mariadb" else start, unsent=unsent)
+                gtid = event.at
+        return gtid
 
     def _snapshot(self, server: Server) -> Iterator[StreamBatch]:
         view = View.open(server, self._tables, self._context)
