@@ -23,6 +23,7 @@ from changefeed.cli import COMMANDS, failure
 from changefeed.frames.types import sink_type
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import EventDefinition
 from changefeed.pipeline.monitoring.metrics import BY_TABLE, METRICS, Metric
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import Protocol
@@ -141,7 +142,7 @@ def pages() -> dict[str, str]:
     made = {
         "cli.md": cli(),
         "api.md": api(),
-        "pipeline.md": pipeline(schema),
+        "pipeline.md": pipeline(schema, EventDefinition.model_json_schema(by_alias=True)),
         "errors.md": error_page(),
         "types.md": types(),
         "loss.md": loss_page.text(),
@@ -244,9 +245,9 @@ def options(name: str) -> str:
     )
 
 
-def pipeline(schema: dict[str, Any]) -> str:
-    """Returns the page of the sections of a pipeline's definition."""
-    models = schema["$defs"]
+def pipeline(schema: dict[str, Any], of_events: dict[str, Any]) -> str:
+    """Returns the page of the sections of a pipeline's definition; `of_events`: the schema of an event pipeline."""
+    models = {**of_events["$defs"], **schema["$defs"]}
     parts = [
         "# Pipeline definition\n\n"
         "A YAML file with the sections `source`, `sink`, `pipeline` and `spark`, and perhaps `ledger`. `${NAME}` in a value is taken from "
@@ -260,6 +261,9 @@ def pipeline(schema: dict[str, Any]) -> str:
         "MySqlSource": "source: {type: mysql}",
         "DeltaSink": "sink: {type: delta}",
         "Behaviour": "pipeline",
+        "KafkaSink": "sink: {type: kafka}, of an event pipeline",
+        "FilesSink": "sink: {type: files}, of an event pipeline",
+        "EventBehaviour": "pipeline, of an event pipeline",
         "StorageSection": "storage",
         "ProtocolChoice": "protocol",
         "Own": "type: my_package.my_module",

@@ -11,7 +11,7 @@ from tests.debezium_events.cases import CASES, Case
 from tests.debezium_events.comparing import EXPLAINED, compare, unexplained
 from tests.services.database import Database, MariaDb, MySql
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes")]
 SHORT = ("rows", "types, streamed", "types, snapshot", "transactions", "truncate as a row", "own keys")
 
 

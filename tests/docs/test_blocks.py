@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.files import loaded
+from changefeed.pipeline.config.load import load_any
+from tests.deploy.files import variables
 from tests.docs.shown import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -44,7 +45,11 @@ def test_a_definition_that_a_page_shows_can_be_loaded(
         pytest.skip(f"{module} is the reader's own")
     (tmp_path / "history.jsonl.gz").touch()
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required username='u' password='p';"
-    loaded(re.sub(r"\$\{\w+_JAAS\}", f'"{login}"', block), tmp_path, monkeypatch)
+    text = re.sub(r"\$\{\w+_JAAS\}", f'"{login}"', block)
+    for name in variables(text):
+        monkeypatch.setenv(name, f"value-of-{name.lower()}")
+    (tmp_path / "pipeline.yaml").write_text(text, encoding="utf-8")
+    load_any(tmp_path / "pipeline.yaml")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

@@ -22,7 +22,7 @@ from changefeed.sources import protocol_of
 
 # Options of source, sink and protocols that are paths; a URL is not a path.
 _PATHS = (
-    "path", "folder", "schema-registry", "claim-check-storage-uri",
+    "path", "folder", "from-debezium", "schema-registry", "claim-check-storage-uri",
     "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
 )  # fmt: skip
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")

@@ -47,6 +47,11 @@ class MySqlSource(ChangesSection):
         "and a position in it; or behind the transactions of a GTID set (MySQL) or position (MariaDB), as servers print "
         "them. Left out, at the end of the log.",
     )
+    from_debezium: str | None = Field(
+        default=None,
+        description="With `snapshot.mode: no_data`, the offset of a Debezium connector, where a new event pipeline continues: "
+        "the file `offsets.dat` of Kafka Connect, or the value of its record in the topic of offsets as JSON.",
+    )
     server_id: int | None = Field(
         default=None,
         ge=1,
@@ -102,6 +107,8 @@ class MySqlSource(ChangesSection):
     def _agrees(self) -> MySqlSource:
         if self.password is not None and self.password_file is not None:
             raise ValueError("give either `password` or `password-file`")
+        if self.from_debezium is not None and (self.snapshot_mode != "no_data" or self.starting_position is not None):
+            raise ValueError("`from-debezium` needs `snapshot.mode: no_data`, and no `starting-position`")
         if self.starting_position is not None and self.snapshot_mode != "no_data":
             raise ValueError(
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"

@@ -8,6 +8,7 @@
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
     {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
+    {…, "unsent": ["binlog.000003", 14700, 1]}                  of one that continues a connector: what that has not sent
 
 While the first copy is read, the position stays where the log was when it began. See `first_copy.py`.
 """
@@ -86,6 +87,8 @@ class SourceOffset:
             `planning.py`.
         gtids: the GTIDs of all transactions before `at`, as `gtid_set.parse` takes them; None if they are not known.
         transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
+        unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
+            all that comes next is unsent.
     """
 
     server: str
@@ -98,6 +101,7 @@ class SourceOffset:
     patterns: tuple[str, ...] | None = None
     joining: tuple[str, ...] | None = None
     transaction: dict[str, Any] | None = None
+    unsent: tuple[LogPosition, int] | None = None
 
     def text(self) -> str:
         """The source offset in the form that the ledger stores."""
@@ -123,6 +127,8 @@ class SourceOffset:
             document["complete"] = [self.complete.file, self.complete.position]
         if self.transaction is not None:
             document["transaction"] = self.transaction
+        if self.unsent is not None:
+            document["unsent"] = [self.unsent[0].file, self.unsent[0].position, self.unsent[1]]
         return json.dumps(document)
 
 
@@ -149,4 +155,5 @@ def read(text: str) -> SourceOffset:
         None if (patterns := document.get("patterns")) is None else tuple(patterns),
         None if (joining := document.get("joining")) is None else tuple(joining),
         document.get("transaction"),
+        None if (unsent := document.get("unsent")) is None else (LogPosition(*unsent[:2]), unsent[2]),
     )

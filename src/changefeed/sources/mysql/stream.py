@@ -17,6 +17,8 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import pyarrow.compute as pc
+
 from changefeed.errors import ConfigError, SourceError
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
@@ -27,6 +29,7 @@ from changefeed.sources import StreamBatch
 from changefeed.sources.mysql.batches import maps_after
 from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsent, read_offset
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import GTIDS, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import Executed, moved, position_after
@@ -36,6 +39,8 @@ from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, re
 from changefeed.sources.mysql.tables import Captured, CopiedTable, mariadb_types
 from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
 from changefeed.sources.mysql.view import View, captured_tables, first_changes, read_charsets
+
+_FIRST = 4  # the position of the first event of a file
 
 
 class MySqlStream:
@@ -105,6 +110,9 @@ class MySqlStream:
 
     def _begin(self, server: Server) -> Iterator[StreamBatch]:
         """Yields a batch without changes, at the position where the log is read first."""
+        if self._section.from_debezium is not None:
+            yield self._batch(Decoded(), self._taken_over(server, read_offset(self._section.from_debezium)))
+            return
         start = self._section.start
         gtids: str | None
         if start is None:
@@ -116,6 +124,35 @@ class MySqlStream:
             at, gtids = start, server.gtids_at(start)
         yield self._batch(Decoded(control=self._first(server, captured_tables(server, self._tables), at)), None)
         yield self._batch(Decoded(), SourceOffset(server.identity, at, gtids=gtids))
+
+    def _taken_over(self, server: Server, offset: DebeziumOffset) -> SourceOffset:
+        """Returns the source offset at which a connector ended; its events are not sent again."""
+        if offset.gtids and (lacking := server.lacks(offset.gtids)):
+            raise ConfigError(
+                f"source.from-debezium: {server.address} does not have all transactions that the connector has read: it has not "
+                f"{lacking}. The offset is of another server"
+            )
+        server.check_has(offset.at)
+        read_charsets(server, self._definitions)
+        for table in captured_tables(server, self._tables):
+            self._definitions.apply(table.create, table.name[0])
+        if not offset.events and not offset.rows:
+            return SourceOffset(server.identity, offset.at, gtids=server.gtids_at(offset.at))
+        unsent = first_unsent(
+            dump(self._address, offset.at, self._section.server_id, server.identity, statements=True), offset
+        )
+        start = offset.at if server.kind == "mariadb" else self._gtid_before(server, offset.at)
+        return SourceOffset(server.identity, start, gtids=server.gtids_at(start), unsent=unsent)
+
+    def _gtid_before(self, server: Server, begin: LogPosition) -> LogPosition:
+        """Returns the position of the GTID before a BEGIN of MySQL, at which the connector's transaction begins."""
+        gtid = begin
+        for event in dump(self._address, LogPosition(begin.file, _FIRST), self._section.server_id, server.identity):
+            if event.placed and event.at.number >= begin.number:
+                break
+            if event.placed and event.code in GTIDS:
+                gtid = event.at
+        return gtid
 
     def _snapshot(self, server: Server) -> Iterator[StreamBatch]:
         view = View.open(server, self._tables, self._context)
@@ -142,7 +179,12 @@ class MySqlStream:
         def cut(*, inside: bool) -> StreamBatch:
             transaction = None if transactions.open is None or not inside else transactions.open.plain()
             after = replace(at, maps=maps if inside else (), transaction=transaction, gtids=executed.text())
-            return self._batch(decoder.decoded()[0], after)
+            changes = decoder.decoded()[0]
+            if at.unsent is not None:
+                changes = _from(changes, *at.unsent)
+                if at.at.number > at.unsent[0].number:
+                    after = replace(after, unsent=None)
+            return self._batch(changes, after)
 
         log = dump(self._address, known.at, section.server_id, server.identity, statements=True)
         events = of_same_log(log, known, self._address)
@@ -163,6 +205,19 @@ class MySqlStream:
 
     def _batch(self, changes: Decoded, after: SourceOffset | None) -> StreamBatch:
         return StreamBatch(changes, None if after is None else after.text(), dict(self._definitions.tables))
+
+
+def _from(changes: Decoded, first: LogPosition, rows: int) -> Decoded:
+    """Returns the changes from the row with this number on, of the event at a position."""
+    tables = []
+    for table in changes.tables:
+        offset, index = table.rows.column("offset"), table.rows.column("index")
+        is_later = pc.greater(offset, first.number)
+        is_rest = pc.and_(pc.equal(offset, first.number), pc.greater_equal(index, rows))
+        kept = pc.indices_nonzero(pc.or_(is_later, is_rest))
+        if len(kept):
+            tables.append(table.take(kept))
+    return Decoded(tables, [event for event in changes.control if event.place.offset >= first.number])
 
 
 def _begun(event: LogEvent, before: SourceOffset) -> int:
