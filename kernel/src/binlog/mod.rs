@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Rule 1. `run` stops before an event that it does not read: of another type, without a place in the log, with a wrong
-//!         checksum, of a table that the kernel does not support, or with a value that Arrow's type cannot hold. The reference
-//!         reads that event, and `resume` steps over it.
+//!         checksum, of a table that the kernel does not support, or with bytes that contradict the format. The reference reads
+//!         that event, and `resume` steps over it.
 //! Rule 2. A table map is registered by its bytes without the table's number, which changes when the server opens the table
 //!         again.
 //! Rule 3. A transaction payload is read completely or not at all. Its rows are of one record.

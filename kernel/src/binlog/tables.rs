@@ -1,8 +1,7 @@
 //! Mirrors mysql/binlog/rows.py, mysql/binlog/values.py: tables compiled: a column for each type, and rows by the columns of their images.
 //!
 //! Rule 1. A table with a column that is not in `column` is not compiled: the reference reads its rows. These are types from
-//!         before MySQL 5.6, columns that MariaDB compresses, its INET4 and INET6, and texts in character sets of several bytes other
-//!         than UTF-8.
+//!         before MySQL 5.6, columns that MariaDB compresses, and texts whose character set is not known.
 //! Rule 2. Rows with other columns in their images are of another shape. Without an image all columns count as carried, so
 //!         that inserts, updates and deletes with full images share one.
 

@@ -1,7 +1,7 @@
 """Tables of a MySQL or MariaDB server as a source: a first copy, then its binary log. No topic and no connector is needed.
 
     first_copy.py   chunks of tables  ─┐
-    batches.py      slices of the log ─┴─▶ reader.py, in tasks: dump.py ─▶ changes.py, columns.py ─▶ chunks
+    batches.py      slices of the log ─┴─▶ reader.py, in tasks: dump.py ─▶ changes.py, kernel_decoder.py ─▶ chunks
     planning.py     batches of both, and of tables that join later
     backlog.py      what is left to read, for people
     stream.py       for sinks of events: the same changes in one ordered stream, with all details of the log

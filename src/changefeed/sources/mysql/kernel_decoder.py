@@ -9,7 +9,7 @@ Rule 1. The result equals that of the reference, errors included.
 Rule 2. The kernel reads a row event, and a transaction payload, completely or not at all. It leaves partial updates of JSON to
         the reference, and whatever contradicts the format.
 Rule 3. Some columns, and all rows of some tables, are left to the reference: see `kernel_tables.py`.
-Rule 4. What both count (records, rows of the open transaction, the last GTID) is passed over before and after each event that
+Rule 4. What both count (records, rows of the open transaction, the last GTID) is handed over before and after each event that
         the reference reads.
 """
 
@@ -35,6 +35,7 @@ from changefeed.sources.mysql.changes import PARTITION, TOPIC, WITHOUT_MEANING, 
 from changefeed.sources.mysql.dump import GTIDS, LogEvent, placed
 from changefeed.sources.mysql.kernel_tables import completed, description, irregular_column, is_left
 from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.tables import Captured
 
 _POSITION = 2**40 - 1  # the bits of a position in its number
 _READ_KINDS = [(code, kind.op, kind.version, kind.compressed) for code, kind in KINDS.items() if not kind.partial]
@@ -52,7 +53,7 @@ class KernelLogDecoder(LogDecoder):
         at: the position after the last event that was read.
     """
 
-    def __init__(self, captured: Any, start: LogPosition, end: LogPosition, maps: Iterable[bytes] = ()) -> None:
+    def __init__(self, captured: Captured, start: LogPosition, end: LogPosition, maps: Iterable[bytes] = ()) -> None:
         """Begins at an event; `maps` as of `LogDecoder`. Events at or behind `end` are not read."""
         super().__init__(captured, maps)
         self._place = start  # any position in the file that is read
@@ -154,7 +155,7 @@ class KernelLogDecoder(LogDecoder):
         return self._parser.format is not None and self._parser.format.checksum
 
     def _take_over(self) -> None:
-        """Takes over what the kernel has counted: Rule 4."""
+        """Takes over the counts of the kernel: Rule 4."""
         self._records += self._kernel.take_records()
         self._open_rows = self._kernel.open_rows
         gtid = self._kernel.take_gtid()
