@@ -12,7 +12,8 @@ KERNEL_SOURCES := $(shell find kernel \( -name target -o -name fuzz \) -prune -o
 
 help:
 	@echo "make install     everything changefeed needs, into .venv"
-	@echo "make demo        install, then a pipeline from Kafka records to Delta tables, on this machine"
+	@echo "make demo        install, then a pipeline from Kafka records to Delta tables, on this machine (SINK=iceberg: Iceberg tables)"
+	@echo "make demo SOURCE=mysql  the same from a MariaDB that changes meanwhile; it needs Debian's mariadb-server-core, or the like"
 	@echo "make test        install, then every check, and all tests except the nightly ones"
 	@echo "make check       the static checks alone (style, types, layers, plain English, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, if cargo is installed"
@@ -30,7 +31,7 @@ install: $(DONE)/editable java $(DONE)/jars $(DONE)/kernel $(DONE)/classes
 	@echo "ready: $(BIN)/changefeed"
 
 demo: install
-	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/demo$(if $(SOURCE),_$(SOURCE)).py $(SINK)
 
 # The kernel's checks need nothing of the installation, so that they run beside it.
 test:

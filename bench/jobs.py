@@ -1,11 +1,12 @@
 """Whole jobs, from Kafka to tables, by changefeed, by forty lines of Python with deltalake, and by Paimon on Flink, in turns.
 
-    python -m bench.jobs [nothing a b c d thousand e m m20] [--ways changefeed,deltalake,paimon] [--rounds 2] [--part 1.0]
+    python -m bench.jobs [nothing a b bm c d thousand e m m20] [--ways changefeed,deltalake,paimon] [--rounds 2] [--part 1.0]
                          [--step 250000] [--seconds 120] [--seed N] [--out FILE]
 
     nothing   a run that finds nothing new for its five tables
     a         a million inserts into a new table
     b         two million changes of a table of a million rows: 70 % updates, 20 % inserts, 10 % deletes
+    bm        the same by merge on read; changefeed alone
     c         the same over ten tables
     d         100 tables at one go: a thousand inserts and two thousand changes of each
     thousand  1 000 tables at one go: 200 changes of each
@@ -17,10 +18,10 @@ The broker is a real one, on loopback. `changefeed run` has its whole contract o
 writing); `bench/deltalake_consumer.py` has none. Paimon (only if it is asked for, see `bench/paimon_sync.py`) writes its own
 format, with every column as text; its rows are not compared. CPU seconds are those of the whole process tree, with the start of
 Spark, without the broker. Each round starts from the same tables. Afterwards every row of every table is compared with the log.
-The way `iceberg` is changefeed into Iceberg tables, with a catalog in SQLite; not for `e`, `m` and `m20`. The way `s3` is
-changefeed into a bucket of moto, an S3 server on loopback whose CPU is not counted, for jobs that begin without tables (a, d,
-thousand). `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when it was sent to when its table's commit
-was there.
+The way `iceberg` is changefeed into Iceberg tables with a catalog in SQLite, `iceberg3` the same in format version 3; not for
+`e`, `m` and `m20`. The way `s3` is changefeed into a bucket of moto, an S3 server on loopback whose CPU is not counted, for
+jobs that begin without tables (a, d, thousand). `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when
+it was sent to when its table's commit was there.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ JOBS = {
     "c": Job(10, 1, 1_000_000, 2_000_000),
     "d": Job(100, 1, 100_000, 200_000, before=False),
     "thousand": Job(1000, 1, 0, 200_000, before=False),
+    "bm": Job(1, 2, 1_000_000, 2_000_000, mode="merge-on-read"),
     "e": Job(5, 1, 50_000, 0),
     "m": Job(1, 2, 0, 2_000_000, adopted=1_000_000, mode="merge-on-read"),
     "m20": Job(1, 2, 0, 2_000_000, adopted=20_000_000, mode="merge-on-read"),
@@ -177,7 +179,7 @@ class Bench:
 
     def rows(self, way: str, number: int) -> pa.Table:
         """The rows of a table, by a reader that is not changefeed's."""
-        if way != "iceberg":
+        if not way.startswith("iceberg"):
             return pa.table(QueryBuilder().register("t", self.opened(way, number)).execute("SELECT * FROM t"))
         catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{self.lake(way)}/catalog.db")
         try:
@@ -206,8 +208,12 @@ class Bench:
         if self.s3 is not None and way == "s3":
             definition["sink"]["path"] = self.bucket
             definition["storage"] = self.s3.storage().model_dump(by_alias=True, exclude_none=True)
-        if way == "iceberg":
-            definition["sink"] = {"type": "iceberg", "path": str(self.lake(way))}
+        if way.startswith("iceberg"):
+            version = 3 if way == "iceberg3" else 2
+            mode = self.job.mode
+            definition["sink"] = {
+                "type": "iceberg", "path": str(self.lake(way)), "write-mode": mode, "format-version": version,
+            }  # fmt: skip
         file = self.folder / "pipeline.yaml"
         file.write_text(json.dumps(definition))
         return [sys.executable, "-m", "changefeed.cli", "run", str(file), *([] if follow else ["--once"])]
@@ -348,7 +354,7 @@ def main() -> None:
                     return Bench(job, orders, broker, folder / prefix, arguments.step, s3)
 
                 if name == "e":
-                    for way in (way for way in arguments.ways if way != "iceberg"):
+                    for way in (way for way in arguments.ways if not way.startswith("iceberg")):
                         cost, lags = followed(bench(f"e-{way}"), way, arguments.seconds)
                         median, p99 = lags[len(lags) // 2], lags[len(lags) * 99 // 100]
                         result[way] = asdict(cost) | {"lag": {"median": round(median, 2), "p99": round(p99, 2)}}

@@ -1,11 +1,13 @@
 """Runs of a pipeline killed at random moments, over random histories, until every log is applied; then every cut is read.
 
-    python bench/kills.py [--kills 300] [--minutes 120] [--seed 1] [--pipelines 1] [--kinds driver,zombie] [--out FILE]
+    python bench/kills.py [--kills 300] [--minutes 120] [--seed 1] [--pipelines 1] [--kinds driver,zombie]
+                          [--sink delta|iceberg] [--out FILE]
 
 A history (`tests/pipeline/random_log.py`: tables with keys and without, DDL, transactions over tables, rows that change
 their keys) is read in small batches by `changefeed run`, a process with a JVM and Python workers of its own. Each run is
 ended at a chance moment after a chance commit to its ledger:
 
+    term       SIGTERM to the command line
     driver     SIGKILL to the command line; its JVM finds out by itself, while the next run starts
     jvm        SIGKILL to Java
     worker     SIGKILL to a Python worker; a run that gets over it goes on
@@ -47,7 +49,7 @@ from changefeed.pipeline.store.reading import FileReader
 from tests.pipeline.random_log import Faults, RandomLog, random_log
 from tests.pipeline.running import definition
 
-KINDS = ("driver", "jvm", "worker", "all", "zombie")
+KINDS = ("term", "driver", "jvm", "worker", "all", "zombie")
 PATIENCE = 300.0  # seconds for a run to come to its end by itself
 LIMIT = 8  # records in a batch
 JAVA = "-XX:TieredStopAtLevel=1"
@@ -84,19 +86,22 @@ class Pipeline:
     log: RandomLog
     consistency: str
     java: str
+    sink: str = "delta"
     runs: int = 0
     errors: dict[int, Path] = field(default_factory=dict)  # pid -> the run's stderr
 
     @property
     def definition(self) -> Definition:
         """The definition, as the command line reads it."""
-        return definition(self.log.path, self.folder / "lake", limit=LIMIT, consistency=self.consistency)
+        return definition(
+            self.log.path, self.folder / "lake", limit=LIMIT, sink=self.sink, consistency=self.consistency
+        )
 
     def start(self) -> subprocess.Popen[str]:
         """A run of the command line, in a group of its own."""
         content = {
             "source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open", "max-records-per-batch": LIMIT},
-            "sink": {"type": "delta", "path": "lake"},
+            "sink": {"type": self.sink, "path": "lake"},
             "pipeline": {"name": "test", "consistency": self.consistency},
             "spark": {"spark.driver.memory": "640m", "spark.driver.extraJavaOptions": self.java},
         }
@@ -184,7 +189,7 @@ def chosen(kind: str, there: list[Process], chance: random.Random) -> list[Proce
     """The processes that a kill of this kind ends."""
     if kind in ("all", "zombie"):
         return there
-    candidates = [process for process in there if process.what == kind]
+    candidates = [process for process in there if process.what == ("driver" if kind == "term" else kind)]
     return [chance.choice(candidates)] if candidates else there
 
 
@@ -202,7 +207,7 @@ def one_kill(pipeline: Pipeline, kill: Kill, chance: random.Random) -> bool:
     if kill.kind == "zombie":
         _taken_over(pipeline, kill, there, chance)
     else:
-        send(chosen(kill.kind, there, chance), signal.SIGKILL)
+        send(chosen(kill.kind, there, chance), signal.SIGTERM if kill.kind == "term" else signal.SIGKILL)
     ended = waited(run)
     kill.phase, kill.exit = pipeline.phase(), run.returncode
     kill.outcome += "" if ended else "hung, and ended by the harness; "
@@ -253,6 +258,7 @@ class Campaign:
     until: float
     out: IO[str]
     kinds: Sequence[str] = KINDS
+    sink: str = "delta"
     kills: list[Kill] = field(default_factory=list)
     faults: list[tuple[int, Faults]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -268,7 +274,7 @@ class Campaign:
         consistency = ("transaction", "key")[number % 2]
         folder.mkdir(parents=True)
         log = random_log(folder / "log.jsonl", chance.randrange(2**32), 45, moves=consistency == "transaction")
-        pipeline, failed = Pipeline(folder, log, consistency, java), 0
+        pipeline, failed = Pipeline(folder, log, consistency, java, self.sink), 0
         while not self.over() and failed < 3:
             commits, delay = chance.choice([1, 2, 2, 3, 3, 4, 5, 6]), chance.uniform(0, 1.5)
             kill = Kill(self.seed, number, consistency, chance.choice(self.kinds), commits, delay)
@@ -324,7 +330,8 @@ class Campaign:
             for name in ("cuts", "tables", "lost", "doubled", "torn")
         }
         return (
-            f"seed {self.seed}: {len(self.kills)} kills ({', '.join(f'{n} {kind}' for kind, n in kinds.items())}) over "
+            f"{self.sink}, seed {self.seed}: {len(self.kills)} kills "
+            f"({', '.join(f'{n} {kind}' for kind, n in kinds.items())}) over "
             f"{len(self.faults)} histories; {sums['cuts']} cuts, {sums['tables']} tables compared: {sums['lost']} lost, "
             f"{sums['doubled']} doubled, {sums['torn']} torn; {len(self.errors)} pipelines that do not come to an end"
         )
@@ -347,9 +354,10 @@ def campaign(
     out: IO[str],
     pipelines: int = 1,
     kinds: Sequence[str] = KINDS,
+    sink: str = "delta",
 ) -> Campaign:
     """Kills until there were enough or the time is over; every history that was begun is applied to its end."""
-    campaign = Campaign(seed, kills, time.monotonic() + minutes * 60, out, kinds)
+    campaign = Campaign(seed, kills, time.monotonic() + minutes * 60, out, kinds, sink)
     java, numbers = warmed(folder), iter(range(10**6))
 
     def work() -> None:
@@ -372,14 +380,16 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=random.randrange(2**16))
     parser.add_argument("--pipelines", type=int, default=1)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
+    parser.add_argument("--sink", choices=["delta", "iceberg"], default="delta")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kills.txt")
     arguments: Any = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="changefeed-kills-"))
     os.environ["TMPDIR"] = str(folder)  # killed runs leave scratch behind
     with arguments.out.open("a") as out:
         done = campaign(
-            arguments.seed, arguments.kills, arguments.minutes, folder, out, arguments.pipelines, arguments.kinds
-        )
+            arguments.seed, arguments.kills, arguments.minutes, folder, out, arguments.pipelines, arguments.kinds,
+            arguments.sink,
+        )  # fmt: skip
         print(done.summary(), file=out, flush=True)
     print(done.summary())
     bad = done.errors or any(faults.words for _, faults in done.faults)

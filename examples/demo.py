@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A shop's history into Delta tables, on this machine, in about a minute: `make demo`.
+"""A shop's history into Delta or Iceberg tables, on this machine, in about a minute: `make demo`, `make demo SINK=iceberg`.
 
-It runs the commands that you would type, then reads what they wrote with another Delta reader (the `deltalake` package,
-no Spark), and follows one order from the log into its table. Each run starts afresh. Of changefeed it uses the public names
-alone: `import changefeed as cf`.
+It runs the commands that you would type, then reads what they wrote with another reader (the packages `deltalake` and
+`pyiceberg`, no Spark), and follows one order from the log into its table. Each run starts afresh. Of changefeed it uses the
+public names alone: `import changefeed as cf`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from pyiceberg.catalog import load_catalog
 from rich.console import Console
 from rich.table import Table
 
@@ -24,28 +26,66 @@ import changefeed as cf
 
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = Path("examples") / "shop"
-LAKE = SHOP / "out" / "lake"
 ORDER = 18446744073709000377
 WIDEST, ROWS = 22, 3
 
 console = Console(width=110, highlight=False, markup=False, no_color=True)
 
 
+def delta(lake: Path, name: str, version: int) -> pa.Table:
+    """One version of a Delta table, `database.table`, below the folder of all tables."""
+    table = DeltaTable(lake.joinpath(*name.split(".")), version=version)
+    return pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+
+
+def iceberg(lake: Path, name: str, version: int) -> pa.Table:
+    """One snapshot of an Iceberg table, `database.table`, in the catalog of the folder."""
+    catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{lake}/catalog.db")
+    try:
+        return catalog.load_table(name).scan(snapshot_id=version).to_arrow()
+    finally:
+        catalog.close()
+
+
+@dataclass(frozen=True)
+class Sink:
+    """A kind of table: its pipeline, the folder of its tables, and another reader."""
+
+    words: str
+    pipeline: Path
+    lake: Path
+    read: Callable[[Path, str, int], pa.Table]
+
+    def rows(self, name: str, version: int) -> list[dict[str, Any]]:
+        """The rows of one version of a table, `database.table`."""
+        return list(self.read(ROOT / self.lake, name, version).to_pylist())
+
+
+SINKS = {
+    "delta": Sink("another Delta reader", SHOP / "pipeline.yaml", SHOP / "out" / "lake", delta),
+    "iceberg": Sink("PyIceberg", SHOP / "iceberg.yaml", SHOP / "out" / "iceberg", iceberg),
+}
+
+
 def main() -> int:
-    shutil.rmtree(ROOT / SHOP / "out", ignore_errors=True)
-    pipeline = str(SHOP / "pipeline.yaml")
+    name = sys.argv[1] if len(sys.argv) > 1 else "delta"
+    if name not in SINKS:
+        sys.exit(f"SINK={name}: expected {' or '.join(SINKS)}")
+    sink = SINKS[name]
+    pipeline = str(sink.pipeline)
+    shutil.rmtree(ROOT / sink.lake, ignore_errors=True)
     say("1. What would happen, before anything does")
     changefeed("explain", pipeline)
     say("2. Apply all that the log has, then stop")
     changefeed("run", pipeline, "--once")
     status = cf.Pipeline.load(ROOT / pipeline).status()
-    say("3. The tables, read by another Delta reader")
-    for name, version in sorted(status.cuts[-1].tables.items()):
-        show_table(name, version)
+    say(f"3. The tables, read by {sink.words}")
+    for table, version in sorted(status.cuts[-1].tables.items()):
+        show_table(sink, table, version)
     say(f"4. One change, explained: order {ORDER}")
-    explain_order(status)
+    explain_order(sink, status)
     say("5. What to try next")
-    console.print(NEXT, soft_wrap=True)
+    console.print(NEXT.format(pipeline=pipeline, lake=sink.lake), soft_wrap=True)
     return 0
 
 
@@ -62,16 +102,9 @@ def changefeed(*args: str) -> None:
         sys.exit(done.returncode)
 
 
-def rows(name: str, version: int, where: str = "true") -> list[dict[str, Any]]:
-    """Rows of one version of a table, `database.table`."""
-    table = DeltaTable(ROOT.joinpath(LAKE, *name.split(".")), version=version)
-    result = QueryBuilder().register("t", table).execute(f"SELECT * FROM t WHERE {where}").read_all()
-    return list(pa.table(result).to_pylist())
-
-
-def show_table(name: str, version: int) -> None:
+def show_table(sink: Sink, name: str, version: int) -> None:
     """The first rows of a table, values cut short."""
-    shown = rows(name, version)
+    shown = sink.rows(name, version)
     console.print(f"\n{name}, version {version}: {len(shown)} rows")
     columns = list(shown[0])[:5]
     table = Table(box=None, pad_edge=False)
@@ -99,7 +132,7 @@ def events_of_order() -> Iterator[cf.RowChange | cf.SchemaChange]:
             yield event
 
 
-def explain_order(status: cf.Status) -> None:
+def explain_order(sink: Sink, status: cf.Status) -> None:
     """The order's events in the log, its row in the table, and the cut that the row belongs to."""
     console.print("\nIn the log (commit time, change, topic:partition:offset):")
     for event in sorted(events_of_order(), key=lambda event: event.commit_ts or 0):
@@ -109,7 +142,7 @@ def explain_order(status: cf.Status) -> None:
     for cut in status.cuts:
         if "shop.orders" in cut.tables:
             version = cut.tables["shop.orders"]
-            shown = rows("shop.orders", version, f"id = {ORDER}")
+            shown = [row for row in sink.rows("shop.orders", version) if row["id"] == ORDER]
             console.print(f"  cut {cut.commit_ts}, version {version} of shop.orders")
             for row in shown:
                 console.print("   ", ", ".join(f"{n}: {cut_short(v)}" for n, v in row.items()), soft_wrap=True)
@@ -125,12 +158,12 @@ EXPLANATION = """
 At {commit_ts} all tables are what they were upstream at this very moment: the ledger pins one version of each."""
 
 NEXT = f"""
-  changefeed status {SHOP}/pipeline.yaml            positions, cuts, what waits
-  changefeed run {SHOP}/pipeline.yaml --once        again: nothing to do
+  changefeed status {{pipeline}}            positions, cuts, what waits
+  changefeed run {{pipeline}} --once        again: nothing to do
   changefeed decode {SHOP}/history.jsonl.gz --protocol ticdc-open
   changefeed init                                      a pipeline of your own
 
-`changefeed` is in .venv/bin, the tables are in {LAKE}, and docs/guides/quickstart.md goes on from here."""
+`changefeed` is in .venv/bin, the tables are in {{lake}}, and docs/guides/quickstart.md goes on from here."""
 
 if __name__ == "__main__":
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # a file, as Python starts

@@ -191,3 +191,100 @@ class Templates:
         Returns:
             None when the columns are not those of the template.
         """
+
+class BinlogPackets:
+    """Splits the packets that a server sends after COM_BINLOG_DUMP into the events of its log."""
+
+    def __init__(self, sequence: int) -> None:
+        """Before the packet with this number."""
+
+    def split(self, received: bytes) -> tuple[bytes, bool, bytes | None]:
+        """Returns the events in what was received, and what follows them.
+
+        Returns:
+            Events that follow each other; whether the numbers of the packets do, too; the payload of a packet that is not
+            an event, or is one whose header declares another size.
+        """
+
+class BinlogRows:
+    """Rows of a binary log, of the registered tables. Not shared between threads."""
+
+    def __init__(
+        self, *, at: int, end: int, ignored: bytes, gtids: bytes, rows: bytes, kinds: Sequence[tuple[int, str, int, bool]]
+    ) -> None:
+        """No table is registered yet. Positions are `file number << 40 | position`.
+
+        Args:
+            at: the position of the first event.
+            end: an event at this position, or behind it, is not read.
+            ignored: types of events that are passed over.
+            gtids: types of events that begin a transaction.
+            rows: types of row events.
+            kinds: of each row event that is read: type, op, version, and whether its rows are compressed.
+        """
+
+    at: int
+    """The position after the last event."""
+    open_rows: int
+    """Number of rows in the open transaction."""
+    count: int
+    """Number of rows since `finish`."""
+
+    def set_checksums(self, has_checksums: bool) -> None:
+        """Sets whether events end with a checksum."""
+
+    def register(self, body: bytes, *, captured: bool, description: str | None = None) -> int | None:
+        """Registers the body of a table map, without checksum.
+
+        Args:
+            captured: whether rows of the table are read at all.
+            description: its columns as JSON; None: the reference reads its rows.
+
+        Returns:
+            The number of the table, from 0; None if the kernel does not read its rows.
+        """
+
+    def add_map(self, event: bytes) -> bool:
+        """Adds a table map of the open statement; returns whether it is registered."""
+
+    def feed(self, events: bytes) -> None:
+        """Adds bytes of events that follow each other."""
+
+    def run(self, most_rows: int) -> tuple[str, bytes]:
+        """Reads events until one of the reasons to stop.
+
+        Returns:
+            The reason, and the event before which it has stopped. `more`: all events were read. `full`: there are so many rows.
+            `end`: the next event is at the end or behind it. `map`: the next event is a table map that is not registered.
+            `event`: the reference has to read the next event; `resume` steps over it.
+        """
+
+    def payload(self, events: bytes, at: int) -> tuple[str, bytes]:
+        """Reads the events of a transaction payload at a position. Returns `more`; or as `run`, after reading nothing."""
+
+    def resume(self, at: int, open_rows: int) -> None:
+        """Steps over an event that the reference has read, given the position after it and the rows of the open transaction."""
+
+    def maps(self) -> list[bytes]:
+        """Returns the table maps of the open statement."""
+
+    def take_gtid(self) -> tuple[int, bytes] | None:
+        """Returns position and bytes of the last GTID event, unless it was returned before."""
+
+    def take_records(self) -> list[int]:
+        """Returns the positions of the records that were not returned before."""
+
+    def number_records(self, first: int) -> None:
+        """Sets the number of the next record."""
+
+    def finish(
+        self,
+    ) -> list[
+        tuple[int, list[int] | None, list[int] | None, pa.RecordBatch, pa.Array, list[tuple[int, int, bytes]]]
+    ]:
+        """Returns all rows. None are left.
+
+        Returns:
+            For each table and shape its number, the columns of its images before and after (None: all, or no such image), its
+            rows, the time of each, and values that columns cannot hold: row, index of the column in the image after, bytes.
+        """

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.services.kafka import KafkaBroker
+    from tests.services.postgres import Postgres
     from tests.services.registry import SchemaRegistry
+    from tests.services.rest_catalog import RestCatalog
     from tests.services.s3 import S3Server
 
 # Before the workers start: all must collect the same tests. See `examples.by_turns`.
@@ -33,7 +35,7 @@ os.environ.setdefault("CHANGEFEED_TURN", str(secrets.randbelow(1 << 40)))
 settings.register_profile("without deadlines", settings(), deadline=None)
 settings.load_profile("without deadlines")
 
-_JVM_FIXTURES = {"spark", "kafka", "registry"}
+_JVM_FIXTURES = {"spark", "kafka", "registry", "rest_catalog"}
 _JVM_GROUPS = {"jvm", "jvm-pipeline", "processes"}
 _jvms: list[str] = []  # commands that have started a JVM, in this process
 
@@ -80,8 +82,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _JVM_FIXTURES & set(getattr(item, "fixturenames", ())):
             is_of_pipelines = item.path.is_relative_to(Path(__file__).parent / "pipeline")
             item.add_marker(pytest.mark.xdist_group("jvm-pipeline" if is_of_pipelines else "jvm"))
-        elif "s3" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("s3"))
+        elif own := {"s3", "postgres"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.xdist_group(min(own)))
         if any(group in _JVM_GROUPS for marker in item.iter_markers("xdist_group") for group in marker.args):
             item.add_marker(pytest.mark.spark)
 
@@ -167,4 +169,24 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     from tests.services.s3 import S3Server
 
     with S3Server(tmp_path_factory.mktemp("s3")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    """The one REST catalog of Iceberg, for tables on disk and in `s3`. Each test uses namespaces of its own."""
+    from tests.services.rest_catalog import RestCatalog
+
+    with RestCatalog(tmp_path_factory.mktemp("rest-catalog"), s3) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The one PostgreSQL server. Each test uses a database of its own."""
+    from tests.services.postgres import Postgres, programs
+
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed: apt-get install postgresql")
+    with Postgres() as server:
         yield server

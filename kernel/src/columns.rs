@@ -228,6 +228,16 @@ impl Vectors {
         Some(())
     }
 
+    /// Appends the list of these numbers in little-endian.
+    pub fn push_numbers(&mut self, bytes: &[u8]) -> Option<()> {
+        let (numbers, []) = bytes.as_chunks::<4>() else {
+            return None;
+        };
+        let numbers = numbers.iter().map(|&number| f32::from_le_bytes(number));
+        self.items.extend(numbers.map(|number| if number.is_nan() { f32::NAN } else { number }));
+        self.ends.close(self.items.len())
+    }
+
     fn append(&mut self, text: &[u8]) -> Option<()> {
         let mut c = Cursor::new(text);
         c.eat(b"[")?;

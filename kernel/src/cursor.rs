@@ -53,6 +53,22 @@ impl<'a> Cursor<'a> {
         Some(head)
     }
 
+    /// The next `N` bytes.
+    #[inline]
+    pub fn chunk<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*head)
+    }
+
+    /// An unsigned little-endian integer of `size` bytes, at most eight.
+    #[inline]
+    pub fn uint(&mut self, size: usize) -> Option<u64> {
+        let mut bytes = [0; 8];
+        bytes.get_mut(..size)?.copy_from_slice(self.take(size)?);
+        Some(u64::from_le_bytes(bytes))
+    }
+
     /// A big-endian 64-bit integer.
     pub fn int64(&mut self) -> Option<i64> {
         let (head, rest) = self.rest.split_first_chunk::<8>()?;

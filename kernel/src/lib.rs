@@ -5,6 +5,7 @@
 //! There are no policies here, and no errors.
 
 pub mod avro;
+pub mod binlog;
 pub mod capacity;
 pub mod check;
 pub mod columns;

@@ -14,6 +14,7 @@ use crate::ticdc_avro::Decoder as AvroDecoder;
 use crate::ticdc_open::Decoder;
 
 mod arrow;
+mod binlog;
 mod debezium;
 mod debezium_avro;
 mod encode;
@@ -242,6 +243,8 @@ mod changefeed_kernel {
     use super::TicdcAvro;
     #[pymodule_export]
     use super::TicdcOpen;
+    #[pymodule_export]
+    use super::binlog::{BinlogPackets, BinlogRows};
     #[pymodule_export]
     use super::debezium::{DebeziumMysql, TicdcDebezium};
     #[pymodule_export]

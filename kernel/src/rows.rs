@@ -85,6 +85,11 @@ impl Image {
         &mut self.columns
     }
 
+    /// How many rows are complete.
+    pub(crate) fn count(&self) -> usize {
+        self.rows
+    }
+
     fn fill(&mut self) {
         if self.filled < self.rows {
             self.columns.iter_mut().for_each(|c| c.pad(self.rows));
@@ -219,7 +224,8 @@ impl Rows {
         self.truncate(self.len().saturating_sub(1));
     }
 
-    fn truncate(&mut self, rows: usize) {
+    /// Forgets all rows from the given one on.
+    pub fn truncate(&mut self, rows: usize) {
         self.before.truncate(rows);
         self.after.truncate(rows);
         self.records.truncate(rows);

@@ -6,9 +6,13 @@ pub fn date(text: &[u8]) -> Option<i32> {
     let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = text else {
         return None;
     };
-    let year = two(y1, y2)? * 100 + two(y3, y4)?;
-    let (month, day) = (two(m1, m2)?, two(d1, d2)?);
-    if year == 0 || !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
+    days(two(y1, y2)? * 100 + two(y3, y4)?, two(m1, m2)?, two(d1, d2)?)
+}
+
+/// The same of a day by its numbers; the year has at most four digits.
+#[inline]
+pub fn days(year: i32, month: i32, day: i32) -> Option<i32> {
+    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=days_in(year, month)).contains(&day) {
         return None;
     }
     // The year begins in March, so that the leap day is its last: 306 days from 1 March to the end of December.

@@ -74,7 +74,7 @@ HEALTHY = {
     'up{job="changefeed"}': "1x30", f"cdc_source_up{RUN}": "1x30", f"cdc_held_seconds{RUN}": "0x30",
     'cdc_holders{kind="table", pipeline="p"}': "0x30", f"cdc_applied_lag_seconds{RUN}": "2x30",
     f"cdc_behind_records{RUN}": "50x30", f"cdc_steps_total{RUN}": "0+60x30", f"cdc_retries_total{RUN}": "0x30",
-    f"cdc_waiting_dead_letters{RUN}": "0x30",
+    f"cdc_waiting_dead_letters{RUN}": "0x30", f"cdc_behind_bytes{RUN}": "_x30",
 }  # fmt: skip
 
 CASES: dict[str, tuple[dict[str, str], set[str]]] = {
@@ -89,6 +89,8 @@ CASES: dict[str, tuple[dict[str, str], set[str]]] = {
                                f"cdc_applied_lag_seconds{RUN}": "2+60x30"}, {"ChangefeedCutHeld"}),
     "a table is held": ({'cdc_holders{kind="table", pipeline="p"}': "1x30"}, {"ChangefeedTableHeld"}),
     "too slow": ({f"cdc_applied_lag_seconds{RUN}": "0+60x30"}, {"ChangefeedBehind"}),
+    "stuck in a log": ({f"cdc_steps_total{RUN}": "9x30", f"cdc_behind_records{RUN}": "_x30",
+                        f"cdc_behind_bytes{RUN}": "4096x30"}, {"ChangefeedNoSteps"}),
     "stuck": ({f"cdc_steps_total{RUN}": "9x30"}, {"ChangefeedNoSteps"}),
     "the storage fails": ({f"cdc_retries_total{RUN}": "0+1x30"}, {"ChangefeedRetries"}),
     "a record cannot be decoded": ({f"cdc_waiting_dead_letters{RUN}": "3x30"}, {"ChangefeedDeadLetters"}),
@@ -101,7 +103,7 @@ def test_an_alert_fires_when_it_should_and_no_other(case: str, tmp_path: Path) -
     needed("promtool", "prometheus")
     changed, firing = CASES[case]
     assert changed.keys() <= HEALTHY.keys()
-    series = [{"series": name, "values": values.replace("x", "+0x") if "+" not in values and " " not in values else values}
+    series = [{"series": name, "values": values if set("+ _") & set(values) else values.replace("x", "+0x")}
               for name, values in (HEALTHY | changed).items()]  # fmt: skip
     labels = {rule["alert"]: rule["labels"] for rule in _rules()}
     # whether it fires is looked up by the series ALERTS, so that values in the texts do not matter

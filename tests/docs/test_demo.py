@@ -14,6 +14,7 @@ import pytest
 
 from tests.docs.shown import ROOT, shown
 from tests.example_files import copy_examples
+from tests.services.database import needed
 
 PAGES = ("README.md", "docs/guides/tutorial.md")
 RUNS = [one for page in PAGES for block in shown(page) for one in block if "changefeed run" in one.command]
@@ -49,3 +50,40 @@ def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", joined], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.stderr, done.stdout.split()[0]) == ("", "463268005898553859")
     assert len(joined.splitlines()) <= 10
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("processes")
+def test_the_demo_of_a_database_ends_with_equal_tables(tmp_path: Path) -> None:
+    needed("mariadbd", "mariadb-server-core")
+    examples = copy_examples(tmp_path)
+    done = subprocess.run(
+        [sys.executable, examples / "demo_mysql.py"], capture_output=True, text=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.index("ALTER TABLE orders ADD COLUMN") < done.stdout.index("equal\n")
+    assert re.search(r"(?m)^ +\d+\.\d +([0-9,]+ +[0-9,.]+) +\1\n +equal$", done.stdout), done.stdout
+    assert ", 0 dead letters" in done.stdout
+    assert re.search(r"(?m)^\S+ \(binlog \d{6}:\d+\) +shop\.orders +\d+$", done.stdout)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.xdist_group("processes")
+def test_the_demo_into_iceberg_tables(tmp_path: Path) -> None:
+    """`make demo SINK=iceberg`: the same rows, read by PyIceberg."""
+    examples = copy_examples(tmp_path)
+    done = subprocess.run(
+        [sys.executable, examples / "demo.py", "iceberg"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "$ changefeed run examples/shop/iceberg.yaml --once\n" in done.stdout
+    assert "705 rows and 13 schema changes applied" in done.stdout
+    assert "3. The tables, read by PyIceberg" in done.stdout
+    assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in done.stdout

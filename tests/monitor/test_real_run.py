@@ -47,7 +47,7 @@ def test_what_a_run_has_left(spark: SparkSession, tmp_path: Path) -> None:
         assert "00" in site.html(f"{own}/letter?position={letter['position']}")
 
 
-@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read", "iceberg", "defined-iceberg"])
 def test_a_row_at_every_cut_and_its_pending_changes(
     spark: SparkSession, tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -63,8 +63,15 @@ def test_a_row_at_every_cut_and_its_pending_changes(
     history.resolved()
     history.rows(("orders", None, {"id": 7, "note": "again"}))
     log = history.write(tmp_path / "app.jsonl")
-    run(definition(log, tmp_path / "lake", limit=2, write_mode=mode), spark, once=True)
-    with Site([str(tmp_path)]) as site:
+    sink = "iceberg" if "iceberg" in mode else "delta"
+    run(definition(log, tmp_path / "lake", limit=2, write_mode=mode, sink=sink), spark, once=True)
+    written = tmp_path / "pipeline.yaml"
+    if mode == "defined-iceberg":
+        source = f"{{type: files, path: {log}, protocol: ticdc-open}}"
+        written.write_text(
+            f"source: {source}\nsink: {{type: iceberg, path: {tmp_path}/lake}}\npipeline: {{name: test}}\n"
+        )
+    with Site([str(written if written.exists() else tmp_path)]) as site:
         (shown,) = site.json("/overview.json")["pipelines"]
         place = f"/pipelines/{shown['id']}/row"
         row = site.json(f"{place}.json?name=app.orders&key=7")
@@ -87,7 +94,7 @@ def test_a_row_at_every_cut_and_its_pending_changes(
         ):
             answer = site.client.get(f"{place}.json?name=app.orders&{query}")
             assert (answer.status_code, message in answer.json()["error"]) == (404, True), answer.text
-        for file in (tmp_path / "lake/app/orders").glob("*.parquet"):
+        for file in (tmp_path / "lake/app/orders").rglob("*.parquet"):
             file.unlink()
         assert site.client.get(f"{place}?name=app.orders&key=8").status_code == 502
 

@@ -23,7 +23,7 @@ from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
 from tests.pipeline.running import published
-from tests.pipeline.tables import rows
+from tests.pipeline.tables import sink_rows
 from tests.pipeline.upstream import KINDS, MEMBERS, Change, Ddl, Row, Upstream
 
 _BASE, _STEP = 450_000_000_000_000_000, 1 << 18  # a TSO, and a millisecond of one
@@ -117,7 +117,7 @@ class RandomLog:
         for name, current in state.tables.items():
             place = (current.path, current.version, repr(current.table))
             if place not in known:
-                known[place] = rows(f"{pipeline.sink.path}/{current.path}", current.version, current.table)
+                known[place] = sink_rows(pipeline, current.path, current.version, current.table)
             faults.add(f"{where}: {name} at {state.barrier}", known[place], wanted.get(name, []))
 
     def _account(self, state: State, faults: Faults) -> None:

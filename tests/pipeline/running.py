@@ -31,10 +31,12 @@ def definition(
     writer: str = "native",
     write_mode: str = "copy-on-write",
     sink: str = "delta",
+    options: Any = None,
     **pipeline: Any,
 ) -> Definition:
-    """A pipeline of files into tables; names of options may have `_` for `-`."""
+    """A pipeline of files into tables; names of options may have `_` for `-`. `options`: more of the sink."""
     own = {"writer": writer, "write-mode": write_mode} if sink == "delta" else {}
+    own |= dict(options or {})
     return definition_of(
         {
             "source": {"type": "files", "path": str(log), "protocol": protocol, "max-records-per-batch": limit},

@@ -11,6 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import MonthTransform
+from pyiceberg.types import DateType, IntegerType, NestedField
 
 from changefeed.cli import run as command
 from changefeed.errors import ChangefeedError, UnsupportedError
@@ -102,6 +107,32 @@ def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -
         for table in explain(read({**sections, "sink": {**sink, "write-mode": "copy-on-write"}})).to_dict()["tables"]
     }
     assert modes == {"copy-on-write", None}
+
+
+def test_partitions_are_those_of_the_table_or_of_the_definition(tmp_path: Path) -> None:
+    history = HistoryBuilder()
+    for name in ("new", "old"):
+        history.schema("app", name, f"CREATE TABLE `app`.`{name}` (`id` INT PRIMARY KEY, `day` DATE)")
+    log, lake = history.write(tmp_path / "app.jsonl"), tmp_path / "lake"
+    lake.mkdir()
+    catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{lake}/catalog.db", init_catalog_tables="true")
+    schema = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "day", DateType()))
+    spec = PartitionSpec(PartitionField(2, 1000, MonthTransform(), "day_month"))
+    catalog.create_namespace("app")
+    catalog.create_table(("app", "old"), schema, location=f"file://{lake}/app/old", partition_spec=spec)
+    catalog.close()
+    definition = {
+        "source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"},
+        "sink": {
+            "type": "iceberg", "path": str(lake), "adopt": ["app.*"], "write-mode": "merge-on-read",
+            "partition-by": {"app.*": ["day(day)", "bucket(4, id)"]},
+        },
+    }  # fmt: skip
+    tables = explain(read(definition)).to_dict()["tables"]
+    assert {table["table"]: (table["partitions"], table["apply"]) for table in tables} == {
+        "app.new": (["days(day)", "bucket(4, id)"], "merge by key, merge-on-read"),
+        "app.old": (["months(day)"], "merge by key, merge-on-read"),
+    }
 
 
 FIELD = Path(__file__).parent.parent / "data" / "field"

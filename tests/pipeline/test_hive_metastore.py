@@ -59,6 +59,7 @@ def _file(log: Path, lake: str, properties: Mapping[str, str]) -> Path:
     return file
 
 
+@pytest.mark.nightly
 def test_names_in_a_metastore_through_a_kill_and_an_outage(tmp_path: Path) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
     with HiveMetastore(tmp_path / "metastore") as metastore:
@@ -102,6 +103,7 @@ def test_names_in_a_metastore_through_a_kill_and_an_outage(tmp_path: Path) -> No
         assert {one["table"]: one["name"] for one in explained["tables"]}["app.sales"] == "spark_catalog.app.sales"
 
 
+@pytest.mark.nightly
 def test_names_of_tables_in_a_bucket(tmp_path: Path) -> None:
     log, _ = small_history(tmp_path / "app.jsonl")
     (tmp_path / "s3").mkdir()

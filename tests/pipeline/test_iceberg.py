@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 import pyarrow as pa
@@ -44,8 +44,18 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, History]:
     return path, History(path)
 
 
-def test_every_cut_of_a_small_history_is_exact(spark: SparkSession, log: tuple[Path, History], tmp_path: Path) -> None:
-    pipeline = definition(log[0], tmp_path / "lake", limit=20, sink="iceberg")
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"partition-by": {"app.notes": ["truncate(2, note)"], "app.*": ["bucket(3, id)"]}, "write-mode": "merge-on-read"},
+    {"format-version": 3, "write-mode": "merge-on-read"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "partitions", "version 3"])
+def test_every_cut_of_a_small_history_is_exact(
+    spark: SparkSession, log: tuple[Path, History], tmp_path: Path, options: dict[str, Any]
+) -> None:
+    pipeline = definition(log[0], tmp_path / "lake", limit=20, sink="iceberg", options=options)
     run(pipeline, spark, once=True)
     check_cuts(pipeline, log[1])
 

@@ -14,10 +14,13 @@ from bench.kills import campaign
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes"), pytest.mark.timeout(3600)]
 
 
-def test_runs_that_are_killed_at_random_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("sink", ["delta", "iceberg"])
+def test_runs_that_are_killed_at_random_lose_nothing(
+    sink: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     seed = int(os.environ.get("CHANGEFEED_SEED") or random.randrange(2**32))
-    done = campaign(seed, 12, 30, tmp_path, sys.stdout)
+    done = campaign(seed, 12, 30, tmp_path, sys.stdout, sink=sink)
     print(done.summary())
     assert (done.errors, [faults.words for _, faults in done.faults if faults.words]) == ([], [])
     assert len(done.kills) == 12

@@ -165,19 +165,18 @@ class MariaDb(Database):
 
 
 class MySql(Database):
-    """MySQL 8.0; with `gtid=False`, transactions are named only by their binlog positions."""
+    """MySQL 8.0; with `gtid=False`, transactions are named only by their binlog positions. `server` is the end of its UUID."""
 
     connector = "mysql"
 
-    def __init__(self, *options: str, gtid: bool = True) -> None:
+    def __init__(self, *options: str, gtid: bool = True, server: int = 1) -> None:
+        self._uuid = f"00008033-0000-4000-8000-{server:012d}"
         super().__init__(*options, *(["--gtid-mode=ON", "--enforce-gtid-consistency=ON"] if gtid else []))
 
     def _install(self) -> None:
         _run(*self._command(), f"--tmpdir={self._temporary}", "--initialize-insecure")
-        uuid = (
-            "[auto]\nserver-uuid=00008033-0000-4000-8000-000000000001\n"  # the generated one has the machine's address
-        )
-        (self._data / "data" / "auto.cnf").write_text(uuid)
+        # the generated one has the machine's address
+        (self._data / "data" / "auto.cnf").write_text(f"[auto]\nserver-uuid={self._uuid}\n")
 
     def _command(self) -> list[str]:
         root = mysql()

@@ -14,9 +14,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import shutil
 import subprocess
-import tempfile
 import time
 import zlib
 from collections import Counter
@@ -27,6 +25,7 @@ from typing import Any
 
 from changefeed.spark_runtime import ivy, java
 from tests.services.database import Database
+from tests.services.java_source import compiled
 from tests.services.processes import stop, tail
 
 Event = dict[str, Any]
@@ -45,13 +44,6 @@ _DESCRIPTOR = """\
     <dependency org="io.debezium" name="debezium-storage-file" rev="{version}" conf="default->default"/>
     <dependency org="org.slf4j" name="slf4j-simple" rev="1.7.36" conf="default->default"/>
   </dependencies>
-</ivy-module>
-"""
-_COMPILER = """\
-<ivy-module version="2.0">
-  <info organisation="changefeed" module="ecj"/>
-  <configurations><conf name="default"/></configurations>
-  <dependencies><dependency org="org.eclipse.jdt" name="ecj" rev="3.33.0" conf="default->default"/></dependencies>
 </ivy-module>
 """
 _SOURCE = Path(__file__).with_name("Recorder.java")
@@ -86,10 +78,11 @@ class Debezium:
         settings = self.folder / "engine.properties"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
         connector = self.database.connector
+        classes = compiled(_SOURCE, sorted(jars(connector).glob("*.jar")))
         command = [
             str(java.find().executable), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", _TABLES_OF_SNAPSHOTS,
-            "-cp", f"{_compiled(connector)}:{jars(connector)}/*", "Recorder", str(settings), str(self.folder / "events.jsonl"),
+            "-cp", f"{classes}:{jars(connector)}/*", "Recorder", str(settings), str(self.folder / "events.jsonl"),
         ]  # fmt: skip
         with (self.folder / "engine.log").open("ab") as out:
             self._process = subprocess.Popen(
@@ -232,31 +225,6 @@ def jars(connector: str) -> Path:
     descriptor = _DESCRIPTOR.format(connector=connector, version=version)
     key = hashlib.sha256(descriptor.encode()).hexdigest()[:12]
     return ivy.retrieve(descriptor, ivy.cache_folder() / "jars" / f"debezium-{connector}-{version}-{key}")
-
-
-def _compiled(connector: str) -> Path:
-    """The folder with the compiled recorder. Eclipse's compiler needs no JDK."""
-    key = hashlib.sha256(_SOURCE.read_bytes() + VERSIONS[connector].encode()).hexdigest()[:12]
-    target = ivy.cache_folder() / "classes" / f"recorder-{connector}-{key}"
-    if target.is_dir():
-        return target
-    compiler = ivy.retrieve(_COMPILER, ivy.cache_folder() / "jars" / "ecj-3.33.0")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    work = Path(tempfile.mkdtemp(prefix=".compiling-", dir=target.parent))
-    paths = ":".join(str(jar) for jar in jars(connector).glob("*.jar"))
-    command = [
-        str(java.find().executable), "-jar", str(next(compiler.glob("ecj-*.jar"))), "-17", "-nowarn", "-cp", paths,
-        "-d", str(work), str(_SOURCE),
-    ]  # fmt: skip
-    try:
-        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
-        if ran.returncode != 0:
-            raise RuntimeError(f"the recorder does not compile:\n{tail(ran.stdout, 40)}")
-        if not target.is_dir():
-            work.rename(target)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    return target
 
 
 def _base64(text: str | None) -> str | None:

@@ -246,6 +246,12 @@ class _Handler(BaseHTTPRequestHandler):
         response = self._server_connection.getresponse()
         return Answer(response.status, response.getheaders(), response.read())
 
+    def finish(self) -> None:
+        """Ends the connection to the server with that of the client."""
+        super().finish()
+        if self._server_connection is not None:
+            self._server_connection.close()
+
     def sent(self, answer: Answer, body: bytes) -> None:
         """Answers with a body, or with a part of it."""
         self.send_response_only(answer.status)

@@ -83,7 +83,7 @@ class S3Server:
     def properties(self) -> dict[str, str]:
         """Spark's properties for `s3a://lake/`."""
         return {
-            "spark.jars": ",".join(str(jar) for jar in sorted(_jars().glob("*.jar"))),
+            "spark.jars": ",".join(str(jar) for jar in sorted(jars().glob("*.jar"))),
             "spark.hadoop.fs.s3a.endpoint": self.url,
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
             "spark.hadoop.fs.s3a.path.style.access": "true",
@@ -110,7 +110,7 @@ class S3Server:
         }
 
 
-def _jars() -> Path:
+def jars() -> Path:
     """hadoop-aws and the modules of Amazon's SDK that it needs: 20 MB, while the SDK's bundle has 600."""
     wanted = "".join(
         f'<dependency org="software.amazon.awssdk" name="{name}" rev="{_SDK}"/>' for name in _MODULES

@@ -14,17 +14,21 @@ from deltalake import DeltaTable, QueryBuilder
 from pyiceberg.catalog import load_catalog
 
 from changefeed.model.types import ColumnType
+from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import TableSink, TypeMap
 from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.iceberg.catalog import TableCatalog
-from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.iceberg.partition_fields import PartitionField, parsed
+from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
 from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.sinks.sql import SparkTypes
 from changefeed.storage.folders import folder_at
 from changefeed.storage.local import LocalFolder
 from changefeed.storage.objects import ObjectFolder
 from tests.examples import by_turns
+from tests.services.postgres import Postgres
+from tests.services.rest_catalog import RestCatalog
 from tests.services.s3 import S3Server
 from tests.sinks.conformance import Conformance
 from tests.sinks.contract import Harness, Row
@@ -98,11 +102,13 @@ class Iceberg:
     catalog: dict[str, str]
     files: dict[str, str] = field(default_factory=dict)  # properties of the reader
     prefix: str = ""  # of namespaces
+    options: TableOptions = field(default_factory=TableOptions)
 
     def sink(self, owner: str = "changefeed:test:1", metadata: Sequence[str] = ()) -> TableSink:
         location = f"file://{self.folder.path}" if isinstance(self.folder, LocalFolder) else self.folder.path
         catalog = TableCatalog("test", dict(self.catalog), self.prefix + "{database}", self.folder, location)
-        return IcebergTables(catalog, tuple(metadata), None, owner)
+        limits = Limits(least_marked=0)
+        return IcebergTables(catalog, tuple(metadata), None, owner, limits, options=self.options)
 
     def rows(self, path: str, version: int | None = None) -> list[Row]:
         catalog = load_catalog("test", **self.catalog, **self.files)
@@ -143,13 +149,48 @@ class TestDelta(Conformance):
         return Delta(spark, str(tmp_path / "lake"), "native" in request.param, "mor" in request.param)
 
 
+def _fields(table: str) -> tuple[PartitionField, ...]:
+    """The partitions of the suite's tables."""
+    return (parsed("bucket(3, id)"),) if table == "shop.orders" else (parsed("at"),)
+
+
+ICEBERG = {
+    "plain": TableOptions(),
+    "partitions": TableOptions(_fields),
+    "merge-on-read": TableOptions(merges_on_read=True, compaction=CompactionRules(many=2, every=2)),
+    "partitions, merge-on-read": TableOptions(_fields, merges_on_read=True),
+    "version 3": TableOptions(format_version=3),
+    "version 3, partitions, merge-on-read": TableOptions(_fields, 3, merges_on_read=True),
+}
+
+
 class TestIceberg(Conformance):
-    @pytest.fixture
-    def harness(self, tmp_path: Path) -> Iceberg:
+    @pytest.fixture(params=["plain", *by_turns([name for name in ICEBERG if name != "plain"], 2)])
+    def harness(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iceberg:
         (tmp_path / "lake").mkdir()
-        return Iceberg(
-            LocalFolder(str(tmp_path / "lake")), {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake/catalog.db"}
-        )
+        catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/lake/catalog.db"}
+        return Iceberg(LocalFolder(str(tmp_path / "lake")), catalog, options=ICEBERG[request.param])
+
+
+class TestIcebergInPostgres(Conformance):
+    @pytest.fixture
+    def harness(self, postgres: Postgres, tmp_path: Path) -> Iceberg:
+        (tmp_path / "lake").mkdir()
+        name = f"t{uuid.uuid4().hex}"
+        postgres.execute(f"CREATE DATABASE {name}")
+        return Iceberg(LocalFolder(str(tmp_path / "lake")), {"type": "sql", "uri": postgres.uri(name)})
+
+
+class TestIcebergInRestCatalog(Conformance):
+    @pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.nightly)])
+    def harness(
+        self, request: pytest.FixtureRequest, rest_catalog: RestCatalog, s3: S3Server, tmp_path: Path
+    ) -> Iceberg:
+        catalog, prefix = {"type": "rest", "uri": rest_catalog.url}, f"t{uuid.uuid4().hex}_"  # tests share the catalog
+        if request.param == "s3":
+            return iceberg_on_s3(s3, catalog, prefix)
+        (tmp_path / "lake").mkdir()
+        return Iceberg(LocalFolder(str(tmp_path / "lake")), catalog, prefix=prefix)
 
 
 @pytest.mark.nightly

@@ -34,6 +34,7 @@ from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
+from changefeed.sinks.apply.layout import WholeFiles
 from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import (
@@ -107,7 +108,7 @@ def schema_of(table: Table, metadata: Sequence[str]) -> pa.Schema:
 
 
 @dataclass(frozen=True, slots=True)
-class LakeLayout:
+class LakeLayout(WholeFiles):
     """See `Layout`: data files have random names, and neither statistics nor deletion vectors."""
 
     folder: LocalFolder
@@ -117,7 +118,7 @@ class LakeLayout:
         """See `Layout`."""
         return f"{uuid.uuid4().hex}.parquet"
 
-    def statistics(self, footer: Any, schema: pa.Schema, floats: Any) -> str:
+    def statistics(self, footer: Any, schema: pa.Schema, floats: Any, partition: str) -> str:
         """See `Layout`."""
         return ""
 
@@ -263,6 +264,10 @@ class LakeSink:
     def write_mode(self, path: str) -> str:
         """See `TableSink`: there is one mode."""
         return ""
+
+    def partitions(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`: there are none."""
+        return ()
 
     # Writes.
 

@@ -46,6 +46,8 @@ def _table(output: Output, table: ExplainedTable) -> None:
     output.lines([f"{table.table}  {keys}, {table.apply}, types from {table.types_from}", f"→ {table.path}"])
     if table.name is not None:
         output.lines([f"→ {table.name}"])
+    if table.partitions:
+        output.lines([f"partitions: {', '.join(table.partitions)}"])
     columns = [(c.name, c.upstream, c.sink, c.lossy or "") for c in table.columns]
     output.table(("  column", "upstream", "sink", "not kept"), [(f"  {name}", *rest) for name, *rest in columns])
     output.lines([""])

@@ -44,7 +44,8 @@ class RunProgress:
         self._report_source(now.source_down)
         if self._output.json or now.ended:
             return
-        self._line.bar(now.read, None if not now.left else now.read + now.left)
+        done, total = now.done_of
+        self._line.bar(done, None if total == done else total)
         if self._output.is_terminal:
             self._line.say(", ".join([f"{self._pipeline}: {_doing(now)}", *([self._reached] if self._reached else [])]))
 
@@ -67,7 +68,7 @@ class RunProgress:
 
     def _words(self, reached: Progress) -> Iterator[str]:
         from changefeed.pipeline.monitoring.holders import held_text
-        from changefeed.pipeline.monitoring.lag import duration
+        from changefeed.pipeline.monitoring.lag import duration, to_read_words
 
         rate = reached.rows_per_second
         yield f"{many(reached.counts.applied, 'row')} applied" + ("" if rate is None else f" ({rate:,.0f}/s)")
@@ -76,8 +77,8 @@ class RunProgress:
         age = reached.lag.behind_now(datetime.now(UTC))
         if self._ages and age is not None:
             yield f"{duration(age)} behind"
-        if reached.lag.records:
-            yield f"{many(reached.lag.records, 'record')} to read"
+        if reached.lag.records or reached.lag.bytes:
+            yield from to_read_words(reached.lag)
         else:  # as long as there is more to read, nothing is held by anybody
             yield from filter(None, [held_text(h for h in reached.held_by if h.kind == "partition")])
         yield from troubles(reached)

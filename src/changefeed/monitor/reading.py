@@ -37,6 +37,7 @@ from changefeed.pipeline.store.base import Cut, StoreReader
 from changefeed.pipeline.store.entries import LedgerEntry, decoded
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader, MissingError, entry_name
+from changefeed.sinks import key_reader
 from changefeed.storage import Folder
 from changefeed.storage.section import StorageSection
 
@@ -215,7 +216,7 @@ class PipelineReader:
             key: column -> its value as text.
 
         Raises:
-            ConfigError: the tables are not Delta tables in a folder that is known, or the key is not one of the table.
+            ConfigError: the tables are in no folder that is known, the sink shows no rows, or the key is not one of the table.
             SinkError: a file cannot be read.
         """
         tables = self._tables_folder()
@@ -223,18 +224,21 @@ class PipelineReader:
             versions = versions_of(self._reader().history(newest_first=True), name)
             state = self.state()
         table = state.tables[name].table
-        past = list(row_versions(versions, tables, key))
+        section = self.definition.sink if self.definition is not None else None
+        past = list(row_versions(versions, lambda path: key_reader(section, tables, path, key)))
         return past, pending_changes(self._folder("pending"), state.pending, table.database, table.name, key)
 
     # The parts.
 
     def _tables_folder(self) -> Folder:
-        if self.definition is not None and self.definition.sink.type == "delta":
+        if self.definition is not None:
             folder = folder_to_read(tables_folder(self.definition), self.definition.storage, self.definition.spark)
-        elif self.definition is None and (beside := str(self.pipeline.folder)).endswith("/_changefeed"):
+        elif (beside := str(self.pipeline.folder)).endswith("/_changefeed"):
             folder = folder_to_read(beside.removesuffix("/_changefeed"), StorageSection(), {})
         else:
-            raise ConfigError("rows are shown of Delta tables alone, in the folder that the definition names")
+            raise ConfigError(
+                "rows are shown of tables in the folder that the definition names, or beside the pipeline's own"
+            )
         if not isinstance(folder, Folder):
             raise ConfigError(f"{folder.path} is on a file system that only Spark reaches")
         return folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -17,7 +17,7 @@ from changefeed.frames.chunks import unpack
 from changefeed.model.batch import TableBatch, table_schema
 from changefeed.model.change import RowChange
 from changefeed.pipeline.store.base import Cut
-from changefeed.sinks.delta.row import KeyReader, Row, value_of
+from changefeed.sinks.rows_by_key import KeyReader, Row, value_of
 from changefeed.storage import Folder
 
 CUTS, VERSIONS, PENDING_ROWS = 2_000, 20, 1_000_000  # that are looked at, at most
@@ -63,14 +63,13 @@ def versions_of(cuts: Iterable[Cut], name: str) -> list[tuple[Cut, str, int]]:
 
 
 def row_versions(
-    versions: Sequence[tuple[Cut, str, int]], sink: Folder, key: Mapping[str, str]
+    versions: Sequence[tuple[Cut, str, int]], reader_of: Callable[[str], KeyReader]
 ) -> Iterator[RowVersion]:
     """Yields the row with a key in each version, newest first; ends after the first version whose files are gone.
 
     Args:
         versions: as `versions_of` returns them.
-        sink: the folder of all tables.
-        key: as of `KeyReader`.
+        reader_of: opens the table at a path.
 
     Raises:
         ConfigError: as of `KeyReader.at`.
@@ -79,7 +78,7 @@ def row_versions(
     readers: dict[str, KeyReader] = {}
     for number, (cut, path, version) in enumerate(versions):
         if path not in readers:
-            readers[path] = KeyReader(sink.subfolder(path), key)
+            readers[path] = reader_of(path)
         try:
             rows: list[Row] | None = readers[path].at(version)
         except SinkError:
@@ -113,7 +112,7 @@ def pending_changes(
         store: the folder of the pending store.
         folders: the folders in it that the ledger names.
         database, table: names of the table.
-        key: as of `KeyReader`.
+        key: as of `sinks.key_reader`.
 
     Raises:
         SinkError: a file cannot be read.

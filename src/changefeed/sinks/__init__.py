@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,8 @@ from changefeed.sinks.events import EventSink
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from changefeed.sinks.catalog import Catalog
+    from changefeed.sinks.catalog import Catalog, CatalogTrial
+    from changefeed.sinks.rows_by_key import KeyReader
     from changefeed.sinks.section import EventSinkSection, SinkSection
     from changefeed.storage import Folder
 
@@ -62,6 +63,43 @@ def catalog_of(definition: Any, session: SparkSession | None, pipeline: str) -> 
         module_of("sink", definition.type, SINKS), "open_catalog", None
     )
     return None if opener is None else opener(definition, session, pipeline)
+
+
+def catalog_trial(definition: Any, folder: Folder | None) -> CatalogTrial | None:
+    """Tries the catalog through which a sink commits; None if it commits without one.
+
+    Args:
+        definition: the `sink` section.
+        folder: the folder at the section's path; None if only Spark can reach it.
+
+    Raises:
+        ChangefeedError: the catalog does not answer, or lets this user do nothing.
+    """
+    attempt: Callable[..., CatalogTrial] | None = getattr(
+        module_of("sink", definition.type, SINKS), "catalog_trial", None
+    )
+    return None if attempt is None else attempt(definition, folder)
+
+
+def key_reader(definition: Any, folder: Folder, path: str, key: Mapping[str, str]) -> KeyReader:
+    """Opens a table to read the rows with a key from its versions, without Spark.
+
+    Args:
+        definition: the `sink` section; None if only the folder is known, whose tables then show their format.
+        folder: the folder of all tables.
+        path: the table.
+        key: column -> its value as text: `137`, `2026-01-31`; bytes in hex, `0x00ff`.
+
+    Raises:
+        ConfigError: the sink does not offer that.
+        SinkError: the table cannot be opened.
+    """
+    types = list(SINKS) if definition is None else [definition.type]
+    for name in types:
+        opener: Callable[..., KeyReader | None] | None = getattr(module_of("sink", name, SINKS), "key_reader", None)
+        if opener is not None and (reader := opener(definition, folder, path, key)) is not None:
+            return reader
+    raise ConfigError(f"{folder.path}/{path}: rows are shown of {' and '.join(sorted(SINKS))} tables alone")
 
 
 def old_letters(

@@ -439,6 +439,14 @@ class TableSink(Protocol):
         """
         ...
 
+    def partitions(self, path: str, table: Table) -> tuple[str, ...]:
+        """Returns the fields by which the rows of the table at the path are divided, for people. Needs no Spark.
+
+        If the table does not exist yet, the answer is for a table with these columns that the sink creates. Empty for a sink
+        without partitions.
+        """
+        ...
+
     def has_written(self, path: str) -> bool | None:
         """Whether the sink's owner has written the table at the path; None if there is no table. Needs no Spark."""
         ...

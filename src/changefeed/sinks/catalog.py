@@ -24,6 +24,19 @@ from changefeed.model.names import names_of
 _NAME = re.compile(r"[a-z0-9_]{1,128}")
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogTrial:
+    """The result of trying a catalog through which a sink commits, for `changefeed check`; see `sinks.catalog_trial`.
+
+    Attributes:
+        answer: what works.
+        doubts: what a run may stumble over, each with the way out.
+    """
+
+    answer: str
+    doubts: tuple[str, ...] = ()
+
+
 class EntryName(NamedTuple):
     """Name of an entry, as the catalog stores it: in lower case."""
 

@@ -73,15 +73,18 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The records that a source has behind a source offset.
+    """The records or bytes that a source has behind a source offset.
 
     Attributes:
         records: number of records; in Kafka, offsets without a record count too, such as those that compaction has removed.
+            None if the source does not know it.
         partitions: (topic, partition) -> number of its records; empty if the source counts them together only.
+        bytes: size of a log whose records only reading it would count; else None.
     """
 
-    records: int
+    records: int | None
     partitions: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from changefeed.pipeline.monitoring.lag import duration, lag_of, lag_text
+from changefeed.pipeline.monitoring.lag import duration, lag_of, lag_text, size_text
 from changefeed.pipeline.state import Counts, State
 from changefeed.sources import Backlog
 from changefeed.ticdc import tso
@@ -40,6 +40,21 @@ def test_a_source_with_places_has_commit_times_beside_them() -> None:
     lag = lag_of(state, None, binlog=True)
     assert (lag.applied, lag.records) == (NOON, None)
     assert lag_text(lag, NOON + timedelta(minutes=3, seconds=20)) == "3 min 20 s behind"
+
+
+def test_a_source_that_counts_bytes_is_behind_by_bytes() -> None:
+    lag = lag_of(State(barrier=1 << 40 | 7, time=NOON_MS), Backlog(None, bytes=3_210_000), binlog=True)
+    assert lag_text(lag, NOON) == "0.0 s behind, 3.2 MB to read"
+    assert (lag.to_dict(NOON)["bytes"], lag.records) == (3_210_000, None)
+
+
+@pytest.mark.parametrize(
+    "size, text",
+    [(0, "0 bytes"), (1, "1 byte"), (999, "999 bytes"), (1000, "1.0 kB"), (999_949, "999.9 kB"), (999_950, "1.0 MB"),
+     (5 * 10**15, "5.0 PB")],
+)  # fmt: skip
+def test_sizes_are_for_people(size: int, text: str) -> None:
+    assert size_text(size) == text
 
 
 def test_what_is_not_known_is_absent_and_not_zero() -> None:

@@ -132,6 +132,23 @@ def test_a_partition_that_was_read_to_its_end_has_nothing_left(view: RunView) ->
     assert view.now().left is None
 
 
+def test_a_log_of_bytes_is_left_in_bytes_and_time(view: RunView, clock: _Clock) -> None:
+    with observed(view):
+        passed("read.after", left=Backlog(900))  # rows of a first copy
+        clock.seconds += 100
+        passed("read.after", left=Backlog(None, bytes=6000))
+    assert (view.now().done_of, view.now().seconds_left) == ((0, 6000), None)
+    clock.seconds += 2
+    with observed(view):
+        passed("read.after", left=Backlog(None, bytes=4000))
+    now = view.now()
+    assert (now.done_of, now.left, now.seconds_left) == ((2000, 6000), None, 4.0)
+    assert now.backlog == Backlog(None, bytes=4000)
+    with observed(view):
+        passed("read.after", left=Backlog(0))
+    assert (view.now().done_of, view.now().left, view.now().seconds_left) == ((6000, 6000), None, 0.0)
+
+
 def test_errors_are_shown_without_secrets(view: RunView) -> None:
     remember("password", "s3cret-of-the-view")
     with observed(view):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pyiceberg.table import Table as IcebergTable
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import Write, WriteId
 from changefeed.sinks.iceberg.catalog import TableCatalog
-from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.iceberg.sink import IcebergTables, TableOptions
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, apply, sorted_rows, table
 
@@ -30,6 +30,9 @@ class Tables:
     root: Path
     step: int = 0
     epoch: int = 1
+    options: TableOptions = field(default_factory=TableOptions)
+    limits: Limits = field(default_factory=Limits)
+    catalog: str = "test"
 
     @property
     def uri(self) -> str:
@@ -38,22 +41,30 @@ class Tables:
 
     def sink(self, metadata: tuple[str, ...] = ()) -> IcebergTables:
         properties = {"type": "sql", "uri": self.uri}
-        catalog = TableCatalog("test", properties, "{database}", LocalFolder(str(self.root)), f"file://{self.root}")
-        return IcebergTables(catalog, metadata, None, "changefeed:test:1", Limits())
+        folder = LocalFolder(str(self.root))
+        catalog = TableCatalog(self.catalog, properties, "{database}", folder, f"file://{self.root}")
+        return IcebergTables(catalog, metadata, None, "changefeed:test:1", self.limits, options=self.options)
 
     def write(
-        self, sink: IcebergTables, kind: Any, *rows: Row, of: Any = ORDERS, path: str = PATH, **fields: Any
+        self,
+        sink: IcebergTables,
+        kind: Any,
+        *rows: Row,
+        of: Any = ORDERS,
+        path: str = PATH,
+        deleted: Sequence[Row] = (),
+        **fields: Any,
     ) -> None:
         """Makes a write in a step of its own, with changes if there are rows."""
         self.step += 1
         write: Write = kind(path=path, number=1, table=of, **fields)
-        changes = Given(of, rows) if rows else None
+        changes = Given(of, rows, tuple(deleted)) if rows or deleted else None
         apply(sink, write, changes, WriteId(self.epoch, self.step, 1), "{}")
 
     @contextmanager
     def opened(self, path: str = PATH) -> Iterator[IcebergTable]:
         """The table as PyIceberg opens it."""
-        catalog = load_catalog("test", type="sql", uri=self.uri)
+        catalog = load_catalog(self.catalog, type="sql", uri=self.uri)
         try:
             yield catalog.load_table(tuple(path.split("/")))
         finally:

@@ -10,11 +10,13 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import SetPropertiesUpdate
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import IntegerType, NestedField, StringType
+from pyiceberg.types import FloatType, IntegerType, NestedField, StringType
 
 from changefeed.errors import SinkError
 from changefeed.sinks.base import Load, Touch, Upsert, WriteId, WriteRequest
+from changefeed.sinks.iceberg.file_io import FolderIO
 from changefeed.sinks.iceberg.sink import IcebergTables
 from tests.sinks.contract import Given, Row
 from tests.sinks.iceberg.tables import ORDERS, PATH, Tables
@@ -131,22 +133,46 @@ def test_columns_of_others_stop_the_next_write(tables: Tables) -> None:
         tables.write(sink, Upsert, TWO)
 
 
-def test_a_partitioned_table_is_refused(tables: Tables) -> None:
+def create_theirs(tables: Tables, schema: Schema, spec: PartitionSpec, **properties: str) -> None:
+    """Makes the table as another program would."""
+    catalog = load_catalog("test", type="sql", uri=tables.uri)
+    catalog.create_table(
+        ("shop", "orders"), schema, location=f"file://{tables.root}/{PATH}", partition_spec=spec, properties=properties
+    )
+    catalog.close()
+
+
+def test_a_table_with_partitions_of_others_is_taken_over(tables: Tables) -> None:
     sink = tables.sink()
     tables.write(sink, Load, ONE, path="shop/other")
     schema = Schema(
         NestedField(1, "id", IntegerType(), required=False), NestedField(2, "note", StringType(), required=False)
     )
-    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "id"))
-    catalog = load_catalog("test", type="sql", uri=tables.uri)
-    catalog.create_table(("shop", "orders"), schema, location=f"file://{tables.root}/{PATH}", partition_spec=spec)
-    catalog.close()
+    create_theirs(tables, schema, PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "note")))
     there = sink.snapshot(PATH)
     assert there is not None
     assert (there.version, there.write_id, sink.has_written(PATH)) == (0, None, False)
+    tables.write(sink, Touch)
+    tables.write(sink, Upsert, ONE, TWO)
+    with tables.opened() as table:
+        assert len(list(table.scan(row_filter="note = 'two'").plan_files())) == 1
+    assert tables.rows() == [ONE, TWO]
+
+
+def test_what_changefeed_does_not_write_is_refused_by_name(tables: Tables) -> None:
+    sink = tables.sink()
+    tables.write(sink, Load, ONE, path="shop/other")
+    schema = Schema(
+        NestedField(1, "id", IntegerType(), required=False), NestedField(2, "note", FloatType(), required=False)
+    )
+    create_theirs(tables, schema, PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "note")))
     for kind, rows in ((Touch, ()), (Upsert, (ONE,))):
-        with pytest.raises(SinkError, match="partitions, which changefeed does not write"):
+        with pytest.raises(SinkError, match="partition field note: identity of float, which changefeed does not write"):
             tables.write(sink, kind, *rows)
+    sink.delete(PATH)
+    create_theirs(tables, schema, PartitionSpec(), **{"format-version": "1"})
+    with pytest.raises(SinkError, match="format version 1, which changefeed does not write"):
+        tables.write(sink, Touch)
 
 
 def test_tables_of_others_in_the_same_catalog_are_left_alone(tables: Tables, tmp_path: Path) -> None:
@@ -199,3 +225,18 @@ def test_manifests_stay_few(tables: Tables) -> None:
         assert snapshot.summary["total-data-files"] == str(len(tables.files()))
         assert snapshot.summary.operation is Operation.APPEND
         assert snapshot.sequence_number == 14
+
+
+def test_properties_of_a_table_do_not_choose_how_its_files_are_read(tables: Tables) -> None:
+    """Otherwise, a user who may write the table could name a class that this process imports."""
+    sink = tables.sink()
+    tables.write(sink, Load, ONE)
+    opened = sink.open(PATH)
+    assert opened is not None
+    harm = SetPropertiesUpdate(updates={"py-io-impl": "nowhere.Class", "s3.endpoint": "http://127.0.0.1:1"})
+    sink.catalog.commit(opened.table, [], [harm])  # PyIceberg itself cannot open the table from now on
+    for written in (sink, tables.sink()):
+        tables.write(written, Upsert, TWO)
+        opened = written.open(PATH)
+        assert opened is not None
+        assert isinstance(opened.table.io, FolderIO)

@@ -19,6 +19,7 @@ from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
 from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.kernel_decoder import is_available
 from changefeed.sources.mysql.reader import Reading
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
 from changefeed.sources.mysql.tables import Captured
@@ -27,6 +28,7 @@ VECTORS = Path(__file__).parents[2] / "mysql" / "binlog" / "vectors"
 FILE = "binlog.000007"
 TYPES = {("logged", "t0"): {"u": "uuid", "in4": "inet4", "in6": "inet6"}}
 CAPTURED = Captured(("*.*",), TYPES)
+needs_kernel = pytest.mark.skipif(not is_available(), reason="no kernel that reads binary logs is installed")
 
 
 def log(name: str) -> list[LogEvent]:
@@ -180,19 +182,24 @@ def test_a_damaged_event_names_its_position() -> None:
         SourceOffset("a-b", LogPosition(FILE, 2**33), 7, (b"map", b"\0\xff")),
         SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((("a", "b.c"),), ("12ab",), 0, "_utf8mb4 X'00'", 7)),
         SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((), (), 0), complete=LogPosition("b.000008", 5)),
+        SourceOffset("1", LogPosition(FILE, 4, 6), gtids="0-1-7", patterns=("a.*",), joining=()),
+        SourceOffset("1", LogPosition(FILE, 4), gtids="", transaction={"id": "0-1-8", "count": 2}),
     ],
 )
 def test_a_source_offset_is_text(source_offset: SourceOffset) -> None:
     assert read(source_offset.text()) == source_offset
 
 
-def test_a_log_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kernel", [False, pytest.param(True, marks=needs_kernel)])
+def test_a_log_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch, kernel: bool) -> None:
+    monkeypatch.setattr(reader, "is_available", lambda: kernel)
+    monkeypatch.setattr(reader, "dump_bytes", lambda *_: (e.data for e in reader.dump(*_)))  # type: ignore[attr-defined]
     sent = log("mysql-types")
-    reading = Reading(Address("db", 3306, "u", ""), CAPTURED, "mysql", sent[0].at)
+    reading = Reading(Address("db", 3306, "u", ""), "1", CAPTURED, "mysql", sent[0].at)
     part = LogSlice(sent[0].at, sent[-1].end)
-    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent))
+    monkeypatch.setattr(reader, "dump", lambda *arguments: iter(sent))
     assert list(reader.read(reading, part))
-    monkeypatch.setattr(reader, "dump", lambda address, start, server_id: iter(sent[:-1]))
+    monkeypatch.setattr(reader, "dump", lambda *arguments: iter(sent[:-1]))
     with pytest.raises(
         SourceError, match=f"sent its binary log to {sent[-2].end} alone, and had sent it to {sent[-1].end}"
     ):

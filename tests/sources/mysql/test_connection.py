@@ -11,12 +11,13 @@ import pytest
 from changefeed.errors import AccessError, ConfigError, SourceError
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.connection import Address, texts
-from changefeed.sources.mysql.dump import dump
+from changefeed.sources.mysql.dump import dump, dump_bytes
 from changefeed.sources.mysql.reader import read
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import section
+from tests.sources.mysql.test_batches import needs_kernel
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +94,7 @@ def test_missing_rights_name_the_grant(mariadb: Database) -> None:
     assert missing.what.endswith("the right REPLICATION SLAVE is missing; the right REPLICATION CLIENT is missing")
     assert missing.fix == "; ".join(f"GRANT REPLICATION {right} ON *.* TO 'poor'@'%'" for right in ("SLAVE", "CLIENT"))
     with pytest.raises(AccessError, match="Let an administrator run: GRANT SELECT, RELOAD, REPLICATION SLAVE"):
-        source.compared(None, SourceOffset("1", LogPosition("binlog.000001", 4)).text())
+        source.compared(None, SourceOffset(source._ask().identity, LogPosition("binlog.000001", 4)).text())
     with pytest.raises(AccessError, match="REPLICATION SLAVE"):
         next(dump(address(mariadb, "poor"), LogPosition("binlog.000001", 4)))
 
@@ -110,6 +111,29 @@ def test_the_rights_of_the_guide_suffice(mariadb: Database) -> None:
         before = plan.after.text()
     assert rows
     assert list(dump(source.address, LogPosition(mariadb.binlogs()[0].name, 4)))
+
+
+@needs_kernel
+def test_the_kernel_splits_the_same_events(mariadb: Database) -> None:
+    """The log has several files, and an event of two packets."""
+    mariadb.execute(
+        "SET GLOBAL max_allowed_packet = 64 << 20; CREATE TABLE shop.large (id INT PRIMARY KEY, data LONGBLOB); "
+        "INSERT INTO shop.large SELECT 1, REPEAT('x', 12 << 20); UPDATE shop.large SET data = REPEAT('y', 10 << 20)"
+    )
+    start = LogPosition(mariadb.binlogs()[0].name, 4)
+    events = [event.data for event in dump(address(mariadb), start)]
+    assert max(map(len, events)) > 1 << 24
+    assert b"".join(dump_bytes(address(mariadb), start)) == b"".join(events)
+
+
+@needs_kernel
+def test_errors_of_the_log_end_the_same(mariadb: Database) -> None:
+    missing = LogPosition("binlog.999999", 4)
+    with pytest.raises(SourceError) as expected:
+        list(dump(address(mariadb), missing))
+    with pytest.raises(SourceError) as actual:
+        list(dump_bytes(address(mariadb), missing))
+    assert (str(actual.value), actual.value.transient) == (str(expected.value), expected.value.transient)
 
 
 @pytest.mark.parametrize(
@@ -153,11 +177,15 @@ def test_a_purged_log(mariadb: Database) -> None:
 
 def test_another_server(mariadb: Database) -> None:
     source = open_changes(section(mariadb, tables=["shop.*"]))
-    with pytest.raises(SourceError, match=r"is another server than before \(1 for 7\)"):
+    with pytest.raises(
+        SourceError, match=r"is another server than before \(1.* for 7\), and positions in its log mean nothing"
+    ):
         source.compared(None, SourceOffset("7", LogPosition("binlog.000001", 4)).text())
-    end = Server.open(address(mariadb)).end()
+    server = Server.open(address(mariadb))
+    end = server.end()
     with pytest.raises(SourceError, match="its log was reset, or lost its end in a crash"):
-        source.compared(None, SourceOffset("1", LogPosition(end.file, end.position + 1)).text())
+        source.compared(None, SourceOffset(server.identity, LogPosition(end.file, end.position + 1)).text())
+    server.close()
 
 
 def test_no_log() -> None:

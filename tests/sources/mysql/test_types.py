@@ -12,11 +12,13 @@ from changefeed.frames.chunks import unpack
 from changefeed.model.batch import TableBatch, table_schema
 from changefeed.model.change import RowChange, changes
 from changefeed.model.table import Column
-from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql import open_changes, reader
 from changefeed.sources.mysql.reader import read
 from tests.mysql.binlog.histories import DATABASE, History, json_changes, kinds
+from tests.mysql.binlog.record import COMPRESSED
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import section
+from tests.sources.mysql.test_batches import needs_kernel
 
 Rows = dict[str, dict[int, dict[str, Any]]]  # table -> id -> column -> value
 
@@ -75,12 +77,18 @@ def test_partial_updates_of_json_have_their_documents() -> None:
         assert copy["t0"]
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_copy_and_log_have_the_same_rows(database: Database, seed: int) -> None:
+@pytest.mark.parametrize("seed, kernel", [(0, False), pytest.param(0, True, marks=needs_kernel), (1, None)])
+def test_copy_and_log_have_the_same_rows(
+    database: Database, monkeypatch: pytest.MonkeyPatch, seed: int, kernel: bool | None
+) -> None:
+    """The log is read with the kernel, without it, or as it is installed; half of its rows are compressed."""
+    if kernel is not None:
+        monkeypatch.setattr(reader, "is_available", lambda: kernel)
     history = History(seed, kinds(database))
     database.execute(f"DROP DATABASE IF EXISTS {DATABASE}; FLUSH LOGS")
     start = f"{database.binlogs()[-1].name}:4"
-    database.execute(history.create() + history.changes(60))
+    database.execute(history.create() + history.changes(30))
+    database.execute(f"{COMPRESSED[database.connector]};{history.changes(30)}")
     log, columns_in_log = applied(database, **{"snapshot.mode": "no_data", "starting-position": start})
     copy, columns = applied(database, **{"chunk-rows": 3})
     assert sum(map(len, copy.values())) > 20

@@ -98,6 +98,25 @@ class Parser:
         except UnsupportedError as error:
             raise BinlogError(str(error), reason="unsupported", position=position, event=name) from error
 
+    def inflate(self, data: bytes) -> bytes:
+        """Returns the events in a transaction payload, without parsing them.
+
+        Raises:
+            ProtocolError: the bytes contradict the format.
+        """
+        header = framing.read_header(data, None)
+        cursor = EventCursor(framing.without_checksum(data, header.code) if self._checksum else data, "event")
+        cursor.at = framing.HEADER_SIZE
+        return _inflated(cursor)[2]
+
+    def in_payload(self, data: bytes, payload: Header) -> list[Event]:
+        """Parses an event of a transaction payload. Raises as `inflate`."""
+        return self._inner(framing.Frame(0, data), payload)
+
+    def end_statement(self) -> None:
+        """Forgets the table maps of the open statement: for callers that read row events of it themselves."""
+        self._tables.clear()
+
     def _event(self, body: bytes, header: Header) -> list[Event]:
         cursor = EventCursor(body, "event")
         cursor.at = framing.HEADER_SIZE
@@ -170,23 +189,8 @@ class Parser:
         return Rows(header, KINDS[header.code].op, _NO_TABLE, True, None, None, (), flags)
 
     def _payload(self, cursor: EventCursor, header: Header) -> list[Event]:
-        compression, size, declared = "none", None, None
-        while field := cursor.packed():
-            value = EventCursor(cursor.packed_bytes(), f"payload field {field}")
-            if field == _COMPRESSION:
-                number = value.packed()
-                if number not in _COMPRESSIONS:
-                    raise ProtocolError(f"compression {number} is unknown", reason="unknown-option", byte=cursor.at)
-                compression = _COMPRESSIONS[number]
-            elif field == _INFLATED_SIZE:
-                size = value.packed()
-            elif field == _PAYLOAD_SIZE:
-                declared = value.packed()
-        data = cursor.rest()
-        if declared != len(data) or size is None:
-            raise ProtocolError(f"payload has {len(data)} bytes, its fields declare {declared}", reason="bad-length")
-        inflated = inflate_payload(data, size) if compression == "zstd" else data
-        events: list[Event] = [TransactionPayload(header, compression, len(data), len(inflated))]
+        compression, size, inflated = _inflated(cursor)
+        events: list[Event] = [TransactionPayload(header, compression, size, len(inflated))]
         for frame in framing.split(inflated, 0):
             events += self._inner(frame, header)
         return events
@@ -197,6 +201,26 @@ class Parser:
         if header.code in (codes.TRANSACTION_PAYLOAD, codes.FORMAT_DESCRIPTION):
             raise ProtocolError(f"{header.name} inside of a payload", reason="unknown-event", byte=frame.position)
         return self._event(frame.data, header)
+
+
+def _inflated(cursor: EventCursor) -> tuple[str, int, bytes]:
+    """The compression of a payload, its size in the file, and the bytes of its events."""
+    compression, size, declared = "none", None, None
+    while field := cursor.packed():
+        value = EventCursor(cursor.packed_bytes(), f"payload field {field}")
+        if field == _COMPRESSION:
+            number = value.packed()
+            if number not in _COMPRESSIONS:
+                raise ProtocolError(f"compression {number} is unknown", reason="unknown-option", byte=cursor.at)
+            compression = _COMPRESSIONS[number]
+        elif field == _INFLATED_SIZE:
+            size = value.packed()
+        elif field == _PAYLOAD_SIZE:
+            declared = value.packed()
+    data = cursor.rest()
+    if declared != len(data) or size is None:
+        raise ProtocolError(f"payload has {len(data)} bytes, its fields declare {declared}", reason="bad-length")
+    return compression, len(data), inflate_payload(data, size) if compression == "zstd" else data
 
 
 _NO_TABLE = TableMap(0, 0, "", "", ())

@@ -24,6 +24,7 @@ class Lag:
         pending: row changes that were read and wait.
         records: records that were not read yet; None if the source was not asked, or does not know.
         partitions: (topic, partition) -> records that were not read yet, where the source counts them by partition.
+        bytes: bytes of a log that were not read yet; None if the source was not asked, or counts records.
     """
 
     applied: datetime | None
@@ -31,6 +32,7 @@ class Lag:
     pending: int
     records: int | None = None
     partitions: Mapping[tuple[str, int], int] | None = None
+    bytes: int | None = None
 
     @property
     def behind_read(self) -> timedelta | None:
@@ -57,6 +59,7 @@ class Lag:
             "seconds": None if age is None else round(age.total_seconds(), 3),
             "seconds_behind_read": None if behind is None else round(behind.total_seconds(), 3),
             "records": self.records,
+            "bytes": self.bytes,
         }
         by_topic: dict[str, dict[str, int]] = {}
         for (topic, partition), records in sorted((self.partitions or {}).items()):
@@ -84,19 +87,40 @@ def lag_of(state: State, backlog: Backlog | None, *, binlog: bool) -> Lag:
         newest = state.newest()
         applied = None if state.barrier is None else tso.time_of(state.barrier)
         read = None if newest is None else tso.time_of(newest)
-    records, partitions = (None, None) if backlog is None else (backlog.records, backlog.partitions or None)
-    return Lag(applied, read, state.counts.pending, records, partitions)
+    if backlog is None:
+        return Lag(applied, read, state.counts.pending)
+    return Lag(applied, read, state.counts.pending, backlog.records, backlog.partitions or None, backlog.bytes)
 
 
 def lag_text(lag: Lag, now: datetime) -> str:
     """The lag for people: `3.2 s behind, 1,204 records to read, 17 rows pending`."""
     age = lag.behind_now(now)
     words = [] if age is None else [f"{duration(age)} behind"]
-    if lag.records is not None:
-        words.append(f"{lag.records:,} records to read" if lag.records != 1 else "1 record to read")
+    words += to_read_words(lag)
     if lag.pending:
         words.append(f"{lag.pending:,} rows pending" if lag.pending != 1 else "1 row pending")
     return ", ".join(words)
+
+
+def to_read_words(lag: Lag) -> list[str]:
+    """The records or bytes that were not read yet, for people: `1,204 records to read`; empty if it is not known."""
+    words = []
+    if lag.records is not None:
+        words.append(f"{lag.records:,} records to read" if lag.records != 1 else "1 record to read")
+    if lag.bytes is not None:
+        words.append(f"{size_text(lag.bytes)} to read")
+    return words
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people: `812 bytes`, `3.2 MB`, in powers of 1,000."""
+    if size < 1000:
+        return f"{size} bytes" if size != 1 else "1 byte"
+    scaled, units = float(size), iter(("kB", "MB", "GB", "TB", "PB"))
+    unit = ""
+    while scaled >= 999.95 or not unit:
+        scaled, unit = scaled / 1000, next(units)
+    return f"{scaled:.1f} {unit}"
 
 
 def duration(length: timedelta) -> str:

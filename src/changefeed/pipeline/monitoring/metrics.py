@@ -175,6 +175,8 @@ METRICS = (
            "gauge", (), lambda s: _one(_read_lag(s))),
     Metric("cdc_behind_records", "Records that the source had behind the last batch.", "gauge", (),
            lambda s: _one(s.now.left)),
+    Metric("cdc_behind_bytes", "Bytes of a database's log that the source had behind the last batch.", "gauge", (),
+           lambda s: _one(s.now.left_bytes)),
     Metric("cdc_pending_rows", "Row changes that were read and wait.", "gauge", (),
            lambda s: _one(s.state.counts.pending)),
     Metric("cdc_pending_bytes", "Size of the pending store.", "gauge", (),

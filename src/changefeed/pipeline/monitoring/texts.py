@@ -46,7 +46,7 @@ def speed_words(now: RunNow) -> list[str]:
     words = []
     if now.rows_per_second is not None and now.mean_rows_per_second is not None:
         words.append(f"{now.rows_per_second:,.0f} rows/s now, {now.mean_rows_per_second:,.0f} on average")
-    if now.left and now.seconds_left is not None:
+    if now.seconds_left:
         words.append(f"about {duration(timedelta(seconds=now.seconds_left))} left")
     return words
 

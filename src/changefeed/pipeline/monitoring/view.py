@@ -49,6 +49,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         steps, applied, schema_changes: steps, row changes and schema changes that the run has completed.
         read, left: records that the run has read, and that are left to read; `left` is None if that is not known.
         behind: topic -> partition -> records left to read, where the source counts them by partition.
+        read_bytes, left_bytes: the same in bytes of a log, since `busy` was `bytes_begun`; None if the source counts records.
         barrier: commit_ts of the newest cut; None before the first.
         barrier_since: when it was published; None if that was before the run.
         busy: seconds without waits for more to read, or for a retry.
@@ -80,6 +81,9 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
     read: int = 0
     left: int | None = None
     behind: dict[str, dict[int, int]] = {}
+    read_bytes: int = 0
+    left_bytes: int | None = None
+    bytes_begun: float = 0.0
     barrier: int | None = None
     barrier_since: datetime | None = None
     busy: float = 0.0
@@ -93,10 +97,11 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def backlog(self) -> Backlog | None:
-        """The records that the source had behind the last batch."""
-        if self.left is None:
+        """The records or bytes that the source had behind the last batch."""
+        if self.left is None and self.left_bytes is None:
             return None
-        return Backlog(self.left, {(topic, p): n for topic, of in self.behind.items() for p, n in of.items()})
+        partitions = {(topic, p): n for topic, of in self.behind.items() for p, n in of.items()}
+        return Backlog(self.left, partitions, self.left_bytes)
 
     @property
     def mean_rows_per_second(self) -> float | None:
@@ -106,7 +111,16 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def seconds_left(self) -> float | None:
         """The time until everything is read, at the speed of the run so far; None if that is not known."""
-        return self.left / self.read * self.busy if self.left is not None and self.read and self.busy else None
+        done, total = self.done_of
+        busy = self.busy - (self.bytes_begun if self.left_bytes is not None else 0.0)
+        return None if total is None or not done or busy <= 0 else (total - done) / done * busy
+
+    @property
+    def done_of(self) -> tuple[int, int | None]:
+        """The records or bytes that the run has read, and their total at the end; the total is None if it is not known."""
+        if self.left_bytes is not None:
+            return self.read_bytes, self.read_bytes + self.left_bytes
+        return self.read, None if self.left is None else self.read + self.left
 
     def is_alive(self, now: datetime) -> bool:
         """Whether there was a heartbeat of the run in the time of three."""
@@ -251,9 +265,21 @@ class RunView:
         behind: dict[str, dict[int, int]] = {}
         for (topic, partition), records in (left.partitions if left is not None else {}).items():
             behind.setdefault(topic, {})[partition] = records
-        if left is not None and not left.records and not behind:
+        if left is not None and left.records == 0 and not behind:  # nothing is left, in the unit of before
             behind = {topic: dict.fromkeys(of, 0) for topic, of in self._now.behind.items()}
+            left = Backlog(0) if self._now.left_bytes is None else Backlog(None, bytes=0)
         self._set(left=None if left is None else left.records, behind=behind)
+        self._found_bytes(None if left is None else left.bytes)
+
+    def _found_bytes(self, left: int | None) -> None:
+        """Counts the bytes that have been read since the log's size is known."""
+        before, read = self._now.left_bytes, self._now.read_bytes
+        if left is not None and before is None:
+            self._set(read_bytes=0, left_bytes=left, bytes_begun=self.now().busy)
+        elif left is not None and before is not None:
+            self._set(read_bytes=read + max(0, before - left), left_bytes=left)
+        else:
+            self._set(left_bytes=None)
 
     def _take(self, state: State) -> None:
         """Takes in the state after a step, or at the beginning of a run."""

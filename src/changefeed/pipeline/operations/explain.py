@@ -69,6 +69,7 @@ class ExplainedTable:
         keys: names of the handle key's columns; empty without one.
         apply: how changes are applied: merged by key, or appended.
         write_mode: `copy-on-write` or `merge-on-read`; None for a table without a handle key.
+        partitions: the fields by which its rows are divided; empty without partitions.
         types_from: `DDL`, or `rows` if the records contain no CREATE TABLE.
         columns: the columns, in upstream order.
         name: name of the table in the catalog; None if it has none, or the definition names no catalog.
@@ -79,6 +80,7 @@ class ExplainedTable:
     keys: tuple[str, ...]
     apply: str
     write_mode: str | None
+    partitions: tuple[str, ...]
     types_from: str
     columns: tuple[ExplainedColumn, ...]
     name: str | None = None
@@ -219,12 +221,14 @@ def _table(
         keyed = "refused: no handle key"
     slower, mode = target.fallback(state.path), target.write_mode(state.path) if state.table.keys else ""
     apply = f"{keyed} in SQL ({slower})" if slower else keyed
+    partitions = target.partitions(state.path, state.table)
     return ExplainedTable(
         table=name,
         path=target.location(state.path),
         keys=state.table.keys,
         apply=f"{apply}, {mode}" if mode not in ("", "copy-on-write") else apply,
         write_mode=mode or None,
+        partitions=partitions,
         types_from=_types_from(state),
         columns=tuple(columns),
         name=entry,

@@ -13,6 +13,8 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +32,7 @@ from changefeed.storage.local import LocalFolder
 _BUFFER = 1 << 20  # bytes of a column that are read at once
 _FIELD_ID = b"PARQUET:field_id"  # in the metadata of an Arrow field
 _WRITTEN_AT_ONCE = 1 << 18  # bytes of a new file; Parquet writes it in small pieces
+_OPEN_FILES = 100  # each has buffers
 _READ_AT_ONCE = 4 * 2**20  # bytes of a file that is read in one request
 
 Mask = npt.NDArray[np.bool_]
@@ -42,7 +45,7 @@ class Limits:
 
     Attributes:
         file_bytes: a file ends with the row group that reaches this size.
-        group_bytes: a row group ends with the batch that reaches this size in memory.
+        group_bytes: a row group ends with the batch that reaches this size in memory; of all partitions, the largest.
         batch_rows: number of rows that are read, and passed to the writer, at once.
         least_marked: size in bytes from which a file gets a deletion vector instead of being rewritten.
         held_bytes: maximum size of the changes in memory, in bytes.
@@ -83,6 +86,7 @@ class DataFileReader:
         """Opens a file of `Item.files`, with its `path`, its `size`, and its `vector` if it has one."""
         path, size, vector = file["path"], file["size"], file.get("vector")
         self._path, self._schema = f"{layout.folder.path}/{path}", schema
+        self._layout, self._entry = layout, file
         try:
             self._source = _source(layout.folder, path, size)
             self._file = pq.ParquetFile(
@@ -103,17 +107,25 @@ class DataFileReader:
                 )
             self.deleted[marked] = True
 
-    def pieces(self, size: int, rows: Mask | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yields pieces of `size` rows, each with its first row number; skips pieces without any row of `rows`."""
+    def pieces(
+        self, size: int, rows: Mask | None = None, names: Sequence[str] | None = None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yields pieces of `size` rows, each with its first row number; skips pieces without any row of `rows`.
+
+        Args:
+            size: the number of rows of a piece; one without a column that the file has may be larger.
+            rows: row number in the file -> whether the row is needed.
+            names: the columns; all by default.
+        """
         start = 0
         for number in range(self._file.metadata.num_row_groups):
             end = start + self._file.metadata.row_group(number).num_rows
             if rows is not None and not rows[start:end].any():
                 start = end
                 continue
-            for batch in self.batches(size, groups=[number]):
+            for batch in self.batches(size, names, [number]):
                 if rows is None or rows[start : start + batch.num_rows].any():
-                    yield start, batch
+                    yield start, self._layout.completed(batch, start, self._entry)
                 start += batch.num_rows
 
     def live(self, rows: _Rows, start: int) -> _Rows:
@@ -197,18 +209,17 @@ def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], names: Mapping[s
 
 
 class DataFileWriter:
-    """Writes rows to new data files of limited size."""
+    """Writes rows to new data files of limited size, those of each partition to files of their own.
+
+    The rows of all partitions that are in memory have about `Limits.group_bytes` together. So many partitions at once have
+    small row groups; and where rows of more than `_OPEN_FILES` partitions take turns, small files.
+    """
 
     def __init__(self, layout: Layout, schema: pa.Schema, limits: Limits) -> None:
         self._layout, self._schema, self._limits = layout, schema, limits
         self.added: list[Added] = []
-        self._kept: list[pa.RecordBatch] = []  # of the next row group
-        self._bytes = 0
-        self._name: str | None = None  # of the file that is being written
-        self._file: Any = None
-        self._sink: Any = None
-        self._parquet: Any = None
-        self._floats: dict[str, Floats] = {}
+        self._names = count()
+        self._open: dict[str, _PartitionFile] = {}  # by partition, the one that was written last at the end
 
     def write_table(self, rows: pa.Table) -> None:
         """Adds rows with the columns of the table."""
@@ -223,29 +234,86 @@ class DataFileWriter:
         """
         if not batch.num_rows:
             return
-        self._kept.append(batch)
-        self._bytes += batch.nbytes
-        if self._bytes >= self._limits.group_bytes:
-            self._flush()
+        for partition, rows in self._layout.divided(batch):
+            file = self._open.pop(partition, None) or _PartitionFile(
+                self._layout, self._schema, self._limits, partition, self._names, self.added
+            )
+            self._open[partition] = file
+            file.add(rows)
+        while sum(file.held_bytes for file in self._open.values()) >= self._limits.group_bytes:
+            max(self._open.values(), key=attrgetter("held_bytes")).flush()
+            begun = [file for file in self._open.values() if file.is_begun]
+            if len(begun) > _OPEN_FILES:
+                begun[0].end()
 
     def end_of_input(self) -> None:
-        """Ends the current file if it is large enough, so that rows of the next input file are not mixed with these."""
-        if self._name is not None and self._sink.tell() + self._bytes // 4 >= self._limits.file_bytes // 2:
-            self._end()
+        """Ends the current files that are large enough, so that rows of the next input file are not mixed with these."""
+        for file in self._open.values():
+            file.end_of_input()
 
     def close(self) -> list[Added]:
-        """Ends the last file; returns all files."""
-        self._end()
+        """Ends the last files; returns all files."""
+        while self._open:
+            partition = next(iter(self._open))
+            self._open[partition].end()
+            del self._open[partition]
         return self.added
 
     def discard(self) -> None:
         """Deletes the files that have been written: the rows will be written again, to other files."""
+        for file in self._open.values():
+            file.discard()
+        with contextlib.suppress(OSError, SinkError):
+            self._layout.folder.delete(file.path for file in self.added)
+
+
+class _PartitionFile:
+    """Writes the rows of one partition to one file after the other.
+
+    Attributes:
+        held_bytes: size of the rows in memory, in bytes.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        schema: pa.Schema,
+        limits: Limits,
+        partition: str,
+        names: Iterator[int],
+        added: list[Added],
+    ) -> None:
+        self._layout, self._schema, self._limits, self._partition = layout, schema, limits, partition
+        self._names, self._added = names, added
+        self.held_bytes = 0
+        self._kept: list[pa.RecordBatch] = []  # of the next row group
+        self._name: str | None = None  # of the file that is being written
+        self._file: Any = None
+        self._sink: Any = None
+        self._parquet: Any = None
+        self._floats: dict[str, Floats] = {}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds rows to the next row group."""
+        self._kept.append(batch)
+        self.held_bytes += batch.nbytes
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a file is open, with a part of its rows."""
+        return self._name is not None
+
+    def end_of_input(self) -> None:
+        """See `DataFileWriter`."""
+        if self._name is not None and self._sink.tell() + self.held_bytes // 4 >= self._limits.file_bytes // 2:
+            self.end()
+
+    def discard(self) -> None:
+        """Deletes the file that is being written."""
         if self._name is not None:
             self._file.discard()
             with contextlib.suppress(Exception):  # the rest of it has nowhere to go
                 self._sink.close()
-        with contextlib.suppress(OSError, SinkError):
-            self._layout.folder.delete(file.path for file in self.added)
 
     @contextlib.contextmanager
     def _writable(self) -> Iterator[None]:
@@ -255,7 +323,7 @@ class DataFileWriter:
             raise SinkError(f"{self._layout.folder.path}: a data file cannot be written: {error}") from error
 
     def _begin(self, rows: list[pa.RecordBatch]) -> None:
-        name = self._layout.new_name(len(self.added))
+        name = self._layout.new_name(next(self._names))
         self._file = self._layout.folder.writer(name)
         self._sink = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _WRITTEN_AT_ONCE)
         self._name = name
@@ -273,11 +341,12 @@ class DataFileWriter:
         self._parquet.add_key_value_metadata(dict(self._layout.footer))
         self._floats = {f.name: Floats() for f in self._schema if pa.types.is_floating(f.type)}
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Writes the rows in memory as a row group; ends the file if it is large enough."""
         if not self._kept:
             return
         batches, rows = self._kept, pa.Table.from_batches(self._kept, self._schema)
-        self._kept, self._bytes = [], 0
+        self._kept, self.held_bytes = [], 0
         with self._writable():
             if self._name is None:
                 self._begin(batches)
@@ -285,10 +354,11 @@ class DataFileWriter:
         for name, floats in self._floats.items():
             floats.add(rows.column(name))
         if self._sink.tell() >= self._limits.file_bytes:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
-        self._flush()
+    def end(self) -> None:
+        """Writes the rows in memory, and ends the file."""
+        self.flush()
         if self._name is None:
             return
         with self._writable():
@@ -296,8 +366,8 @@ class DataFileWriter:
             size = self._sink.tell()
             self._sink.close()
         footer = self._parquet.writer.metadata
-        stats = self._layout.statistics(footer, self._schema, self._floats)
-        self.added.append(Added(self._name, size, footer.num_rows, stats, int(time.time() * 1000)))
+        stats = self._layout.statistics(footer, self._schema, self._floats, self._partition)
+        self._added.append(Added(self._name, size, footer.num_rows, stats, int(time.time() * 1000)))
         self._name = None
 
 

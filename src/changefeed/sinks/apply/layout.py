@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from changefeed.storage import Folder
 
 RowNumbers = npt.NDArray[np.int64]
+KeyFilter = Callable[[Mapping[str, Any]], npt.NDArray[np.bool_] | None]
 
 
 @dataclass(slots=True)
@@ -52,6 +53,11 @@ class Layout(Protocol):
         ...
 
     @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns of data files that a row keeps when it is updated, besides those that a change does not carry."""
+        ...
+
+    @property
     def footer(self) -> Mapping[str, str]:
         """Metadata in the footer of every new data file."""
         ...
@@ -60,13 +66,42 @@ class Layout(Protocol):
         """Returns the name of a new file, which no other task gives; `number` counts the files of a task from 0."""
         ...
 
-    def statistics(self, footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> str:
+    def divided(self, rows: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
+        """Divides rows by the partitions whose files they go to.
+
+        Returns:
+            For each partition that rows belong to: its values, as a text that only the format reads, and the rows, in order.
+            One pair for a table without partitions.
+        """
+        ...
+
+    def key_filter(self, names: Sequence[str], keys: Sequence[pa.ChunkedArray]) -> KeyFilter:
+        """Returns a function: a file of `Item.files` -> whether its partition can contain each key; None if any key may be there.
+
+        Args:
+            names: names of the key's columns.
+            keys: their values.
+        """
+        ...
+
+    def statistics(self, footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], partition: str) -> str:
         """Returns the statistics of a new file for the commit: a text that only the format reads.
 
         Args:
             footer: the file's Parquet metadata.
             schema: the file's columns.
             floats: column -> statistics of its values, for columns of floating-point numbers.
+            partition: the partition of the file's rows, see `divided`.
+        """
+        ...
+
+    def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
+        """Fills values that a file leaves out because its entry in the log implies them.
+
+        Args:
+            rows: rows of the file, with all or some columns of the table.
+            start: row number of the first.
+            file: the file's row in `Item.files`.
         """
         ...
 
@@ -80,3 +115,26 @@ class Layout(Protocol):
             SinkError: the vector cannot be read.
         """
         ...
+
+
+class WholeFiles:
+    """The part of a `Layout` about partitions, for tables without; their files have all values of their rows."""
+
+    __slots__ = ()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """See `Layout`."""
+        return ()
+
+    def divided(self, rows: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
+        """See `Layout`."""
+        return (("", rows),)
+
+    def key_filter(self, names: Sequence[str], keys: Sequence[pa.ChunkedArray]) -> KeyFilter:
+        """See `Layout`."""
+        return lambda file: None
+
+    def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
+        """See `Layout`."""
+        return rows

@@ -112,9 +112,13 @@ class Merge:
         return cls(target, batch_rows, columns, Keys(columns), rows, row, has, irregular, np.zeros(len(last), np.bool_))
 
     def candidates(self, files: pa.Table) -> Iterator[Mapping[str, Any]]:
-        """Returns the files that may contain one of the keys, according to the bounds of their key columns."""
+        """Returns the files that may contain one of the keys, by their partitions and the bounds of their key columns."""
+        in_partition = self.target.layout.key_filter(self.target.keys, self.columns)
         for file in files.to_pylist():
-            inside: Any = None
+            inside = in_partition(file)
+            if inside is not None and not inside.any():
+                continue
+            inside = None if inside is None else pa.array(inside)
             for i, column in enumerate(self.columns):
                 low, high = file.get(f"low_{i}"), file.get(f"high_{i}")
                 if low is None or high is None:
@@ -192,17 +196,18 @@ class Merge:
         out.end_of_input()
 
     def _write_changed(self, reader: DataFileReader, hits: Hits, out: DataFileWriter) -> Mask:
-        """Writes only the changed rows of a file; reads their old values only if a change lacks columns.
+        """Writes only the changed rows of a file; reads their old values only if a change lacks columns, or a row keeps some.
 
         Returns which rows of the file are no longer part of the table.
         """
-        gone = np.zeros(hits.of, np.bool_)
+        gone, kept = np.zeros(hits.of, np.bool_), self.target.layout.kept
         gone[hits.rows] = True
-        if self.has is None:
+        if self.has is None and not kept:
             row = self.row[hits.places]
             out.write_table(self.rows.take(pa.array(row[row >= 0])))
         else:
-            for start, batch in reader.pieces(self.batch_rows, gone):
+            names = kept if self.has is None else None
+            for start, batch in reader.pieces(self.batch_rows, gone, names):
                 self._write_new_values(batch, hits.piece(start, batch.num_rows), out)
         return gone if reader.deleted is None else gone | reader.deleted
 
@@ -217,9 +222,11 @@ class Merge:
         changed = row >= 0
         if not changed.any():
             return
-        new = self.rows.take(pa.array(row[changed]))
+        new, old = self.rows.take(pa.array(row[changed])), batch.filter(pa.array(changed))
         if self.has is not None:
-            new = self._completed(new, batch.filter(pa.array(changed)), row[changed])
+            new = self._completed(new, old, row[changed])
+        for name in self.target.layout.kept:
+            new = new.set_column(new.schema.get_field_index(name), new.schema.field(name), old.column(name))
         out.write_table(new)
 
     def _completed(self, new: pa.Table, old: pa.RecordBatch, row: _Numbers) -> pa.Table:

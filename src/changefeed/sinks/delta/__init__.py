@@ -6,11 +6,13 @@ without Spark; `old_letter_table.py` reads the dead letters of earlier versions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from changefeed.sinks.delta.row import KeyReader
     from changefeed.sinks.delta.sink import DeltaTables
     from changefeed.sinks.spark_catalog import SparkCatalog
     from changefeed.storage import Folder
@@ -58,3 +60,12 @@ def old_letters(path: str, session: SparkSession | None, folder: Folder | None =
     from changefeed.sinks.delta.old_letter_table import letters
 
     return letters(path, session, folder)
+
+
+def key_reader(section: Any, folder: Folder, path: str, key: Mapping[str, str]) -> KeyReader | None:
+    """Reads the rows with a key from versions of a Delta table; see `sinks.key_reader`."""
+    from changefeed.sinks.delta.row import KeyReader
+
+    if section is None and not folder.names(f"{path}/_delta_log"):
+        return None
+    return KeyReader(folder.subfolder(path), key)

@@ -18,14 +18,13 @@ from changefeed.errors import ConfigError, SinkError
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.replay import state, vector
+from changefeed.sinks.rows_by_key import Row, value_of
 from changefeed.storage import Folder
 from changefeed.storage.local import LocalFolder
 
-Row = dict[str, Any]
-
 
 class KeyReader:
-    """Reads the rows with one key.
+    """See `sinks.rows_by_key.KeyReader`.
 
     Args:
         folder: the table's folder.
@@ -37,12 +36,7 @@ class KeyReader:
         self._files: dict[tuple[str, tuple[Any, ...]], list[Row]] = {}  # path and deletion vector -> rows
 
     def at(self, version: int) -> list[Row]:
-        """Returns the rows with the key at a version of the table: column -> value.
-
-        Raises:
-            SinkError: the version cannot be read, or a file of it has been deleted.
-            ConfigError: the table has no such column, or the text is not a value of it.
-        """
+        """Returns the rows with the key at a version of the table: column -> value."""
         rows = []
         for name, file in state(self._folder, version).files.items():
             place = name, vector(file)
@@ -89,20 +83,6 @@ def _in_column(schema: pa.Schema, column: str, text: str) -> pa.Scalar:
     if column not in schema.names:
         raise ConfigError(f"the table's files have no column {column}")
     return value_of(schema.field(column).type, column, text)
-
-
-def value_of(kind: pa.DataType, column: str, text: str) -> pa.Scalar:
-    """Returns the value of a column that has this type, from its text.
-
-    Raises:
-        ConfigError: the text is not such a value.
-    """
-    try:
-        if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-            return pa.scalar(bytes.fromhex(text.removeprefix("0x")), kind)
-        return pa.scalar(text).cast(kind)
-    except (pa.ArrowException, ValueError) as error:
-        raise ConfigError(f"{text!r} is not a value of the column {column}, {kind}") from error
 
 
 def _may_contain(parquet: pq.ParquetFile, group: int, column: str, value: pa.Scalar) -> bool:

@@ -162,6 +162,10 @@ class DeltaTables:
             reason = None if enabled else f"the table was made without: {WAY_OUT}"
         return f"copy-on-write ({reason})" if reason else "merge-on-read"
 
+    def partitions(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`."""
+        return ()
+
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
         if self.folder is None or self._native is None:

@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
+from urllib.parse import urlsplit
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog, CatalogType, infer_catalog_type, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    ForbiddenError,
     NamespaceAlreadyExistsError,
     NoSuchNamespaceError,
     NoSuchTableError,
     NotInstalledError,
     TableAlreadyExistsError,
-    UnauthorizedError,
 )
 from pyiceberg.io import PY_IO_IMPL
 from pyiceberg.table import StagedTable, StaticTable, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
+from pyiceberg.utils.config import Config
 
-from changefeed.errors import AccessError, ChangefeedError, ConfigError, SinkError
+from changefeed.errors import ChangefeedError, ConfigError, SinkError
 from changefeed.local_files import make_folder
+from changefeed.sinks.iceberg.failures import translated
 from changefeed.sinks.iceberg.file_io import FOLDER, LOCATION, FolderIO
+from changefeed.sinks.iceberg.rest import TimedRestCatalog
+from changefeed.sinks.iceberg.version_3 import writes_version_3
 from changefeed.storage import Folder
 
 _METADATA = re.compile(r"(\d{5,})-.*\.metadata\.json$")
@@ -159,6 +163,32 @@ class TableCatalog:
             except (NoSuchTableError, NoSuchNamespaceError):
                 return
 
+    def try_namespace(self) -> bool:
+        """Makes a namespace and removes it; False if nothing is tried, because the first run makes the catalog.
+
+        Raises:
+            AccessError: this user may not do that.
+            SinkError: the catalog does not answer, or refuses.
+        """
+        if self._is_missing():
+            return False
+        with self._errors(""):
+            catalog = self._catalog()
+            name = f"changefeed_check_{uuid.uuid4().hex[:12]}"
+            catalog.create_namespace(name)
+            catalog.drop_namespace(name)
+        return True
+
+    def answers(self) -> None:
+        """Asks the catalog for the names of its namespaces.
+
+        Raises:
+            SinkError: the catalog does not answer, or refuses.
+        """
+        if not self._is_missing():
+            with self._errors(""):
+                self._catalog().list_namespaces()
+
     def _create_namespace(self, namespace: str) -> None:
         if namespace in self._namespaces:
             return
@@ -201,24 +231,49 @@ class TableCatalog:
         with self._lock:
             if self._opened is None:
                 try:
-                    self._opened = load_catalog(self.name, **self.properties, **self._files)
+                    catalog = writes_version_3(self._open())
                 except (ValueError, KeyError, ImportError, NotInstalledError) as error:
                     raise ConfigError(
                         f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"
                     ) from error
+                # PyIceberg would let properties of a table, or of a REST server, choose a class and a place for files.
+                catalog._load_file_io = lambda *_, **__: self.io  # type: ignore[method-assign]
+                self._opened = catalog
             return self._opened
+
+    def _open(self) -> Catalog:
+        known = {**(Config().get_catalog_config(self.name) or {}), **self.properties}
+        kind = _kind(known)
+        if kind is CatalogType.REST:
+            return TimedRestCatalog(self.name, **{**known, **self._files})
+        if kind is CatalogType.SQL:
+            from changefeed.sinks.iceberg.sql import HistorySqlCatalog  # SQLAlchemy is there for catalogs in databases
+
+            return HistorySqlCatalog(self.name, **{**known, **self._files})
+        return load_catalog(self.name, **self.properties, **self._files)
 
     @contextmanager
     def _errors(self, path: str) -> Iterator[None]:
-        """Translates the errors of catalogs, whose clients have no base class in common."""
+        """Translates the errors of catalogs."""
         try:
             yield
         except ChangefeedError:
             raise
-        except (UnauthorizedError, ForbiddenError) as error:
-            raise AccessError(f"catalog {self.name} refuses this user: {error}. See sink.catalog-properties") from error
         except FileNotFoundError as error:
             raise SinkError(f"{self.location}/{path}: a file of the table's metadata is gone: {error}") from error
         except Exception as error:
-            text = " ".join(str(error).split()) or type(error).__name__
-            raise SinkError(f"catalog {self.name}: {path}: {text:.500}", transient=True) from error
+            raise translated(error, self.name, path, _server(self.properties.get("uri", ""))) from error
+
+
+def _server(uri: str) -> str:
+    """Returns a URI without credentials; an empty text if it names no server."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.hostname else ""
+
+
+def _kind(properties: Mapping[str, Any]) -> CatalogType | None:
+    """Returns the type of the catalog that PyIceberg opens with these properties; None for a class of the user's."""
+    if "py-catalog-impl" in properties:
+        return None
+    written = properties.get("type")
+    return CatalogType(str(written).lower()) if written else infer_catalog_type("", dict(properties))

@@ -9,7 +9,10 @@ Copy         new files with the rows of another table, which replace all
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from changefeed.errors import SinkError
@@ -19,11 +22,16 @@ from changefeed.sinks.apply.rewriting import column_values, values_of, written
 from changefeed.sinks.base import IRREGULAR, AddColumns, ConvertedFrom, Null, Rewrite
 from changefeed.sinks.expressions import conversion_of
 from changefeed.sinks.iceberg.commit import next_schema_id
-from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import Opened
-from changefeed.sinks.iceberg.schema import arrow_schema, evolved, new_schema
+from changefeed.sinks.iceberg.partitions import kept_ids, lost_field
+from changefeed.sinks.iceberg.schema import evolved, new_schema
 from changefeed.sinks.iceberg.types import iceberg_type
+
+_NO_FIELD = (
+    "Take it out of sink.partition-by, and either drop it from the table (ALTER TABLE … DROP PARTITION FIELD, then "
+    "rewrite_data_files with `rewrite-all`) or rebuild the table from the source: changefeed repair --rebuild"
+)
 
 
 def with_columns(opened: Opened, write: AddColumns, columns: pa.Schema) -> Change:
@@ -41,26 +49,30 @@ def rewritten(opened: Opened, write: Rewrite, columns: pa.Schema, limits: Limits
     """Returns the change that gives all rows their new values.
 
     Raises:
-        SinkError: a data file cannot be read or written, or a conversion does not exist.
+        SinkError: a data file cannot be read or written, a conversion does not exist, or a column of a partition would be gone.
     """
     sources = _sources(write, columns)
     if sources is not None and (schema := _evolved(opened, columns, sources)) is not None:
         return Change(schema=schema)
-    schema = new_columns(opened, columns)
+    schema = _checked(opened, new_columns(opened, columns), [opened.metadata.spec()])
     values = values_of(write, opened.columns, columns, lambda kind: iceberg_type(kind).arrow)
     if values is None:
         raise SinkError(f"{opened.location}: the table's columns do not have the types that the pipeline gave them")
-    layout = IcebergLayout(opened.folder, arrow_schema(schema))
-    files = opened.stored().to_pylist()
-    added = written(opened.layout, files, opened.columns, layout, layout.schema, values, limits)
+    source, layout = opened.layout, opened.layout_of(schema, moves=True)
+    values += [column_values(name) for name in layout.schema.names[len(values) :]]
+    added = written(source, opened.stored().to_pylist(), source.schema, layout, layout.schema, values, limits)
     return Change(added=added, replaces=True, schema=schema)
 
 
 def new_columns(opened: Opened, columns: pa.Schema) -> Schema:
-    """Returns a schema for a table whose rows are all replaced: the table's own if it has these columns, or new ids."""
+    """Returns a schema for a table whose rows are all replaced: the table's own if it has these columns, or new ids.
+
+    Columns of partitions keep their ids if they are there, and their partitions keep their type.
+    """
     if opened.columns.names == columns.names and opened.columns.types == columns.types:
         return opened.schema
-    return new_schema(columns, opened.metadata.last_column_id, next_schema_id(opened))
+    kept = kept_ids(opened.metadata.spec(), opened.schema, columns)
+    return new_schema(columns, opened.metadata.last_column_id, next_schema_id(opened), kept)
 
 
 def copied(source: Opened, target: Layout, schema: pa.Schema, limits: Limits) -> list[Added]:
@@ -74,7 +86,20 @@ def copied(source: Opened, target: Layout, schema: pa.Schema, limits: Limits) ->
 
 
 def _evolved(opened: Opened, columns: pa.Schema, sources: dict[str, str]) -> Schema | None:
-    return evolved(opened.schema, columns, sources, opened.metadata.last_column_id, next_schema_id(opened))
+    schema = evolved(opened.schema, columns, sources, opened.metadata.last_column_id, next_schema_id(opened))
+    numbers = {opened.metadata.default_spec_id, *(file.spec_id for file in opened.all_files())}
+    specs = opened.metadata.specs()
+    return None if schema is None else _checked(opened, schema, [specs[number] for number in sorted(numbers)])
+
+
+def _checked(opened: Opened, schema: Schema, specs: Iterable[PartitionSpec]) -> Schema:
+    """Returns the schema if it has the columns of partition specs."""
+    for spec in specs:
+        if field := lost_field(spec, opened.schema, schema):
+            raise SinkError(
+                f"{opened.location}: a change of columns would leave the partition field {field}. {_NO_FIELD}"
+            )
+    return schema
 
 
 def _sources(write: Rewrite, columns: pa.Schema) -> dict[str, str] | None:

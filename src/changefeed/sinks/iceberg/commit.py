@@ -14,12 +14,13 @@ The manifests are those of `manifests.py`.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table, TableProperties
-from pyiceberg.table.metadata import TableMetadataV2
+from pyiceberg.table.metadata import TableMetadataV2, TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
@@ -49,6 +50,7 @@ from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.apply.files import Added
 from changefeed.sinks.base import WriteId, WriteRequest
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
+from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.manifests import Change, NewSnapshot, manifests_of
 from changefeed.sinks.iceberg.opened import (
     NOTE,
@@ -60,6 +62,7 @@ from changefeed.sinks.iceberg.opened import (
     read_write_id,
     write_id_text,
 )
+from changefeed.sinks.iceberg.version_3 import UpgradeTo3
 
 # Properties of new tables: a file of metadata for each commit would otherwise stay for ever.
 _NEW_TABLE = {
@@ -77,33 +80,76 @@ def commit(catalog: TableCatalog, opened: Opened, change: Change, request: Write
             made.
     """
     check_order(opened, request.write_id)
-    metadata = opened.metadata
     updates, schema_id = _schema_updates(opened, change)
-    schema = change.schema or opened.schema
-    snapshot = NewSnapshot(catalog, opened.table, schema, metadata.new_snapshot_id(), metadata.next_sequence_number())
+    updates += _spec_updates(opened, change)
+    made = _snapshot(catalog, opened, change, schema_id, summary_of(opened.owner, request))
+    updates += [*_snapshot_updates(made), _write_id_update(opened.owner, request.write_id)]
+    _put(catalog, opened.table, _requirements(opened), updates, made.snapshot_id, opened.owner, request)
+
+
+def compact(catalog: TableCatalog, opened: Opened, change: Change) -> None:
+    """Commits a compaction: a snapshot with the same rows, and without a write id.
+
+    Raises:
+        SinkError: somebody else has committed in between, or the commit cannot be made. The table is whole without.
+    """
+    made = _snapshot(catalog, opened, change, opened.metadata.current_schema_id, {})
+    catalog.commit(opened.table, _requirements(opened), _snapshot_updates(made))
+
+
+def _snapshot(
+    catalog: TableCatalog, opened: Opened, change: Change, schema_id: int, summary: Mapping[str, str]
+) -> Snapshot:
+    """Writes the manifests of a change to the opened table, and their list; returns the snapshot."""
+    metadata, schema = opened.metadata, change.schema or opened.schema
+    snapshot = NewSnapshot(
+        catalog,
+        opened.table,
+        schema,
+        metadata.new_snapshot_id(),
+        metadata.next_sequence_number(),
+        opened.version_of_format,
+        change.spec,
+    )
     manifests, operation, counts = manifests_of(snapshot, opened, change)
-    before = opened.snapshot
-    made = snapshot.written(manifests, operation, counts, before, schema_id, summary_of(opened.owner, request))
-    updates += _snapshot_updates(made, opened.owner, request.write_id)
-    requirements: list[TableRequirement] = [
+    return snapshot.written(manifests, operation, counts, opened.snapshot, schema_id, summary)
+
+
+def _requirements(opened: Opened) -> list[TableRequirement]:
+    """Returns rule 1 as requirements of the catalog."""
+    metadata, before = opened.metadata, opened.snapshot
+    return [
         AssertTableUUID(uuid=metadata.table_uuid),
         AssertRefSnapshotId(ref=MAIN_BRANCH, snapshot_id=None if before is None else before.snapshot_id),  # type: ignore[call-arg]
         AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id),  # type: ignore[call-arg]
         AssertLastAssignedFieldId(last_assigned_field_id=metadata.last_column_id),  # type: ignore[call-arg]
     ]
-    _put(catalog, opened.table, requirements, updates, made.snapshot_id, opened.owner, request)
 
 
-def create(
-    catalog: TableCatalog, location: str, owner: str, schema: Schema, added: Sequence[Added], request: WriteRequest
-) -> None:
+@dataclass(frozen=True, slots=True)
+class NewTable:
+    """A table that does not exist yet.
+
+    Attributes:
+        location: the location of the table.
+        schema: the columns.
+        spec: the partition spec, with id 0.
+        version: the format version.
+    """
+
+    location: str
+    schema: Schema
+    spec: PartitionSpec
+    version: FormatVersion
+
+
+def create(catalog: TableCatalog, new: NewTable, owner: str, added: Sequence[Added], request: WriteRequest) -> None:
     """Makes a table with its first snapshot.
 
     Args:
         catalog: the catalog.
-        location: the location of the table.
+        new: the table.
         owner: the pipeline's owner text.
-        schema: the columns.
         added: the data files.
         request: the write.
 
@@ -111,28 +157,29 @@ def create(
         FencedError: a newer run has made the table.
         SinkError: as `commit`.
     """
-    path = request.write.path
-    empty = TableMetadataV2(
-        location=location, last_column_id=schema.highest_field_id, schemas=[schema], table_uuid=uuid.uuid4(),
-        partition_specs=[UNPARTITIONED_PARTITION_SPEC], last_partition_id=999, properties={},
+    schema, metadata_of = new.schema, TableMetadataV3 if new.version == 3 else TableMetadataV2
+    empty = metadata_of(
+        location=new.location, last_column_id=schema.highest_field_id, schemas=[schema], table_uuid=uuid.uuid4(),
+        partition_specs=[new.spec], last_partition_id=new.spec.last_assigned_field_id, properties={},
     )  # type: ignore[call-arg]  # fmt: skip
-    table = catalog.staged(path, empty)
-    snapshot = NewSnapshot(catalog, table, schema, empty.new_snapshot_id(), 1)
-    change = Change(added=added)
-    manifests, operation, counts = manifests_of(snapshot, None, change)
+    table = catalog.staged(request.write.path, empty)
+    snapshot = NewSnapshot(catalog, table, schema, empty.new_snapshot_id(), 1, new.version)
+    manifests, operation, counts = manifests_of(snapshot, None, Change(added=added))
     made = snapshot.written(manifests, operation, counts, None, schema.schema_id, summary_of(owner, request))
+    upgrade = UpgradeTo3 if new.version == 3 else UpgradeFormatVersionUpdate
     updates: list[TableUpdate] = [
         AssignUUIDUpdate(uuid=empty.table_uuid),
-        UpgradeFormatVersionUpdate(format_version=2),  # type: ignore[call-arg]
+        upgrade(format_version=new.version),  # type: ignore[call-arg]
         AddSchemaUpdate(schema_=schema),  # type: ignore[call-arg]
         SetCurrentSchemaUpdate(schema_id=-1),  # type: ignore[call-arg]
-        AddPartitionSpecUpdate(spec=UNPARTITIONED_PARTITION_SPEC),
+        AddPartitionSpecUpdate(spec=new.spec),
         SetDefaultSpecUpdate(spec_id=-1),  # type: ignore[call-arg]
         AddSortOrderUpdate(sort_order=UNSORTED_SORT_ORDER),  # type: ignore[call-arg]
         SetDefaultSortOrderUpdate(sort_order_id=-1),  # type: ignore[call-arg]
-        SetLocationUpdate(location=location),
+        SetLocationUpdate(location=new.location),
         SetPropertiesUpdate(updates=_NEW_TABLE),
-        *_snapshot_updates(made, owner, request.write_id),
+        *_snapshot_updates(made),
+        _write_id_update(owner, request.write_id),
     ]
     _put(catalog, table, [AssertCreate()], updates, made.snapshot_id, owner, request)
 
@@ -211,14 +258,26 @@ def _schema_updates(opened: Opened, change: Change) -> tuple[list[TableUpdate], 
     ], change.schema.schema_id
 
 
+def _spec_updates(opened: Opened, change: Change) -> list[TableUpdate]:
+    """Returns the updates that change the table's default partition spec."""
+    if change.spec is None:
+        return []
+    if change.spec.spec_id in opened.metadata.specs():
+        return [SetDefaultSpecUpdate(spec_id=change.spec.spec_id)]  # type: ignore[call-arg]
+    return [AddPartitionSpecUpdate(spec=change.spec), SetDefaultSpecUpdate(spec_id=-1)]  # type: ignore[call-arg]
+
+
 def next_schema_id(opened: Opened) -> int:
     """Returns the id of a table's next schema."""
     return max(schema.schema_id for schema in opened.metadata.schemas) + 1
 
 
-def _snapshot_updates(snapshot: Snapshot, owner: str, write_id: WriteId) -> list[TableUpdate]:
+def _snapshot_updates(snapshot: Snapshot) -> list[TableUpdate]:
     return [
         AddSnapshotUpdate(snapshot=snapshot),
         SetSnapshotRefUpdate(ref_name=MAIN_BRANCH, type=SnapshotRefType.BRANCH, snapshot_id=snapshot.snapshot_id),  # type: ignore[call-arg]
-        SetPropertiesUpdate(updates={f"{PROPERTY}{owner}": write_id_text(write_id)}),
     ]
+
+
+def _write_id_update(owner: str, write_id: WriteId) -> TableUpdate:
+    return SetPropertiesUpdate(updates={f"{PROPERTY}{owner}": write_id_text(write_id)})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from typing import Any, cast
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 from pyiceberg.typedef import EMPTY_DICT, Properties
@@ -81,6 +81,8 @@ class _Input(InputFile):
         return self._folder.exists(self._name)
 
     def open(self, seekable: bool = True) -> InputStream:
+        if self._name.endswith(".parquet"):
+            return cast(InputStream, self._folder.open(self._name))
         data = self._folder.read(self._name)  # metadata and manifests are read whole
         if data is None:
             raise FileNotFoundError(f"{self.location} does not exist")

@@ -1,4 +1,6 @@
-"""The data files of Iceberg tables: names, and the metrics that manifests have of them.
+"""The data files of Iceberg tables: names, partitions, and the metrics that manifests have of them.
+
+A data file has the rows of one partition. Its name does not show which: readers know it from the manifest.
 
 Most metrics come from a file's footer. Bounds are those by which readers skip files:
 
@@ -14,24 +16,39 @@ from __future__ import annotations
 import base64
 import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
+from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from changefeed.sinks.apply.layout import Floats, RowNumbers
+from changefeed.sinks.apply.keys import codes
+from changefeed.sinks.apply.layout import Floats, KeyFilter, RowNumbers
+from changefeed.sinks.iceberg.delete_files import deleted_rows
+from changefeed.sinks.iceberg.partition_fields import PartitionField
+from changefeed.sinks.iceberg.transforms import transformed
 from changefeed.storage import Folder
 
+ROW_ID, UPDATED = "_row_id", "_last_updated_sequence_number"
+# Columns of files with rows that were in another file before, for tables of format version 3.
+ROW_COLUMNS = (
+    pa.field(ROW_ID, pa.int64(), metadata={"PARQUET:field_id": "2147483540"}),
+    pa.field(UPDATED, pa.int64(), metadata={"PARQUET:field_id": "2147483539"}),
+)
+_LAST_FIELD_ID = 2147483447  # above are columns that are not in a table's schema
 _LENGTH = 16  # characters or bytes of a bound
 _EXACT = Context(prec=100)
 _LAST_CHARACTER, _SURROGATES = 0x10FFFF, range(0xD800, 0xE000)
 
 
 class Metrics(msgspec.Struct, frozen=True):
-    """The metrics of one data file: field id -> value.
+    """The metrics of one data file: field id -> value; and its partition.
 
     Attributes:
         sizes: bytes in the file.
@@ -39,6 +56,7 @@ class Metrics(msgspec.Struct, frozen=True):
         nulls: number of NULLs.
         lower, upper: bounds, in Iceberg's encoding of single values, as base64.
         offsets: where row groups begin, in bytes.
+        partition: the text of its partition, see `partition_text`.
     """
 
     sizes: dict[int, int]
@@ -47,6 +65,7 @@ class Metrics(msgspec.Struct, frozen=True):
     lower: dict[int, str]
     upper: dict[int, str]
     offsets: list[int]
+    partition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,23 +75,118 @@ class IcebergLayout:
     Attributes:
         folder: the folder of the table.
         schema: the columns of new files, with field ids.
+        specs: id -> fields of each partition spec of the table.
+        spec_id: the spec of new files.
     """
 
     folder: Folder
     schema: pa.Schema
+    specs: Mapping[int, tuple[PartitionField, ...]] = field(default_factory=dict)
+    spec_id: int = 0
     footer: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """See `Layout`: a row of a table of format version 3 has one id for life."""
+        return (ROW_ID,) if ROW_ID in self.schema.names else ()
 
     def new_name(self, number: int) -> str:
         """See `Layout`."""
         return f"data/{number:05d}-{uuid.uuid4()}.parquet"
 
-    def statistics(self, footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> str:
+    def divided(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """See `Layout`: for the text see `partition_text`."""
+        fields = self.specs.get(self.spec_id, ())
+        if not fields:
+            yield "", rows
+            return
+        values = [transformed(rows.column(of.source), of.transform) for of in fields]
+        code, count = codes([pa.chunked_array([_comparable(column)]) for column in values])
+        if count > 1:
+            order = np.argsort(code, kind="stable")
+            code, rows = code[order], rows.take(pa.array(order))
+            values = [column.take(pa.array(order)) for column in values]
+        starts = np.searchsorted(code, np.arange(count + 1))
+        for start, end in pairwise(starts.tolist()):
+            yield partition_text([column[start] for column in values]), rows.slice(start, end - start)
+
+    def key_filter(self, names: Sequence[str], keys: Sequence[pa.ChunkedArray]) -> KeyFilter:
+        """See `Layout`: a bucket holds some of the keys. Other partitions show in the bounds of their files."""
+        columns = dict(zip(names, keys, strict=True))
+        buckets_of = dict[tuple[str, str], npt.NDArray[np.int64]]()
+
+        def bucket_of(of: PartitionField) -> npt.NDArray[np.int64]:
+            name = (of.source, of.transform)
+            if name not in buckets_of:
+                buckets = transformed(columns[of.source].combine_chunks(), of.transform)
+                buckets_of[name] = buckets.fill_null(-1).to_numpy().astype(np.int64)
+            return buckets_of[name]
+
+        def inside(file: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
+            if not (text := file.get("partition")):
+                return None
+            mask: npt.NDArray[np.bool_] | None = None
+            for of, value in zip(self.specs[file["spec"]], partition_values(text), strict=True):
+                if of.source in columns and of.transform.startswith("bucket"):
+                    number = -1 if value is None else struct.unpack("<i", value)[0]
+                    mine = bucket_of(of) == number
+                    mask = mine if mask is None else mask & mine
+            return mask
+
+        return inside
+
+    def statistics(self, footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], partition: str) -> str:
         """See `Layout`: `Metrics` as JSON."""
-        return msgspec.json.encode(metrics(footer, self.schema, floats)).decode()
+        made = metrics(footer, self.schema, floats)
+        return msgspec.json.encode(msgspec.structs.replace(made, partition=partition)).decode()
+
+    def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
+        """See `Layout`: rows keep their id in another file, and if they are not changed the number of their last snapshot."""
+        first = file.get("first_row_id")
+        if first is None or ROW_ID not in rows.schema.names:
+            return rows
+        ids = pa.array(np.arange(first + start, first + start + rows.num_rows))
+        filled = {ROW_ID: ids, UPDATED: pa.scalar(file["sequence_number"], pa.int64())}
+        columns = [
+            pc.coalesce(column, filled[name]) if name in filled else column
+            for name, column in zip(rows.schema.names, rows.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
     def deleted(self, vector: str) -> RowNumbers:
-        """See `Layout`."""
-        raise AssertionError("tables with delete files are refused")
+        """See `Layout`: for the text see `Deletes.to_text`."""
+        return deleted_rows(self.folder, vector)
+
+
+def partition_text(values: Sequence[pa.Scalar]) -> str:
+    """Returns the text of a partition: JSON of a value for each field, in Iceberg's encoding as base64, or null."""
+    return values_text([_whole(value) for value in values])
+
+
+def values_text(values: Sequence[bytes | None]) -> str:
+    """Returns the text of a partition of encoded values."""
+    return msgspec.json.encode(values).decode()
+
+
+def partition_values(text: str) -> list[bytes | None]:
+    """Returns the values of a partition's text, in Iceberg's encoding of single values."""
+    return msgspec.json.decode(text or "[]", type=list[bytes | None])
+
+
+def _whole(scalar: pa.Scalar) -> bytes | None:
+    """Encodes a value of a partition, as a bound that is not shortened."""
+    if not scalar.is_valid:
+        return None
+    kind = scalar.type
+    value = scalar.value if pa.types.is_temporal(kind) else scalar.as_py()
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return value.encode() if isinstance(value, str) else bytes(value)
+    return _encoded(value, kind, upper=False)
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    """Returns a column whose values can be numbered; Arrow numbers no booleans."""
+    return column.cast(pa.int32()) if pa.types.is_boolean(column.type) else column
 
 
 def metrics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> Metrics:
@@ -87,6 +201,8 @@ def metrics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> Met
     made = Metrics({}, {}, {}, {}, {}, [_start(group) for group in groups])
     floats_by_id = {int(schema.field(name).metadata[b"PARQUET:field_id"]): floats[name] for name in floats}
     for place, (number, kind) in enumerate(leaves(schema)):
+        if number > _LAST_FIELD_ID:
+            continue
         columns = [group.column(place) for group in groups]
         made.sizes[number] = sum(column.total_compressed_size for column in columns)
         made.counts[number] = sum(column.num_values for column in columns)

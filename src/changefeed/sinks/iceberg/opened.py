@@ -16,8 +16,9 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg.conversions import from_bytes
-from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntry, ManifestFile
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
@@ -27,8 +28,11 @@ from pyiceberg.types import IntegerType, LongType, PrimitiveType
 from changefeed.errors import SinkError
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import Commit, TableSnapshot, Touch, WriteId
+from changefeed.sinks.iceberg.deletes import DeleteIndex, refusal
 from changefeed.sinks.iceberg.file_io import name_below
-from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.layout import ROW_COLUMNS, IcebergLayout, values_text
+from changefeed.sinks.iceberg.manifest_files import FormatVersion, first_row_id, read_list, read_manifest
+from changefeed.sinks.iceberg.partitions import fields_of, unknown_partition
 from changefeed.sinks.iceberg.schema import arrow_schema, unknown_type
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_CHANGED, TABLE_DAMAGED
 from changefeed.storage import Folder
@@ -76,6 +80,11 @@ class Opened:
         return EMPTY if snapshot is None else snapshot.snapshot_id
 
     @property
+    def version_of_format(self) -> FormatVersion:
+        """The table's format version; see `refused`."""
+        return 3 if self.metadata.format_version == 3 else 2
+
+    @property
     def write_id(self) -> WriteId | None:
         """Write id of the owner's last write; None if there is none."""
         text = self.metadata.properties.get(f"{PROPERTY}{self.owner}")
@@ -98,8 +107,23 @@ class Opened:
 
     @property
     def layout(self) -> IcebergLayout:
-        """The layout of the table's data files."""
-        return IcebergLayout(self.folder, self.columns)
+        """The layout of data files with rows that the table has already."""
+        return self.layout_of(self.schema, moves=True)
+
+    def layout_of(self, schema: Schema, spec: PartitionSpec | None = None, *, moves: bool = False) -> IcebergLayout:
+        """Returns the layout of new data files.
+
+        Args:
+            schema: the columns that the table gets.
+            spec: the default partition spec that it gets; None keeps the table's.
+            moves: whether the files get rows of the table's other files, which keep their ids.
+        """
+        spec = spec or self.metadata.spec()
+        specs = {of.spec_id: fields_of(of, schema) for of in [*self.metadata.partition_specs, spec]}
+        columns = arrow_schema(schema)
+        if moves and self.version_of_format == 3:
+            columns = pa.schema([*columns, *ROW_COLUMNS])
+        return IcebergLayout(self.folder, columns, specs, spec.spec_id)
 
     def table_snapshot(self) -> TableSnapshot:
         """Returns the state of the table for the contract."""
@@ -107,18 +131,22 @@ class Opened:
 
     def refused(self, *, replaces: bool = False) -> str | None:
         """Why changefeed does not write this table; None if it does. `replaces`: the write replaces all of its files."""
-        if self.metadata.format_version != 2:
+        if self.metadata.format_version not in (2, 3):
             return f"format version {self.metadata.format_version}"
-        if not self.metadata.spec().is_unpartitioned():
-            return "partitions"
+        if reason := unknown_partition(self.metadata.spec(), self.schema):
+            return reason
         if replaces:
             return None
         if unknown := unknown_type(self.schema):
             return f"the type of column {unknown}"
-        if any(manifest.content == ManifestContent.DELETES for manifest in self.manifests()):
-            return "delete files"
+        if unknown := next((f.name for f in self.schema.fields if f.initial_default is not None), None):
+            return f"the default of column {unknown} in old rows"
+        if unknown := next(filter(None, (refusal(entry.data_file) for entry in self.delete_entries())), None):
+            return unknown
+        if unknown := next((f.file_format for f in self.files() if f.file_format != FileFormat.PARQUET), None):
+            return f"data files in {unknown.value}"
         try:
-            for file in self.files():
+            for file in self.all_files():
                 self.name_of(file)
         except SinkError:
             return "data files outside of its folder"
@@ -139,24 +167,63 @@ class Opened:
 
     def entries(self, snapshot: Snapshot | None = None) -> Iterator[ManifestEntry]:
         """Yields the entries of live data files of a snapshot, the newest by default."""
+        yield from self._entries(snapshot, ManifestContent.DATA)
+
+    def delete_entries(self, snapshot: Snapshot | None = None) -> Iterator[ManifestEntry]:
+        """Yields the entries of live delete files of a snapshot, the newest by default."""
+        yield from self._entries(snapshot, ManifestContent.DELETES)
+
+    def _entries(self, snapshot: Snapshot | None, content: ManifestContent) -> Iterator[ManifestEntry]:
         for manifest in self.manifests(snapshot):
-            yield from self.entries_of.entries(self.table, manifest)
+            if manifest.content == content:
+                yield from self.entries_of.entries(self.table, manifest)
 
     def files(self, snapshot: Snapshot | None = None) -> list[DataFile]:
         """Returns the data files of a snapshot, the newest by default."""
         return [entry.data_file for entry in self.entries(snapshot)]
 
+    def all_files(self, snapshot: Snapshot | None = None) -> list[DataFile]:
+        """Returns data files and delete files of a snapshot, the newest by default."""
+        return [*self.files(snapshot), *(entry.data_file for entry in self.delete_entries(snapshot))]
+
     def name_of(self, file: DataFile) -> str:
-        """Returns the name of a data file in the table's folder."""
+        """Returns the name of a file in the table's folder."""
         return name_below(self.location, file.file_path)
 
+    @cached_property
+    def _locations(self) -> dict[str, str]:
+        return {self.name_of(file): file.file_path for file in self.files()}
+
+    def location_of(self, name: str) -> str:
+        """Returns the location of a live data file by its name in the table's folder, as its manifest has it."""
+        return self._locations[name]
+
+    @cached_property
+    def deletes(self) -> DeleteIndex:
+        """The delete files of the newest snapshot."""
+        return DeleteIndex.of(self.delete_entries(), self.location)
+
     def stored(self, keys: Sequence[str] = ()) -> pa.Table:
-        """Returns the data files: path, size, and `low_0`, `high_0`, …: bounds of the key columns, where they are known."""
-        files = self.files()
+        """Returns the data files: path, size, and `low_0`, `high_0`, …: bounds of the key columns, where they are known.
+
+        Also `spec` and `partition`, see `layout.partition_text`, for a table with partitions; `vector`, see `Deletes`, for one
+        with delete files; `first_row_id` and `sequence_number` for one of format version 3.
+        """
+        entries = list(self.entries())
+        files = [entry.data_file for entry in entries]
         columns: dict[str, Any] = {
             "path": pa.array([self.name_of(file) for file in files], pa.string()),
             "size": pa.array([file.file_size_in_bytes for file in files], pa.int64()),
         }
+        if any(manifest.content == ManifestContent.DELETES for manifest in self.manifests()):
+            deletes = [self.deletes.deletes_of(entry) for entry in entries]
+            columns["vector"] = pa.array([None if of is None else of.to_text() for of in deletes], pa.string())
+        if any(spec.fields for spec in self.metadata.specs().values()):
+            columns["spec"] = pa.array([file.spec_id for file in files], pa.int32())
+            columns["partition"] = pa.array([self._partition_text(file) for file in files], pa.string())
+        if self.version_of_format == 3:
+            columns["first_row_id"] = pa.array([first_row_id(file) for file in files], pa.int64())
+            columns["sequence_number"] = pa.array([entry.sequence_number for entry in entries], pa.int64())
         for i, key in enumerate(keys):
             field = self.schema.find_field(key)
             if isinstance(field.field_type, PrimitiveType) and not pa.types.is_floating(self.columns.field(key).type):
@@ -167,6 +234,16 @@ class Opened:
                 ):
                     columns[f"{end}_{i}"] = _bounds(bounds, field.field_id, field.field_type, kind)
         return pa.table(columns)
+
+    def _partition_text(self, file: DataFile) -> str:
+        """Returns the text of a data file's partition, see `layout.partition_text`; empty if its spec has lost a column."""
+        spec = self.metadata.specs()[file.spec_id]
+        if not spec.fields or unknown_partition(spec, self.schema):
+            return ""
+        values = [
+            (of.field_type, file.partition[place]) for place, of in enumerate(spec.partition_type(self.schema).fields)
+        ]
+        return values_text([None if v is None else to_bytes(kind, v) for kind, v in values])  # type: ignore[arg-type]
 
     def target(self, names: Sequence[str], keys: Sequence[str]) -> Target:
         """Returns the table for items, with these upstream columns and this key.
@@ -179,7 +256,8 @@ class Opened:
                 f"{self.location}: its columns are not those that this pipeline gave it: {missing[0]!r} is missing. "
                 f"{COLUMNS_CHANGED}"
             )
-        return Target(self.layout, self.columns, tuple(names), tuple(keys))
+        layout = self.layout_of(self.schema, moves=bool(keys))
+        return Target(layout, layout.schema, tuple(names), tuple(keys))
 
     # History.
 
@@ -263,7 +341,7 @@ class ManifestReader:
         """Returns the manifests of a snapshot."""
         key = snapshot.manifest_list
         if key not in self._lists:
-            self._lists = {key: snapshot.manifests(table.io)}
+            self._lists = {key: read_list(table.io, key)}
             paths = {manifest.manifest_path for manifest in self._lists[key]}
             self._entries = {path: entries for path, entries in self._entries.items() if path in paths}
         return self._lists[key]
@@ -272,7 +350,7 @@ class ManifestReader:
         """Returns the live entries of a manifest."""
         path = manifest.manifest_path
         if path not in self._entries:
-            self._entries[path] = tuple(manifest.fetch_manifest_entry(table.io, discard_deleted=True))
+            self._entries[path] = read_manifest(table.io, manifest)
         return self._entries[path]
 
 

@@ -46,10 +46,13 @@ _PRIMITIVES: dict[pa.DataType, PrimitiveType] = {
 _ARROW = {kind: arrow for arrow, kind in _PRIMITIVES.items()}
 
 
-def new_schema(columns: pa.Schema, last_id: int = 0, schema_id: int = 0) -> Schema:
-    """Returns a schema with new field ids after `last_id`."""
-    ids = count(last_id + 1)
-    return Schema(*[_field(column, ids) for column in columns], schema_id=schema_id)
+def new_schema(
+    columns: pa.Schema, last_id: int = 0, schema_id: int = 0, kept: Mapping[str, int] | None = None
+) -> Schema:
+    """Returns a schema with new field ids after `last_id`, except for the columns whose ids are in `kept`."""
+    ids, kept = count(last_id + 1), kept or {}
+    fields = [_field(column, iter([kept[column.name]]) if column.name in kept else ids) for column in columns]
+    return Schema(*fields, schema_id=schema_id)
 
 
 def evolved(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
 from changefeed.local_files import local_path
+from changefeed.sinks.iceberg.partition_fields import FORMS, PartitionField, parsed
 from changefeed.sinks.section import SinkSection
 
 
@@ -33,6 +35,29 @@ class IcebergSink(SinkSection):
         "`lake_{database}`. It is made if it is missing.",
     )
 
+    partition_by: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Partitions of tables that the pipeline makes, by patterns as in `adopt`, of which the first that matches "
+        "counts: `{shop.orders: [days(created), 'bucket(16, id)'], shop.*: [region]}`. " + f"Each field is {FORMS}. "
+        "A table that exists keeps its own.",
+    )
+    write_mode: Literal["copy-on-write", "merge-on-read"] = Field(
+        default="copy-on-write",
+        description="What an update or delete does to tables with a key. `copy-on-write`: files that hold the rows are written "
+        "again. `merge-on-read`: the rows of large files are marked as deleted, in position deletes (format version 2) or "
+        "deletion vectors (3), and new rows go to new files, so a step writes what has changed. There are never equality "
+        "deletes. Readers must know delete files, as all current ones do.",
+    )
+    compaction: Literal["auto", "off"] = Field(
+        default="auto",
+        description="With `merge-on-read`. `auto`: files with many deleted rows, and small files where there are many, are "
+        "written again now and then, in snapshots that change no row. `off`: that is left to `rewrite_data_files`.",
+    )
+    format_version: Literal[2, 3] = Field(
+        default=2,
+        description="Format version of the tables that the pipeline makes. A table that exists keeps its own. Tables of version "
+        "3 have row ids, and need readers of that version.",
+    )
     cut_tags: int = Field(
         default=0,
         ge=0,
@@ -46,6 +71,18 @@ class IcebergSink(SinkSection):
         place = os.path.join(folder if local_path(folder) is not None else tempfile.gettempdir(), name)
         own = {"cut_tags": 0, "catalog": None, "catalog_properties": {"type": "sql", "uri": f"sqlite:///{place}"}}
         return super().beside(folder).model_copy(update=own)
+
+    def partition_fields(self, table: str) -> tuple[PartitionField, ...]:
+        """Returns the partition fields of a new table, by `database.table`."""
+        matches = (texts for pattern, texts in self.partition_by.items() if fnmatchcase(table, pattern))
+        return tuple(map(parsed, next(matches, ())))
+
+    @field_validator("partition_by")
+    @classmethod
+    def _are_fields(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
+        for text in (text for texts in value.values() for text in texts):
+            parsed(text)
+        return value
 
     @field_validator("namespace")
     @classmethod

@@ -9,16 +9,19 @@ committed remain until orphan files are removed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
+from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
 from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
@@ -39,16 +42,21 @@ from changefeed.sinks.base import (
     TableSnapshot,
     Touch,
     Upsert,
+    Write,
     WriteRequest,
     metadata_clash,
 )
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
-from changefeed.sinks.iceberg.commit import commit, create, fenced
+from changefeed.sinks.iceberg.commit import NewTable, commit, compact, create, fenced
+from changefeed.sinks.iceberg.compaction import compacted
 from changefeed.sinks.iceberg.file_io import OutsideError, name_below
-from changefeed.sinks.iceberg.layout import IcebergLayout
+from changefeed.sinks.iceberg.layout import ROW_COLUMNS, IcebergLayout
+from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
+from changefeed.sinks.iceberg.partition_fields import PartitionField, refusal
+from changefeed.sinks.iceberg.partitions import fields_of, spec_after, spec_of
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
@@ -59,8 +67,10 @@ from changefeed.storage.base import in_parallel
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_log = logging.getLogger(__name__)
+_ROW_COLUMNS = {field.name for field in ROW_COLUMNS}
 _TAG_TRIES = 3
-_NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
+NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +80,42 @@ class _WithFiles(PreparedWrite):
     Attributes:
         opened: the table at the snapshot for which the files were written; None if the table does not exist yet.
         schema: the columns of the files.
+        spec: the default partition spec that the table gets; None if it keeps its own.
     """
 
     opened: Opened | None
     schema: Schema
     written: TaskResult
+    spec: PartitionSpec | None = None
+
+
+def _no_fields(table: str) -> tuple[PartitionField, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableOptions:
+    """The options of the section about tables.
+
+    Attributes:
+        partition_fields: `database.table` -> the partition fields of a new table.
+        format_version: of new tables.
+        merges_on_read: whether rows of tables with a key are marked as deleted, instead of writing their files again.
+        compaction: when to compact such tables; None for never.
+    """
+
+    partition_fields: Callable[[str], tuple[PartitionField, ...]] = _no_fields
+    format_version: FormatVersion = 2
+    merges_on_read: bool = False
+    compaction: CompactionRules | None = None
+
+    def new_table(self, location: str, schema: Schema, of: Table) -> NewTable:
+        """Describes a table that does not exist yet."""
+        return NewTable(location, schema, spec_of(self.fields_of(of), schema), self.format_version)
+
+    def fields_of(self, table: Table) -> tuple[PartitionField, ...]:
+        """Returns the partition fields of a new table."""
+        return self.partition_fields(f"{table.database}.{table.name}")
 
 
 @dataclass(slots=True)
@@ -87,6 +128,7 @@ class IcebergTables:
         owner: the pipeline's owner text; empty if unknown.
         limits: sizes for data files.
         cut_tags: number of cuts that tables keep as tags.
+        options: the options about tables.
     """
 
     catalog: TableCatalog
@@ -95,6 +137,7 @@ class IcebergTables:
     owner: str = ""
     limits: Limits = field(default_factory=Limits)
     cut_tags: int = 0
+    options: TableOptions = field(default_factory=TableOptions)
     types: IcebergTypes = field(default_factory=IcebergTypes)
     _manifests: dict[str, ManifestReader] = field(default_factory=dict)  # by path
 
@@ -111,7 +154,13 @@ class IcebergTables:
     def refusal(self, table: Table) -> str | None:
         """See `TableSink`."""
         clashes = (metadata_clash(column.name, self.metadata_columns) for column in table.columns)
-        return next(filter(None, clashes), None)
+        if clash := next(filter(None, clashes), None):
+            return clash
+        taken = _ROW_COLUMNS & {column.name.lower() for column in table.columns}
+        if self.options.format_version == 3 and taken:
+            return f"column {min(taken)} has the name of a column of format version 3. Set sink.format-version to 2"
+        reason = refusal(self.options.fields_of(table), columns_of(table, self.metadata_columns))
+        return f"sink.partition-by: {reason}" if reason else None
 
     def fallback(self, path: str) -> str | None:
         """See `TableSink`: there is one way to write."""
@@ -119,23 +168,29 @@ class IcebergTables:
 
     def write_mode(self, path: str) -> str:
         """See `TableSink`."""
-        return "copy-on-write"
+        return "merge-on-read" if self.options.merges_on_read else "copy-on-write"
+
+    def partitions(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`: in the form of the option."""
+        opened = self.open(path)
+        fields = self.options.fields_of(table) if opened is None else fields_of(opened.metadata.spec(), opened.schema)
+        return tuple(map(str, fields))
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.write_id is not None
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
         for path in self.catalog.paths():
             with suppress(OutsideError):  # of others in the same catalog
-                if self._open(path) is not None:
+                if self.open(path) is not None:
                     yield path
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.table_snapshot()
 
     @property
@@ -145,14 +200,14 @@ class IcebergTables:
 
     def is_newest(self, path: str, version: int) -> bool:
         """See `TableSink`."""
-        opened = self._open(path)
+        opened = self.open(path)
         return opened is not None and opened.version == version
 
     def distance(self, path: str, after: int, through: int) -> int | None:
         """See `TableSink`."""
         if after == through:
             return 0
-        opened = self._open(path)
+        opened = self.open(path)
         return None if opened is None else opened.distance(after, through)
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
@@ -164,7 +219,7 @@ class IcebergTables:
         opened = self._existing(path)
         there = {f"data/{info.name}": info.size for info in opened.folder.files_below("data")}
         try:
-            files = opened.files(opened.snapshot_at(version))
+            files = opened.all_files(opened.snapshot_at(version))
         except (OSError, ValueError) as error:
             raise SinkError(f"{opened.location}: the manifests cannot be read: {error}. {TABLE_DAMAGED}") from error
         wanted = {opened.name_of(file): file.file_size_in_bytes for file in files}
@@ -181,7 +236,7 @@ class IcebergTables:
 
     def _tag(self, path: str, cut: str, version: int) -> None:
         for tries in range(_TAG_TRIES):
-            opened = self._open(path)
+            opened = self.open(path)
             try:
                 if opened is not None:
                     tag(self.catalog, opened, cut, version, self.cut_tags)
@@ -203,7 +258,7 @@ class IcebergTables:
 
     def differences(self, path: str, table: Table) -> list[str]:
         """See `TableSink`."""
-        opened, columns = self._open(path), columns_of(table, self.metadata_columns)
+        opened, columns = self.open(path), columns_of(table, self.metadata_columns)
         has = {} if opened is None else dict(zip(opened.columns.names, opened.columns.types, strict=True))
         wants = dict(zip(columns.names, columns.types, strict=True))
         return [f"{n} ({has.get(n)}, not {wants.get(n)})" for n in {**wants, **has} if has.get(n) != wants.get(n)]
@@ -216,7 +271,7 @@ class IcebergTables:
         of_rows = [place for place, request in enumerate(requests) if request.changes is not None]
         writes = list[tuple[int, Opened | None, Changes, Item, Schema]]()
         for place, opened in zip(
-            of_rows, in_parallel(self._open, [requests[p].write.path for p in of_rows]), strict=True
+            of_rows, in_parallel(self.open, [requests[p].write.path for p in of_rows]), strict=True
         ):
             request = requests[place]
             write, changes = request.write, request.changes
@@ -226,7 +281,8 @@ class IcebergTables:
             writes.append((place, opened, changes, item, schema))
         results = write_files(self.session, [(changes, item) for _, _, changes, item, _ in writes])
         for (place, opened, _, _, schema), result in zip(writes, results, strict=True):
-            prepared[place] = _WithFiles(requests[place], opened, schema, result)
+            spec = self._spec(opened, requests[place].write, schema)
+            prepared[place] = _WithFiles(requests[place], opened, schema, result, spec)
         if any(result.added for result in results):
             self.catalog.folder.durable()
         return prepared
@@ -236,13 +292,13 @@ class IcebergTables:
         request = prepared.request
         if isinstance(prepared, _WithFiles):
             return self._apply_files(prepared)
-        opened = self._open(request.write.path)
+        opened = self.open(request.write.path)
         if not _is_next(opened, request):
             return Applied()
         first = [opened]
         return self._twice(
             request,
-            lambda: self._apply_alone(request, first.pop() if first else self._open(request.write.path)),
+            lambda: self._apply_alone(request, first.pop() if first else self.open(request.write.path)),
         )
 
     def _apply_files(self, prepared: _WithFiles) -> Applied:
@@ -260,24 +316,39 @@ class IcebergTables:
     def _commit(self, ready: _WithFiles) -> Applied:
         request, opened, written = ready.request, ready.opened, ready.written
         if opened is None:
-            create(self.catalog, self.location(request.write.path), self.owner, ready.schema, written.added, request)
+            create(self.catalog, self._new_table(request.write, ready.schema), self.owner, written.added, request)
         else:
             replaces = isinstance(request.write, Load)
             change = Change(
-                added=written.added, removed=frozenset(name for name, _ in written.removed), replaces=replaces,
-                schema=ready.schema if replaces and ready.schema != opened.schema else None,
+                added=written.added, removed=frozenset(name for name, _ in written.removed), marked=written.marked,
+                replaces=replaces,
+                schema=ready.schema if replaces and ready.schema != opened.schema else None, spec=ready.spec,
             )  # fmt: skip
             commit(self.catalog, opened, change, request)
+            if self.options.merges_on_read and request.write.table.keys:
+                self._compact(request.write.path)
         is_chunked = request.changes is not None and request.changes.chunked is not None
         size = sum(file.size for file in written.added)
         return Applied(written.read if is_chunked else None, len(written.added), size)
+
+    def _compact(self, path: str) -> None:
+        """Compacts the table that was just committed, if that is due and worth it."""
+        opened, rules = self.open(path), self.options.compaction
+        if opened is None or rules is None or opened.metadata.next_sequence_number() % rules.every:
+            return
+        try:
+            if (change := compacted(self.session, opened, rules, self.limits)) is not None:
+                self.catalog.folder.durable()
+                compact(self.catalog, opened, change)
+        except SinkError as error:  # the write stands, and the table is whole without
+            _log.warning("%s", error)
 
     def _twice(self, request: WriteRequest, attempt: Callable[[], Applied]) -> Applied:
         """Calls `attempt`, and once more if somebody else has committed meanwhile."""
         try:
             return attempt()
         except SinkError as error:
-            if not error.transient or not _is_next(self._open(request.write.path), request):
+            if not error.transient or not _is_next(self.open(request.write.path), request):
                 raise
             return attempt()
 
@@ -287,21 +358,22 @@ class IcebergTables:
         if opened is None:
             return self._make(request)
         if reason := opened.refused(replaces=isinstance(write, Create | Copy | Import | Restore)):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
         columns = columns_of(write.table, self.metadata_columns)
         match write:
             case Touch():
                 change = Change()
             case Create():
-                change = Change(replaces=True, schema=new_columns(opened, columns))
+                schema = new_columns(opened, columns)
+                change = Change(replaces=True, schema=schema, spec=self._spec(opened, write, schema))
             case AddColumns():
                 change = with_columns(opened, write, columns)
             case Rewrite():
                 change = rewritten(opened, write, columns, self.limits)
             case Copy(source=source) | Import(source=source):
-                change = self._replaced_by(opened, self._source(write, source))
-            case Restore(version=version):
-                change = Change(restored=opened.snapshot_at(version))
+                change = self._replaced_by(opened, write, self._source(write, source))
+            case Restore():
+                change = self._restored(opened, write)
             case _:
                 raise AssertionError(write)
         if change.added:
@@ -318,19 +390,41 @@ class IcebergTables:
             case Copy(source=source) | Import(source=source):
                 origin = self._source(write, source)
                 schema = new_schema(_plain(origin.columns))
-                layout = IcebergLayout(self._folder(write.path), arrow_schema(schema))
+                layout = self._new_layout(write, schema)
                 added = copied(origin, layout, layout.schema, self.limits)
                 self.catalog.folder.durable()
             case _:
                 raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
-        create(self.catalog, self.location(write.path), self.owner, schema, added, request)
+        create(self.catalog, self._new_table(write, schema), self.owner, added, request)
         return Applied()
 
-    def _replaced_by(self, opened: Opened, source: Opened) -> Change:
+    def _new_table(self, write: Write, schema: Schema) -> NewTable:
+        """Describes the table that a write makes."""
+        return self.options.new_table(self.location(write.path), schema, write.table)
+
+    def _new_layout(self, write: Write, schema: Schema) -> IcebergLayout:
+        """Returns the layout of the table that a write makes."""
+        new = self._new_table(write, schema)
+        return IcebergLayout(self._folder(write.path), arrow_schema(schema), {0: fields_of(new.spec, schema)})
+
+    def _replaced_by(self, opened: Opened, write: Copy | Import, source: Opened) -> Change:
         schema = new_columns(opened, _plain(source.columns))
-        layout = IcebergLayout(opened.folder, arrow_schema(schema))
+        spec = self._spec(opened, write, schema)
+        layout = opened.layout_of(schema, spec)
         added = copied(source, layout, layout.schema, self.limits)
-        return Change(added=added, replaces=True, schema=schema)
+        return Change(added=added, replaces=True, schema=schema, spec=spec)
+
+    def _restored(self, opened: Opened, write: Restore) -> Change:
+        snapshot = opened.snapshot_at(write.version)
+        schema = opened.metadata.schema_by_id(snapshot.schema_id or 0) or opened.schema
+        used = {manifest.partition_spec_id for manifest in opened.manifests(snapshot)}
+        return Change(restored=snapshot, spec=spec_after(opened.metadata, schema, (), used))
+
+    def _spec(self, opened: Opened | None, write: Write, schema: Schema) -> PartitionSpec | None:
+        """Returns the default partition spec that a table gets when other columns and rows replace its own; None if it stays."""
+        if opened is None or not isinstance(write, Load | Create | Copy | Import):
+            return None
+        return spec_after(opened.metadata, schema, self.options.fields_of(write.table))
 
     def _source(self, write: Copy | Import, source: str) -> Opened:
         """Opens the table whose rows a write copies."""
@@ -347,13 +441,12 @@ class IcebergTables:
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         columns = columns_of(write.table, self.metadata_columns)
         if opened is not None and (reason := opened.refused(replaces=isinstance(write, Load))):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {_NO_FEATURE}")
+            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
-            target = Target(
-                IcebergLayout(self._folder(write.path), arrow_schema(schema)), arrow_schema(schema), names, keys
-            )
-            return item_of(write, changes, target, NO_FILES, self.limits), schema
+            spec = self._spec(opened, write, schema)
+            layout = self._new_layout(write, schema) if opened is None else opened.layout_of(schema, spec)
+            return item_of(write, changes, Target(layout, layout.schema, names, keys), NO_FILES, self.limits), schema
         if opened is None:
             raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
         if not opened.has_columns(columns):
@@ -362,15 +455,17 @@ class IcebergTables:
                 f"{'; '.join(self.differences(write.path, write.table))}. {COLUMNS_CHANGED}"
             )
         files = opened.stored(keys) if isinstance(write, Upsert) else NO_FILES
-        return item_of(write, changes, opened.target(names, keys), files, self.limits), opened.schema
+        marks = self.options.merges_on_read and bool(keys)
+        return item_of(write, changes, opened.target(names, keys), files, self.limits, marks=marks), opened.schema
 
     def _existing(self, path: str) -> Opened:
-        opened = self._open(path)
+        opened = self.open(path)
         if opened is None:
             raise SinkError(f"{self.location(path)}: there is no table")
         return opened
 
-    def _open(self, path: str) -> Opened | None:
+    def open(self, path: str) -> Opened | None:
+        """Opens a table at its newest snapshot; None if there is none."""
         table = self.catalog.load(path)
         if table is None:
             return None

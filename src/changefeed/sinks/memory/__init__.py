@@ -120,6 +120,10 @@ class MemorySink:
         """See `TableSink`: there are no write modes."""
         return ""
 
+    def partitions(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`."""
+        return ()
+
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
         snapshot = self.snapshot(path)

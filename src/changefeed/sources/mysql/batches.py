@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
-from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.dump import GTIDS, LogEvent
+from changefeed.sources.mysql.failover import Executed
 from changefeed.sources.mysql.source_offset import LogPosition
 
-GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 _QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
 _FLAGS_AT = HEADER_SIZE + 6
 _SLICE_BYTES = 4 * 2**20
@@ -36,6 +36,7 @@ class LogSlice:
         start, end: its first event, and the position after its last.
         maps: the table maps before it, if it begins inside of a statement.
         is_complete: whether no transaction is open at its end, and the tables are complete there.
+        mark: the position that is marked as complete; None: `end`.
         events: its events, if there are few; None: the task asks the server.
     """
 
@@ -44,6 +45,7 @@ class LogSlice:
     maps: tuple[bytes, ...] = field(default=(), repr=False)
     is_complete: bool = True
     events: tuple[LogEvent, ...] | None = field(default=None, repr=False)
+    mark: LogPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class LogBatch:
         maps: the table maps of a statement that was begun, for the next batch.
         caught_up: whether the log ended, or the limit was reached.
         begun: when the file of `end` was begun, in seconds since 1970; 0 if that is not known.
+        gtids: of all transactions before `end`; None if they are not known.
     """
 
     slices: tuple[LogSlice, ...]
@@ -61,6 +64,7 @@ class LogBatch:
     maps: tuple[bytes, ...]
     caught_up: bool
     begun: int = 0
+    gtids: str | None = None
 
 
 def divide(
@@ -72,6 +76,7 @@ def divide(
     end: LogPosition | None = None,
     complete: LogPosition | None = None,
     look: Callable[[LogEvent], None] = lambda event: None,
+    gtids: str | None = None,
 ) -> LogBatch:
     """Divides the events after a position into slices.
 
@@ -82,8 +87,9 @@ def divide(
         end: the batch ends there; None: at the end of the log.
         complete: slices that end before it are not complete.
         look: called for each statement, before it is in a slice; it may raise.
+        gtids: of all transactions before `start`; None if they are not known.
     """
-    cuts = _Cuts(start, maps, complete, min(_SLICE_BYTES, most_bytes))
+    cuts = _Cuts(start, maps, complete, min(_SLICE_BYTES, most_bytes), Executed(gtids))
     for event in events:
         if event.placed:
             if end is not None and event.at.number >= end.number:
@@ -114,7 +120,12 @@ class _Cuts:
     """
 
     def __init__(
-        self, start: LogPosition, maps: tuple[bytes, ...], complete: LogPosition | None, slice_bytes: int
+        self,
+        start: LogPosition,
+        maps: tuple[bytes, ...],
+        complete: LogPosition | None,
+        slice_bytes: int,
+        executed: Executed,
     ) -> None:
         self.at, self.total = start, 0
         self._start, self._start_maps, self._maps = start, maps, maps
@@ -122,6 +133,7 @@ class _Cuts:
         self._size, self._slices = 0, list[LogSlice]()
         self._kept: list[LogEvent] | None = []
         self._begun: dict[str, int] = {}
+        self._executed = executed
 
     def before(self, event: LogEvent) -> bool:
         """Ends the slice before an event if that is a good place; returns whether it did."""
@@ -137,6 +149,7 @@ class _Cuts:
 
     def add(self, event: LogEvent) -> None:
         """Adds an event to the open slice."""
+        self._executed.add(event)
         if event.code == codes.FORMAT_DESCRIPTION:
             self._begun[event.at.file] = event.timestamp
         self.at = event.end
@@ -166,4 +179,4 @@ class _Cuts:
             only = slices[0]
             slices = [LogSlice(only.start, only.end, only.maps, only.is_complete, tuple(self._kept))]
         begun = self._begun.get(self._start.file, 0)
-        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up, begun)
+        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up, begun, self._executed.text())

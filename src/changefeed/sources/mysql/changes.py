@@ -16,7 +16,7 @@ Rule 5. Events without a meaning here, and the BEGIN of a transaction, are not p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -44,10 +44,9 @@ from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
-from changefeed.sources.mysql.batches import GTIDS
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.definitions import Definitions, Effect
-from changefeed.sources.mysql.dump import LogEvent
+from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.statements import begins_transaction, meaning
 from changefeed.sources.mysql.tables import Captured, is_captured
@@ -65,7 +64,7 @@ _NAMES_AT = HEADER_SIZE + _ID_SIZE + 2
 _BEGIN = b"\0BEGIN"
 _LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 _OF_TRANSACTIONS = frozenset({codes.XID, codes.ROWS_QUERY, codes.ANNOTATE_ROWS, codes.QUERY})
-_WITHOUT_MEANING = frozenset({
+WITHOUT_MEANING = frozenset({
     codes.ROTATE, codes.XID, codes.STOP, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.ROWS_QUERY, codes.ANNOTATE_ROWS,
     codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST, codes.BINLOG_CHECKPOINT,
 })  # fmt: skip
@@ -127,6 +126,8 @@ def _images(
     """The column of one image; what its types cannot hold is added to `irregular`."""
     if all(image is None for image in images):
         return pa.nulls(len(images), kind)
+    if not columns:  # an update of nothing but parts of JSON, with binlog_row_image=MINIMAL
+        return pa.array([None if image is None else {} for image in images], kind)
     missing = (None,) * len(columns)
     values = zip(*(missing if image is None else image for image in images), strict=True)
     arrays = []
@@ -214,16 +215,19 @@ class LogDecoder:
             return self._transactions is None
         if self._transactions is not None and code in _OF_TRANSACTIONS:
             return False
-        return code in _WITHOUT_MEANING or (code == codes.QUERY and _BEGIN in data[-_LONGEST_BEGIN:])
+        return code in WITHOUT_MEANING or (code == codes.QUERY and _BEGIN in data[-_LONGEST_BEGIN:])
 
     def _maps_captured(self, data: bytes) -> bool:
         """Whether a table map is of a captured table; of another one, its columns may be of unknown types."""
-        middle = _NAMES_AT + 1 + data[_NAMES_AT]
-        end = middle + 2 + data[middle + 1]
-        names = data[_NAMES_AT:end]
+        try:
+            middle = _NAMES_AT + 1 + data[_NAMES_AT]
+            end = middle + 2 + data[middle + 1]
+            names = data[_NAMES_AT:end]
+            database, table = names[1 : 1 + names[0]].decode(), data[middle + 2 : end].decode()
+        except (IndexError, UnicodeDecodeError):
+            return True  # the parser names what is wrong
         captured = self._names.get(names)
         if captured is None:
-            database, table = names[1 : 1 + names[0]].decode(), data[middle + 2 : end].decode()
             captured = self._names[names] = is_captured(self._selector, database, table)
         key = data[HEADER_SIZE : HEADER_SIZE + _ID_SIZE]
         if captured:
@@ -311,8 +315,8 @@ class LogDecoder:
                 table.database,
                 table.table,
                 columns,
-                _carried(table, columns, rows.before_columns),
-                _carried(table, columns, rows.after_columns),
+                carried(table, columns, rows.before_columns),
+                carried(table, columns, rows.after_columns),
             )
             if self._definitions is not None:
                 shape = self._definitions.completed(shape)
@@ -441,7 +445,8 @@ def records_at(offsets: list[int]) -> pa.RecordBatch:
     )
 
 
-def _carried(table: TableMap, columns: tuple[Any, ...], indexes: tuple[int, ...] | None) -> tuple[str, ...] | None:
+def carried(table: TableMap, columns: tuple[Any, ...], indexes: Sequence[int] | None) -> tuple[str, ...] | None:
+    """The names of the columns that an image carries; None if it carries all, or if there is no such image."""
     if indexes is None or len(indexes) == len(columns):
         return None
     return tuple(table.columns[index].name or "" for index in indexes)

@@ -5,7 +5,7 @@
 
 Rule 1. Arrow casts the texts of a whole column. Where it refuses one, each value is read alone (`model.values.reader`), and
         those that the type cannot hold become NULL beside their text: zero dates, text that is invalid in its character set.
-Rule 2. A type whose text Arrow would read in another way is never cast: DECIMAL with a negative zero.
+Rule 2. Text that Arrow would read in another way is never cast: a DECIMAL with a negative zero, days of the year 0.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
 
 _CAST = frozenset({"decimal", "date", "datetime", "timestamp"})
 _MEMBERED = (codes.ENUM, codes.SET)
+_YEAR_0 = "0000-"
 _NEGATIVE_ZERO = r"^-0(\.0*)?$"
 _HASH = re.compile(r"DB_ROW_HASH_\d+")
 _MARIADB_TYPES = {"uuid": "char(36)", "inet4": "varchar(15)", "inet6": "varchar(39)"}
@@ -89,6 +90,8 @@ def array(values: Sequence[Any], kind: ColumnType) -> tuple[pa.Array, Irregulars
 
 def _cast(values: Sequence[Any], kind: ColumnType) -> pa.Array:
     written = pa.array(values, pa.string())
+    if kind.name != "decimal" and pc.any(pc.starts_with(written, _YEAR_0)).as_py():
+        raise ValueError
     if kind.name == "decimal" and pc.any(pc.match_substring_regex(written, _NEGATIVE_ZERO)).as_py():
         raise ValueError
     return written.cast(kind.arrow)

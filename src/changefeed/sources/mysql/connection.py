@@ -104,7 +104,7 @@ def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection
 
 
 def rows(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Returns the rows of a query; `values` are texts or numbers for its `%s`."""
+    """Returns the rows of a query; `values` are texts for its `%s`."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values or None)
         return list(cursor.fetchall())

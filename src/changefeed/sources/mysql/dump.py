@@ -8,7 +8,8 @@
 Rule 1. Artificial events, and a FORMAT_DESCRIPTION that is sent again, have no place in the file: their next position is 0.
 Rule 2. The next position in a header has 32 bits. In a longer file the upper bits are those of the last position, plus one where
         the lower ones begin again.
-Rule 3. MariaDB sends GTIDs only to a replica of capability 4; both servers send checksums only to one that asks for them.
+Rule 3. Each connection asks for the server's identity: between two of them, the address may lead to another one.
+Rule 4. MariaDB sends GTIDs only to a replica of capability 4; both servers send checksums only to one that asks for them.
 """
 
 from __future__ import annotations
@@ -18,18 +19,32 @@ import struct
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+from changefeed.codec import decoding
 from changefeed.errors import SourceError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
+from changefeed.mysql.gtid_set import GtidSet, MySqlGtids
 from changefeed.sources.mysql.connection import Address, connect, rows, translated
+from changefeed.sources.mysql.server import AnotherServerError, identity_of
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 
-_REGISTER, _DUMP = 0x15, 0x12
-_NON_BLOCKING, _ANNOTATIONS = 1, 2
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
+
+_REGISTER, _DUMP, _DUMP_GTIDS = 0x15, 0x12, 0x1E
+_NON_BLOCKING, _ANNOTATIONS, _THROUGH_GTIDS = 1, 2, 4  # of MariaDB, of MySQL
+_FIRST = 4  # position of the first event of a file
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
+_RECEIVED_BYTES = 2**18  # that are split together
+_ERROR, _EOF, _EOF_SIZE = b"\xff", b"\xfe", 9
+_LOST = 2013  # of PyMySQL's errors
+GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
+"""The events that begin a transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +77,12 @@ class LogEvent:
 
 
 def dump(
-    address: Address, start: LogPosition, server_id: int | None = None, *, statements: bool = False
+    address: Address,
+    start: LogPosition,
+    server_id: int | None = None,
+    identity: str | None = None,
+    *,
+    statements: bool = False,
 ) -> Iterator[LogEvent]:
     """Yields the events of the log from a position to its current end.
 
@@ -70,33 +90,93 @@ def dump(
         address: the server.
         start: the start of an event, or the end of the log.
         server_id: the first of the ids that the connection may use; None for one at random.
+        identity: of the server that must answer, see `identity_of`; None: any.
         statements: whether MariaDB sends the statements of rows, too; MySQL always sends those that it has logged.
 
     Raises:
         AccessError: the user may not read the log.
+        AnotherServerError: another server answers.
         SourceError: the server no longer has the position, or does not answer.
     """
+    with _connected(address, identity, None) as connection:
+        _ask(connection, start, server_id, statements=statements)
+        yield from _events(connection, start)
+
+
+def dump_bytes(
+    address: Address, start: LogPosition, server_id: int | None = None, identity: str | None = None
+) -> Iterator[bytes]:
+    """Yields the same events as `dump`, many at a time, end to end: the kernel splits what is received.
+
+    Args and errors as of `dump`.
+    """
+    from pymysql.err import OperationalError, raise_mysql_exception
+
+    with _connected(address, identity, None) as connection:
+        _ask(connection, start, server_id, statements=False)
+        packets = decoding.changefeed_kernel.BinlogPackets(connection._next_seq_id)
+        connection._sock.settimeout(connection._read_timeout)
+        while True:
+            try:
+                received = connection._rfile.read1(_RECEIVED_BYTES)
+            except OSError as error:
+                raise OperationalError(_LOST, f"Lost connection to MySQL server during query ({error})") from error
+            events, is_sound, other = packets.split(received)
+            if events:
+                yield events
+            if not received or not is_sound:
+                raise OperationalError(_LOST, "Lost connection to MySQL server during query")
+            if other is not None:
+                if other[:1] == _ERROR:
+                    raise_mysql_exception(other)
+                if other[:1] == _EOF and len(other) < _EOF_SIZE:
+                    return
+                raise SourceError(
+                    f"the binary log of {address} cannot be read: an event has {len(other) - 1} bytes, its header declares "
+                    "another size"
+                )
+
+
+def _ask(connection: Connection[Any], start: LogPosition, server_id: int | None, *, statements: bool) -> None:
+    """Asks for the log from a position on."""
+    own_id = _registered(connection, server_id)
+    mariadb = "MariaDB" in connection.get_server_info()
+    flags = _NON_BLOCKING | (_ANNOTATIONS if statements and mariadb else 0)
+    request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
+    connection._execute_command(_DUMP, request)
+
+
+def dump_after(address: Address, gtids: GtidSet, identity: str) -> Iterator[LogEvent]:
+    """Yields the events of the transactions that are not among these GTIDs, to the current end of the log.
+
+    Raises:
+        ValueError: the server cannot be asked for them.
+        AccessError, SourceError: see `dump`.
+    """
+    with _connected(address, identity, gtids) as connection:
+        own_id = _registered(connection, None)
+        if isinstance(gtids, MySqlGtids):
+            data = gtids.encoded()
+            flags = _NON_BLOCKING | _THROUGH_GTIDS
+            request = struct.pack("<HIIQI", flags, own_id, 0, _FIRST, len(data)) + data
+            connection._execute_command(_DUMP_GTIDS, request)
+        else:
+            connection._execute_command(_DUMP, struct.pack("<IHI", _FIRST, _NON_BLOCKING, own_id))
+        yield from _events(connection, LogPosition("", _FIRST))
+
+
+@contextmanager
+def _connected(address: Address, identity: str | None, gtids: GtidSet | None) -> Iterator[Connection[Any]]:
+    """A connection that is prepared for the log."""
     connection = connect(address)
     try:
         with translated(address):
-            [(version,)] = rows(connection, "SELECT VERSION()")
-            own_id = random.randint(2**31, 2**32 - 1) if server_id is None else server_id + random.randrange(_RANGE)
-            mariadb = b"MariaDB" in (version or b"")
-            for statement in _session(mariadb=mariadb):
+            version, answering = identity_of(connection)
+            if identity not in (None, answering):
+                raise AnotherServerError(address, answering, str(identity))
+            for statement in _session(mariadb="MariaDB" in version, after=gtids):
                 rows(connection, statement)
-            connection._execute_command(_REGISTER, _registration(own_id))  # PyMySQL has no method
-            connection._read_packet()
-            flags = _NON_BLOCKING | (_ANNOTATIONS if statements and mariadb else 0)
-            request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
-            connection._execute_command(_DUMP, request)
-            at = start
-            while True:
-                packet = connection._read_packet()
-                if packet.is_eof_packet():
-                    return
-                event = _placed(packet.get_all_data()[1:], at)
-                at = event.end
-                yield event
+            yield connection
     finally:
         connection._force_close()  # a polite end would wait for what the server still sends
 
@@ -116,10 +196,29 @@ def of_same_log(events: Iterable[LogEvent], known: SourceOffset, address: Addres
         yield event
 
 
-def _session(*, mariadb: bool) -> list[str]:
-    """The statements that prepare a connection for the log: Rule 3."""
+def _registered(connection: Connection[Any], server_id: int | None) -> int:
+    """Registers a replica; returns its id."""
+    own_id = random.randint(2**31, 2**32 - 1) if server_id is None else server_id + random.randrange(_RANGE)
+    connection._execute_command(_REGISTER, _registration(own_id))  # PyMySQL has no method
+    connection._read_packet()
+    return own_id
+
+
+def _events(connection: Connection[Any], at: LogPosition) -> Iterator[LogEvent]:
+    while True:
+        packet = connection._read_packet()
+        if packet.is_eof_packet():
+            return
+        event = placed(packet.get_all_data()[1:], at)
+        at = event.end
+        yield event
+
+
+def _session(*, mariadb: bool, after: GtidSet | None) -> list[str]:
+    """The statements that prepare a connection for the log: Rule 4."""
     if mariadb:
-        return ["SET @mariadb_slave_capability = 4, @master_binlog_checksum = @@GLOBAL.binlog_checksum"]
+        begin = "" if after is None else f", @slave_connect_state = '{after}', @slave_gtid_strict_mode = 1"
+        return ["SET @mariadb_slave_capability = 4, @master_binlog_checksum = @@GLOBAL.binlog_checksum" + begin]
     checksum = "@master_binlog_checksum = @@GLOBAL.binlog_checksum, @source_binlog_checksum = @@GLOBAL.binlog_checksum"
     return [f"SET {checksum}, @slave_uuid = '{uuid.uuid4()}'"]
 
@@ -129,20 +228,20 @@ def _registration(server_id: int) -> bytes:
     return struct.pack("<IBBBHII", server_id, 0, 0, 0, 0, 0, 0)
 
 
-def _placed(data: bytes, at: LogPosition) -> LogEvent:
-    """An event with its position, given the position after the one before."""
+def placed(data: bytes, at: LogPosition) -> LogEvent:
+    """Returns an event with its position, given the position after the one before."""
     _, code, _, size, following, flags = _HEADER.unpack_from(data)
     if code == codes.ROTATE and (flags & codes.ARTIFICIAL or following == 0):
         body = _without_checksum(data)[HEADER_SIZE:]
-        end = LogPosition(body[8:].decode(), int.from_bytes(body[:8], "little"))
+        end = LogPosition(body[8:].decode(), int.from_bytes(body[:8], "little"), at.shift)
         return LogEvent(code, end, end, data, placed=False)
     if flags & codes.ARTIFICIAL or following == 0:
         return LogEvent(code, at, at, data, placed=False)
     upper = at.position >> 32
     if following < at.position & 0xFFFFFFFF:
         upper += 1
-    end = LogPosition(at.file, upper << 32 | following)
-    return LogEvent(code, LogPosition(at.file, end.position - size), end, data, placed=True)
+    end = LogPosition(at.file, upper << 32 | following, at.shift)
+    return LogEvent(code, LogPosition(at.file, end.position - size, at.shift), end, data, placed=True)
 
 
 def _without_checksum(data: bytes) -> bytes:

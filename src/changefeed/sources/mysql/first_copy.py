@@ -19,6 +19,7 @@ Rule 4. Any task may read a chunk again, and a run that was killed goes on at th
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from changefeed.errors import ConfigError
@@ -26,13 +27,11 @@ from changefeed.sources.mysql.connection import GoneError
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition
 from changefeed.sources.mysql.tables import (
-    Captured,
     CopiedTable,
     Name,
     describe,
     expression,
     key_of,
-    list_tables,
     listed,
     literal,
     quoted,
@@ -76,7 +75,7 @@ class Definitions:
 
     Attributes:
         tables: those that the copy reads.
-        dropped: names of tables of an earlier try, whose rows are dropped first.
+        dropped: names of tables whose rows are dropped first, such as those of an earlier try.
     """
 
     tables: tuple[CopiedTable, ...]
@@ -84,34 +83,38 @@ class Definitions:
 
 
 def begin(
-    server: Server, captured: Captured, *, copies: bool, earlier: tuple[Name, ...], exact: bool = True
-) -> tuple[LogPosition, Definitions]:
-    """Returns the position L, and the definitions that the tables have there.
+    server: Server,
+    names: Callable[[], list[Name]],
+    *,
+    copies: bool,
+    dropped: Collection[Name] = (),
+    exact: bool = True,
+) -> tuple[LogPosition, str | None, Definitions]:
+    """Returns the position L, the GTIDs of all transactions before it, and the definitions that the tables have there.
 
     Args:
         server: the server.
-        captured: the tables.
+        names: returns the names of the tables at this moment.
         copies: whether rows are copied; without rows, L is the end of the log.
-        earlier: tables of an earlier try.
+        dropped: tables whose rows are dropped first.
         exact: whether changes after L will be applied; otherwise L may be any position, and nothing is locked.
 
     Raises:
         ConfigError: a table has no key.
         SchemaChangedError: the tables before L are not those after it.
     """
-    before = _definitions(server, captured)
-    low = server.committed() if copies and exact else server.end()
-    after = _definitions(server, captured)
+    before = _definitions(server, names())
+    low, gtids = server.committed() if copies and exact else server.end_with_gtids()
+    after = _definitions(server, names())
     if list(map(fingerprint, before)) != list(map(fingerprint, after)):
         raise SchemaChangedError("tables were created or changed")
     if copies:
         _check_keys(server, [table.name for table in after])
-    dropped = {*earlier, *(table.name for table in after)} if earlier else set()
-    return low, Definitions(after, tuple(sorted(dropped)))
+    return low, gtids, Definitions(after, tuple(sorted({*dropped})))
 
 
-def _definitions(server: Server, captured: Captured) -> tuple[CopiedTable, ...]:
-    return tuple(_described(server, name) for name in list_tables(server, captured))
+def _definitions(server: Server, names: list[Name]) -> tuple[CopiedTable, ...]:
+    return tuple(_described(server, name) for name in names)
 
 
 def _check_keys(server: Server, names: list[Name]) -> None:

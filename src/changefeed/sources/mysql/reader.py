@@ -10,7 +10,7 @@ change is there, because an event has at least 19 bytes:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,8 +27,10 @@ from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, ShapeRows, records_at
 from changefeed.sources.mysql.columns import columns_of, of_select
 from changefeed.sources.mysql.connection import Address, GoneError, connect, translated
-from changefeed.sources.mysql.dump import LogEvent, dump
+from changefeed.sources.mysql.dump import LogEvent, dump, dump_bytes
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
+from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
+from changefeed.sources.mysql.server import check_identity
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, quoted
 
@@ -42,11 +44,13 @@ class Reading:
     """The server that tasks read, and what they read of it; it is pickled for them.
 
     Attributes:
+        identity: of the server; tasks read no other one.
         kind: `mysql` or `mariadb`.
         low: where the log was when the first copy began.
     """
 
     address: Address
+    identity: str
     captured: Captured
     kind: str
     low: LogPosition
@@ -80,10 +84,43 @@ def read(reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
+    read_slice = _read_by_kernel if is_available() else _read_by_reference
+    decoder, at = yield from read_slice(reading, part)
+    if at.number < part.end.number:
+        raise SourceError(
+            f"{reading.address} sent its binary log to {at} alone, and had sent it to {part.end} before: it lost the end of its "
+            "log, or another server answers",
+            transient=True,
+        )
+    if part.is_complete:
+        decoder.mark(part.mark or part.end)
+    yield pack(*decoder.decoded())
+
+
+_Read = Generator[pa.RecordBatch, None, tuple[LogDecoder, LogPosition]]
+
+
+def _read_by_kernel(reading: Reading, part: LogSlice) -> _Read:
+    """Yields the chunks of a slice except the last; returns the decoder, and the position after the last event."""
+    decoder = KernelLogDecoder(reading.captured, part.start, part.end, part.maps)
+    blocks: Iterable[bytes] = [b"".join(event.data for event in part.events or ())]
+    if part.events is None:
+        blocks = dump_bytes(reading.address, part.start, reading.server_id, reading.identity)
+    for block in blocks:
+        decoder.feed(block)
+        while (stop := decoder.run(_PACKED_ROWS)) == "full":
+            yield pack(*decoder.decoded())
+        if stop == "end":
+            break
+    return decoder, decoder.at
+
+
+def _read_by_reference(reading: Reading, part: LogSlice) -> _Read:
+    """Does the same as `_read_by_kernel`, event by event."""
     decoder = LogDecoder(reading.captured, part.maps)
     events: Iterable[LogEvent] = part.events or ()
     if part.events is None:
-        events = dump(reading.address, part.start, reading.server_id)
+        events = dump(reading.address, part.start, reading.server_id, reading.identity)
     at = part.start
     for event in events:
         at = event.end
@@ -92,15 +129,7 @@ def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
         decoder.add(event)
         if decoder.count >= _PACKED_ROWS:
             yield pack(*decoder.decoded())
-    if at.number < part.end.number:
-        raise SourceError(
-            f"{reading.address} sent its binary log to {at} alone, and had sent it to {part.end} before: it lost the end of its "
-            "log, or another server answers",
-            transient=True,
-        )
-    if part.is_complete:
-        decoder.mark(part.end)
-    yield pack(*decoder.decoded())
+    return decoder, at
 
 
 def _read_rows(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
@@ -112,6 +141,7 @@ def _read_rows(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
     connection, count = connect(reading.address), 0
     try:
         with translated(reading.address), connection.cursor(SSCursor) as cursor:
+            check_identity(reading.address, connection, reading.identity)
             cursor.execute(part.query)
             while rows := cursor.fetchmany(_PACKED_ROWS):
                 try:

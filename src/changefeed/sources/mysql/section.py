@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.gtid_set import parse
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
 from changefeed.ticdc.dispatch.matcher import TableFilter
@@ -43,7 +44,8 @@ class MySqlSource(ChangesSection):
     starting_position: str | None = Field(
         default=None,
         description="With `snapshot.mode: no_data`, where a new pipeline begins to read: `binlog.000003:154`, a file of the log "
-        "and a position in it. Left out, at the end of the log.",
+        "and a position in it; or behind the transactions of a GTID set (MySQL) or position (MariaDB), as servers print "
+        "them. Left out, at the end of the log.",
     )
     from_debezium: str | None = Field(
         default=None,
@@ -91,9 +93,15 @@ class MySqlSource(ChangesSection):
     @field_validator("starting_position")
     @classmethod
     def _is_position(cls, value: str | None) -> str | None:
-        if value is not None and _POSITION.fullmatch(value) is None:
-            raise ValueError("expected a file of the log and a position in it, such as binlog.000003:154")
-        return value
+        if value is None or _POSITION.fullmatch(value) is not None:
+            return value
+        try:
+            gtids = str(parse(value))
+        except ValueError:
+            gtids = ""
+        if not gtids:
+            raise ValueError("expected a file of the log and a position in it, such as binlog.000003:154, or GTIDs")
+        return gtids
 
     @model_validator(mode="after")
     def _agrees(self) -> MySqlSource:
@@ -113,11 +121,12 @@ class MySqlSource(ChangesSection):
         return f"{', '.join(self.tables)} at {self.host}:{self.port}"
 
     @property
-    def start(self) -> LogPosition | None:
-        """The position of `starting-position`; None if it is left out."""
-        if self.starting_position is None:
-            return None
-        file, _, position = self.starting_position.rpartition(":")
+    def start(self) -> LogPosition | str | None:
+        """The position or the GTIDs of `starting-position`; None if it is left out."""
+        text = self.starting_position
+        if text is None or _POSITION.fullmatch(text) is None:
+            return text
+        file, _, position = text.rpartition(":")
         return LogPosition(file, int(position))
 
     def read_password(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import AccessError, ConfigError, SourceError
+from changefeed.mysql.gtid_set import MariaDbGtids, parse
 from changefeed.sources.mysql.connection import Address, connect, grants, rows, texts, translated
 from changefeed.sources.mysql.source_offset import LogPosition
 
@@ -41,13 +42,40 @@ class Requirement:
         return f"{self.name} is {self.value}, and must be {self.needed}: {self.fix}"
 
 
+class AnotherServerError(SourceError):
+    """Another server answers than before: worth another try, which asks it where to continue."""
+
+    def __init__(self, address: Address, identity: str, before: str) -> None:
+        super().__init__(f"{address} is another server than before ({identity} for {before})", transient=True)
+
+
+def identity_of(connection: Connection[Any]) -> tuple[str, str]:
+    """Returns a server's version and its identity: MySQL's UUID; MariaDB's server id, from 10.11.9 on with its `server_uid`."""
+    names = "'version', 'server_uuid', 'server_uid', 'server_id'"
+    shown = texts(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    values = {name: value for name, value in shown}  # noqa: C416  # of tuples of any length
+    own = [values["server_id"], *([values["server_uid"]] if "server_uid" in values else [])]
+    return values["version"], values.get("server_uuid") or "-".join(own)
+
+
+def check_identity(address: Address, connection: Connection[Any], identity: str) -> None:
+    """Checks that a connection leads to a certain server.
+
+    Raises:
+        AnotherServerError: it leads to another one.
+    """
+    _, answering = identity_of(connection)
+    if answering != identity:
+        raise AnotherServerError(address, answering, identity)
+
+
 @dataclass(slots=True)
 class Server:
     """A connection to a server, and what does not change while it lasts.
 
     Attributes:
         version: such as `8.0.33` or `10.11.19-MariaDB-log`.
-        identity: the server's UUID; of MariaDB, which has none, its server id.
+        identity: see `identity_of`.
     """
 
     address: Address
@@ -65,9 +93,7 @@ class Server:
         """
         connection = connect(address, seconds=seconds)
         with translated(address):
-            [(version,)] = texts(connection, "SELECT VERSION()")
-            variable = "server_id" if "MariaDB" in version else "server_uuid"
-            [(identity,)] = texts(connection, f"SELECT @@GLOBAL.{variable}")
+            version, identity = identity_of(connection)
         server = cls(address, connection, version, identity)
         numbers = tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
         if numbers < _OLDEST[server.kind]:
@@ -98,11 +124,45 @@ class Server:
             ConfigError: the server writes no log.
             AccessError: the user may not ask for it.
         """
+        return self.end_with_gtids()[0]
+
+    def end_with_gtids(self) -> tuple[LogPosition, str | None]:
+        """Returns the end of the log, and the GTIDs of all transactions before it, None without GTIDs. Errors as of `end`."""
         statement = "SHOW BINARY LOG STATUS" if self._says_binary_log else "SHOW MASTER STATUS"
         status = self.texts(statement)
         if not status:
             raise ConfigError(f"{self.address} writes no binary log: start it with log_bin, see docs/guides/mysql.md")
-        return LogPosition(status[0][0], int(status[0][1]))
+        at = LogPosition(status[0][0], int(status[0][1]))
+        if self.kind == "mariadb":
+            return at, self.gtids_at(at)
+        return at, status[0][4].replace("\n", "") if self._has_gtids else None
+
+    @property
+    def _has_gtids(self) -> bool:
+        return self.texts("SELECT @@GLOBAL.gtid_mode") == [("ON",)]
+
+    def gtids_at(self, at: LogPosition) -> str | None:
+        """Returns the GTIDs of all transactions before a position; None if the server cannot tell."""
+        if self.kind == "mysql":
+            return None
+        [(gtids,)] = self.rows("SELECT BINLOG_GTID_POS(%s, %s)", (at.file, str(at.position)))
+        return None if gtids is None else gtids.decode()
+
+    def lacks(self, gtids: str) -> str:
+        """Returns those of these GTIDs that the server has not executed; empty if it has them all."""
+        if self.kind == "mysql":
+            [(lacking,)] = self.texts("SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", (gtids,))
+            return lacking.replace("\n", "")
+        [(executed,)] = self.texts(
+            "SELECT CONCAT_WS(',', NULLIF(@@gtid_binlog_pos, ''), NULLIF(@@gtid_current_pos, ''))"
+        )
+        has, wanted = parse(executed), parse(gtids)
+        if not isinstance(wanted, MariaDbGtids):
+            return gtids
+        of_domain = has.last if isinstance(has, MariaDbGtids) else {}
+        return str(MariaDbGtids({
+            domain: last for domain, last in wanted.last.items() if of_domain.get(domain, (0, 0))[1] < last[1]
+        }))  # fmt: skip
 
     @property
     def _says_binary_log(self) -> bool:
@@ -112,17 +172,12 @@ class Server:
         """Returns the files of the log that the server still has, oldest first, with their sizes in bytes."""
         return [(row[0], int(row[1])) for row in self.texts("SHOW BINARY LOGS")]
 
-    def check_has(self, identity: str, at: LogPosition) -> None:
+    def check_has(self, at: LogPosition) -> None:
         """Checks that the log still has what follows a position of it.
 
         Raises:
-            SourceError: it has not, or this is the log of another server.
+            SourceError: it has not.
         """
-        if identity != self.identity:
-            raise SourceError(
-                f"{self.address} is another server than before ({self.identity} for {identity}): positions in its log have no "
-                "order relative to earlier ones. Name the earlier server, or start a new pipeline with a first copy"
-            )
         sizes = dict(self.files())
         if at.file not in sizes:
             kept = f"it has {next(iter(sizes))} to {next(reversed(sizes))}" if sizes else "it has none"
@@ -136,8 +191,10 @@ class Server:
                 "or lost its end in a crash. Start a new pipeline with a first copy"
             )
 
-    def committed(self) -> LogPosition:
+    def committed(self) -> tuple[LogPosition, str | None]:
         """Returns a position of which every transaction before it is committed: a query that begins now sees all of them.
+
+        Also returns the GTIDs of these transactions; None without GTIDs.
 
         A transaction is in the log a moment before it can be seen. MariaDB has the position that belongs to a consistent
         view; MySQL's is read while a lock lets no transaction commit.
@@ -147,17 +204,16 @@ class Server:
             SourceError: a long query keeps the lock from being taken.
         """
         if self.kind == "mariadb":
-            self.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            status = {name.lower(): value for name, value in self.texts("SHOW STATUS LIKE 'binlog_snapshot_%'")}
+            view = self.begin_view()
             self.rows("COMMIT")
-            if not status.get("binlog_snapshot_file"):
-                return self.end()
-            return LogPosition(status["binlog_snapshot_file"], int(status["binlog_snapshot_position"]))
+            return view
         with self._locked():
-            return self.end()
+            return self.end_with_gtids()
 
-    def begin_view(self) -> LogPosition:
+    def begin_view(self) -> tuple[LogPosition, str | None]:
         """Begins a consistent view of all tables on this connection; returns the position in the log that belongs to it.
+
+        Also returns the GTIDs of all transactions before it; None without GTIDs.
 
         Raises:
             AccessError, SourceError: as `committed`.
@@ -167,11 +223,12 @@ class Server:
             self.rows(begin)
             status = {name.lower(): value for name, value in self.texts("SHOW STATUS LIKE 'binlog_snapshot_%'")}
             if not status.get("binlog_snapshot_file"):
-                return self.end()
-            return LogPosition(status["binlog_snapshot_file"], int(status["binlog_snapshot_position"]))
+                return self.end_with_gtids()
+            at = LogPosition(status["binlog_snapshot_file"], int(status["binlog_snapshot_position"]))
+            return at, self.gtids_at(at)
         with self._locked():
             self.rows(begin)
-            return self.end()
+            return self.end_with_gtids()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

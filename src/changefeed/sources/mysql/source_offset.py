@@ -1,6 +1,9 @@
 """The source offset of a MySQL server: a position in its log, and what is left of the first copy.
 
     {"version": 1, "server": "0000…-0001", "file": "binlog.000003", "position": 14624, "begun": 1795855222}
+    {…, "gtids": "0-1-306", "shift": 6}                         for another server: see `failover.py`
+    {…, "patterns": ["shop.*"]}                                  of `source.tables`: their tables are complete
+    {…, "joining": ["shop.*", "crm.*"], "copy": …}               and those for which tables are copied now
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
@@ -27,15 +30,22 @@ class LogPosition:
     Attributes:
         file: name of a file of the log.
         position: offset in it, in bytes.
+        shift: added to the numbers of files after a failover, see `failover.py`.
     """
 
     file: str
     position: int
+    shift: int = 0
+
+    @property
+    def file_number(self) -> int:
+        """The number of the file, with the shift."""
+        return int(self.file.rpartition(".")[2]) + self.shift
 
     @property
     def number(self) -> int:
         """`file number << 40 | position`: the commit_ts of what is there."""
-        return int(self.file.rpartition(".")[2]) << _POSITION_BITS | self.position
+        return self.file_number << _POSITION_BITS | self.position
 
     def __str__(self) -> str:
         return f"{self.file}:{self.position}"
@@ -65,13 +75,17 @@ class SourceOffset:
     """See the head of this file.
 
     Attributes:
-        server: what identifies the log: the server's UUID, of MariaDB its server id.
+        server: what identifies the log, see `server.identity_of`.
         at: the position of the next event.
         begun: when the file of `at` was begun, in seconds since 1970; 0 if that is not known. After RESET MASTER there are
             files with the same names.
         maps: the events TABLE_MAP of the statement of which rows come next, if it was begun.
         copy: what is left of the first copy; None without one, or after it.
         complete: the tables are complete at this position, and no cut is before it; None without a first copy.
+        patterns: those of `source.tables` whose tables are captured; None in an offset without them.
+        joining: those for which further tables are copied; None without such a copy, empty if it has to begin again. See
+            `planning.py`.
+        gtids: the GTIDs of all transactions before `at`, as `gtid_set.parse` takes them; None if they are not known.
         transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
         unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
             all that comes next is unsent.
@@ -83,6 +97,9 @@ class SourceOffset:
     maps: tuple[bytes, ...] = field(default=(), repr=False)
     copy: CopyProgress | None = None
     complete: LogPosition | None = None
+    gtids: str | None = None
+    patterns: tuple[str, ...] | None = None
+    joining: tuple[str, ...] | None = None
     transaction: dict[str, Any] | None = None
     unsent: tuple[LogPosition, int] | None = None
 
@@ -92,6 +109,14 @@ class SourceOffset:
             "version": 1, "server": self.server, "file": self.at.file, "position": self.at.position,
             "begun": self.begun,
         }  # fmt: skip
+        if self.gtids is not None:
+            document["gtids"] = self.gtids
+        if self.patterns is not None:
+            document["patterns"] = list(self.patterns)
+        if self.joining is not None:
+            document["joining"] = list(self.joining)
+        if self.at.shift:
+            document["shift"] = self.at.shift
         if self.maps:
             document["maps"] = [b64encode(table_map).decode() for table_map in self.maps]
         if self.copy is not None:
@@ -110,10 +135,10 @@ class SourceOffset:
 def read(text: str) -> SourceOffset:
     """Reads a source offset of the ledger."""
     document = json.loads(text)
-    copy, complete = document.get("copy"), document.get("complete")
+    copy, complete, shift = document.get("copy"), document.get("complete"), document.get("shift", 0)
     return SourceOffset(
         document["server"],
-        LogPosition(document["file"], document["position"]),
+        LogPosition(document["file"], document["position"], shift),
         document["begun"],
         tuple(map(b64decode, document.get("maps", ()))),
         None
@@ -125,7 +150,10 @@ def read(text: str) -> SourceOffset:
             copy["from"],
             copy["chunks"],
         ),
-        None if complete is None else LogPosition(*complete),
+        None if complete is None else LogPosition(complete[0], complete[1], shift),
+        document.get("gtids"),
+        None if (patterns := document.get("patterns")) is None else tuple(patterns),
+        None if (joining := document.get("joining")) is None else tuple(joining),
         document.get("transaction"),
         None if (unsent := document.get("unsent")) is None else (LogPosition(*unsent[:2]), unsent[2]),
     )

@@ -19,19 +19,20 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, SourceError
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
 from changefeed.model.event import Control
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.sources import StreamBatch
-from changefeed.sources.mysql.batches import GTIDS, maps_after
+from changefeed.sources.mysql.batches import maps_after
 from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsent, read_offset
 from changefeed.sources.mysql.definitions import Definitions
-from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
+from changefeed.sources.mysql.dump import GTIDS, LogEvent, dump, of_same_log
+from changefeed.sources.mysql.failover import Executed, moved, position_after
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, read
@@ -62,9 +63,11 @@ class MySqlStream:
         if before is not None:
             known = read(before)
             if section.snapshot_mode != "initial_only":
-                server.check_has(known.server, known.at)
+                if known.server != server.identity:
+                    known = self._moved(server, known)
+                server.check_has(known.at)
                 read_charsets(server, self._definitions)
-                yield from self._log(known)
+                yield from self._log(server, known)
         elif section.snapshot_mode == "no_data":
             yield from self._begin(server)
         else:
@@ -87,6 +90,14 @@ class MySqlStream:
             raise ConfigError(f"{self._address} is not set up for capture: {'; '.join(map(str, wrong))}")
         self._captured = Captured(tuple(self._section.tables), mariadb_types(server))
 
+    def _moved(self, server: Server, known: SourceOffset) -> SourceOffset:
+        if known.transaction is not None:
+            raise SourceError(
+                f"{self._address} is another server than before, and a transaction had been written in part: name the earlier "
+                "server, or start a new pipeline"
+            )
+        return moved(server, known)
+
     def _ask(self) -> Server:
         if self._server is None or not self._server.connection.open:
             self._server = Server.open(self._address)
@@ -102,23 +113,29 @@ class MySqlStream:
         if self._section.from_debezium is not None:
             yield self._batch(Decoded(), self._taken_over(server, read_offset(self._section.from_debezium)))
             return
-        position = self._section.start
-        at = server.end() if position is None else position
-        server.check_has(server.identity, at)
+        start = self._section.start
+        gtids: str | None
+        if start is None:
+            at, gtids = server.end_with_gtids()
+        elif isinstance(start, str):
+            at, gtids = position_after(server, start), start
+        else:
+            server.check_has(start)
+            at, gtids = start, server.gtids_at(start)
         yield self._batch(Decoded(control=self._first(server, captured_tables(server, self._tables), at)), None)
-        yield self._batch(Decoded(), SourceOffset(server.identity, at))
+        yield self._batch(Decoded(), SourceOffset(server.identity, at, gtids=gtids))
 
     def _taken_over(self, server: Server, offset: DebeziumOffset) -> SourceOffset:
         """Returns the source offset at which a connector ended; its events are not sent again."""
-        server.check_has(server.identity, offset.at)
+        server.check_has(offset.at)
         read_charsets(server, self._definitions)
         for table in captured_tables(server, self._tables):
             self._definitions.apply(table.create, table.name[0])
         if not offset.events and not offset.rows:
-            return SourceOffset(server.identity, offset.at)
+            return SourceOffset(server.identity, offset.at, gtids=server.gtids_at(offset.at))
         unsent = first_unsent(dump(self._address, offset.at, self._section.server_id, statements=True), offset)
         start = offset.at if server.kind == "mariadb" else self._gtid_before(offset.at)
-        return SourceOffset(server.identity, start, unsent=unsent)
+        return SourceOffset(server.identity, start, gtids=server.gtids_at(start), unsent=unsent)
 
     def _gtid_before(self, begin: LogPosition) -> LogPosition:
         """Returns the position of the GTID before a BEGIN of MySQL, at which the connector's transaction begins."""
@@ -135,7 +152,7 @@ class MySqlStream:
         yield self._batch(Decoded(control=self._first(server, view.tables, view.low, view.seconds)), None)
         for rows in view.rows(self._definitions):
             yield self._batch(rows, None)
-        yield self._batch(Decoded(), SourceOffset(server.identity, view.low))
+        yield self._batch(Decoded(), SourceOffset(server.identity, view.low, gtids=view.gtids))
 
     def _first(
         self, server: Server, tables: Sequence[CopiedTable], at: LogPosition, seconds: int | None = None
@@ -144,17 +161,17 @@ class MySqlStream:
         now = int(time.time()) if seconds is None else seconds
         return list(first_changes(server, tables, self._definitions, at, run, seconds=now, is_all=seconds is None))
 
-    def _log(self, known: SourceOffset) -> Iterator[StreamBatch]:
+    def _log(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
         """Yields what the log has behind a source offset."""
         section, most = self._section, self._section.max_bytes_per_batch
         begun = None if known.transaction is None else OpenTransaction.restored(known.transaction)
         transactions = Transactions(self._context, begun)
         decoder = LogDecoder(self._tables, known.maps, transactions, self._definitions)
-        at, size, maps = known, 0, known.maps
+        at, size, maps, executed = known, 0, known.maps, Executed(known.gtids)
 
         def cut(*, inside: bool) -> StreamBatch:
             transaction = None if transactions.open is None or not inside else transactions.open.plain()
-            after = replace(at, maps=maps if inside else (), transaction=transaction, copy=None, complete=None)
+            after = replace(at, maps=maps if inside else (), transaction=transaction, gtids=executed.text())
             changes = decoder.decoded()[0]
             if at.unsent is not None:
                 changes = _from(changes, *at.unsent)
@@ -162,7 +179,7 @@ class MySqlStream:
                     after = replace(after, unsent=None)
             return self._batch(changes, after)
 
-        log = dump(self._address, known.at, section.server_id, statements=True)
+        log = dump(self._address, known.at, section.server_id, server.identity, statements=True)
         events = of_same_log(log, known, self._address)
         for event in events:
             if size >= most and event.code in GTIDS:
@@ -172,6 +189,7 @@ class MySqlStream:
                 yield cut(inside=True)
                 size = 0
             decoder.add(event)
+            executed.add(event)
             maps = maps_after(event, maps)
             size += len(event.data) if event.placed else 0
             at = replace(at, at=event.end, begun=_begun(event, at))

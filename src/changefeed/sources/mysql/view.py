@@ -43,6 +43,7 @@ class View:
 
     Attributes:
         low: the position in the log that belongs to the view.
+        gtids: of all transactions before it; None if they are not known.
         seconds: the server's time when it began, in seconds since 1970.
         tables: the captured tables, in the order of their names.
         context: identifies the run; see `Transactions`.
@@ -51,6 +52,7 @@ class View:
 
     server: Server
     low: LogPosition
+    gtids: str | None
     seconds: int
     tables: tuple[CopiedTable, ...]
     context: dict[str, str]
@@ -64,9 +66,9 @@ class View:
             AccessError: MySQL alone: the user may not lock.
             SourceError: a long query keeps the lock from being taken, or a table was dropped at this moment.
         """
-        low = server.begin_view()
+        low, gtids = server.begin_view()
         [(seconds,)] = server.texts("SELECT UNIX_TIMESTAMP()")
-        return cls(server, low, int(seconds), captured_tables(server, captured), context)
+        return cls(server, low, gtids, int(seconds), captured_tables(server, captured), context)
 
     def rows(self, definitions: Definitions) -> Iterator[Decoded]:
         """Yields all rows, in batches of one table."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load
-from changefeed.pipeline.operations.check.catalog import check_catalog
+from changefeed.pipeline.operations.check.catalog import check_catalog, check_commits
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check, CheckReport
 from changefeed.pipeline.operations.check.sink import check_folder, check_ledger
 from changefeed.pipeline.operations.check.source import check_source
@@ -66,6 +66,7 @@ def _checks(definition: Definition, records: int) -> Iterator[Check]:
         folders.append(check_folder("folder", "pipeline.folder", own_folder(definition), definition))
     yield from folders
     if all(folder.status != FAIL for folder in folders):
+        yield from check_commits(definition)
         yield from check_ledger(definition)
     yield from check_catalog(definition)
 

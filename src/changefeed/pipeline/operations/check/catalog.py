@@ -1,4 +1,4 @@
-"""The check of the catalog: it answers, this user may make entries, and no name is taken."""
+"""The checks of catalogs: that in which tables have names, and that through which a sink commits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,26 @@ from changefeed.errors import ChangefeedError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check
+from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.registration import outlook, written_paths
 from changefeed.pipeline.state import State
+from changefeed.pipeline.tables import folder_of
+from changefeed.sinks import catalog_trial
+
+
+def check_commits(definition: Definition) -> Iterator[Check]:
+    """Tries the catalog through which the sink commits; nothing if it commits without one."""
+    try:
+        seen = catalog_trial(definition.sink, folder_of(definition, tables_folder(definition)))
+    except ChangefeedError as error:
+        yield Check(
+            "catalog", FAIL, str(error), "correct sink.catalog-properties, or see that the catalog can be reached"
+        )
+        return
+    if seen is not None:
+        yield Check("catalog", OK, seen.answer)
+        for doubt in seen.doubts:
+            yield Check("catalog", WARN, doubt, "the message has the way out; a run stops at such a table")
 
 
 def check_catalog(definition: Definition) -> Iterator[Check]:

@@ -201,7 +201,7 @@ def _cut(definition: Definition, latest: Latest) -> Check | None:
         if table.written is not None and not definition.pipeline.excludes(name):
             try:
                 guard.look(table.path, table.written)
-            except SinkError as error:
+            except (SinkError, ConfigError) as error:
                 return Check("cut", FAIL, str(error), "the message has the ways out")
             looked += 1
     return Check("cut", OK, f"{looked:,} {'table' if looked == 1 else 'tables'} as in the ledger") if looked else None

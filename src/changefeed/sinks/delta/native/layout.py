@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.sinks.apply.layout import Floats, RowNumbers
+from changefeed.sinks.apply.layout import Floats, RowNumbers, WholeFiles
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.statistics import INDEXED, statistics
 from changefeed.storage import Folder
@@ -20,7 +20,7 @@ _SPARK_VERSION = {"org.apache.spark.version": "4.1.0"}
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaLayout:
+class DeltaLayout(WholeFiles):
     """See `Layout`.
 
     Attributes:
@@ -39,7 +39,7 @@ class DeltaLayout:
         """See `Layout`."""
         return f"part-{number:05d}-{uuid.uuid4()}-c000.zstd.parquet"
 
-    def statistics(self, footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> str:
+    def statistics(self, footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], partition: str) -> str:
         """See `Layout`: the JSON of `stats` in an `add` action."""
         return statistics(footer, schema, floats, self.indexed)
 

@@ -1,0 +1,267 @@
+"""Plans batches: the first copy, the log, tables that join.
+
+    a new pipeline      definitions, chunks, …, then the log up to where the copy is complete          `begin`, `_copy`, `_log`
+    a running one       slices of the log                                                              `_log`
+    tables that join    slices of the log up to L, without them; definitions and chunks at L;          `_join`, `_copy`, `_log`
+                        then the log with them, up to where they are complete
+
+Rule 1. The source offset has the patterns whose tables are complete. If the definition has others, the tables that they select in
+        addition join: they are copied as in a first copy (`first_copy.py`), and meanwhile there is no cut.
+Rule 2. A schema change during a copy, other patterns, or another server: the copy begins again. Its rows are dropped with their
+        tables.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+
+from changefeed.errors import ConfigError
+from changefeed.mysql.binlog import Parser
+from changefeed.mysql.binlog.events import Query
+from changefeed.sources.mysql import first_copy
+from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
+from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
+from changefeed.sources.mysql.failover import moved, position_after, shifted
+from changefeed.sources.mysql.first_copy import SchemaChangedError
+from changefeed.sources.mysql.reader import Part, Reading
+from changefeed.sources.mysql.section import MySqlSource
+from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
+from changefeed.sources.mysql.statements import meaning
+from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_tables, listed, mariadb_types
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A batch: what its tasks read, and where the next one begins.
+
+    Attributes:
+        parts: each is read by one task.
+        after: the source offset after them.
+        caught_up: see `NextBatch`.
+    """
+
+    reading: Reading
+    parts: tuple[Part, ...]
+    after: SourceOffset
+    caught_up: bool = False
+
+
+@dataclass(slots=True)
+class Planner:
+    """Plans the next batch of a section, on a connection to its server; see the head of this file."""
+
+    section: MySqlSource
+    address: Address
+    server: Server
+
+    def plan(self, before: str | None, end: str | None) -> Plan | None:
+        """Returns the next batch; None if there is nothing to read.
+
+        Args:
+            before: the source offset; None before the first batch.
+            end: a source offset, where reading ends; None: at the end of the log.
+
+        Raises:
+            ConfigError: a setting of the server is not as the source needs it, or a table has no key.
+            SchemaChangedError: the schema changes at this moment.
+            AccessError, SourceError: the server refuses the user, does not answer, or cannot continue.
+        """
+        limit = None if end is None else read(end)
+        last = limit.at if limit is not None and limit.server == self.server.identity else None
+        if before is None:
+            start = self._start()
+            return self.begin() if start is None else self._log(start, last)
+        return self._following(read(before), last)
+
+    def _following(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
+        wanted, copying = tuple(self.section.tables), known.copy is not None or known.complete is not None
+        is_first = copying and known.joining is None
+        moves = known.server != self.server.identity
+        if moves:
+            self._check_settings()
+        if is_first and (moves or known.patterns not in (None, wanted)):
+            return self.begin(known)
+        if moves:
+            known = moved(self.server, known)
+        if not is_first and ((moves and copying) or (known.joining or known.patterns) not in (None, wanted)):
+            return self._join(known, last)
+        try:
+            if known.copy is not None and known.copy.table < len(known.copy.tables):
+                return self._copy(known, known.copy)
+            if known.copy is not None and known.complete is None:
+                known = replace(known, complete=replace(self.server.end(), shift=known.at.shift))
+            return self._log(known, last)
+        except SchemaChangedError:
+            return self.begin(known) if is_first else self._join(known, last)
+
+    def _start(self) -> SourceOffset | None:
+        """The position in the log that the definition names; None if it names none.
+
+        Raises:
+            SourceError: the log does not have it.
+        """
+        start, server = self.section.start, self.server
+        if start is None:
+            return None
+        self._check_settings()
+        patterns = tuple(self.section.tables)
+        if isinstance(start, str):
+            return SourceOffset(server.identity, position_after(server, start), gtids=start, patterns=patterns)
+        server.check_has(start)
+        return SourceOffset(server.identity, start, gtids=server.gtids_at(start), patterns=patterns)
+
+    def _check_settings(self) -> None:
+        if wrong := self.server.requirements():
+            raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
+
+    def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True) -> Plan:
+        """Returns the first batch of a copy of all tables: definitions, and the first chunks.
+
+        Args:
+            earlier: the source offset of a copy that began before; None without one.
+            exact: see `first_copy.begin`.
+
+        Raises:
+            ConfigError, SchemaChangedError: see `plan`.
+        """
+        self._check_settings()
+        server, captured = self.server, self._captured()
+        names = partial(list_tables, server, captured)
+        dropped = set[Name]() if earlier is None or earlier.copy is None else {*earlier.copy.tables, *names()}
+        low, gtids, defined = first_copy.begin(server, names, copies=self._copies, dropped=dropped, exact=exact)
+        if earlier is not None:
+            same = earlier.server == server.identity
+            low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier.at)
+        chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
+        after = SourceOffset(server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables))
+        return Plan(self._reading(low), (defined, *chunks), after)
+
+    def _join(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
+        """A batch of the log up to L without the tables that join, their definitions, and the first chunks of them: Rule 1.
+
+        Raises:
+            ConfigError, SchemaChangedError: see `plan`.
+        """
+        server, wanted, old = self.server, tuple(self.section.tables), known.patterns or ()
+        captured = self._captured()
+        complete = replace(captured, patterns=old)
+        earlier = set() if known.copy is None else {*known.copy.tables}
+        joining = partial(_further, server, captured, complete)
+        names = joining()
+        if known.joining is None and (left_out := _further(server, complete, captured)):
+            _log.warning(
+                "source.tables no longer selects %s: what the sink has of them stays as it is", listed(left_out)
+            )
+        if not names and not earlier:
+            return self._log(replace(known, patterns=wanted), last)
+        dropped = {*earlier, *names} if self._copies else earlier
+        low, _, defined = first_copy.begin(server, joining, copies=self._copies, dropped=dropped)
+        before = replace(known, copy=None, complete=None)
+        batch = self._divided(before, end=replace(low, shift=known.at.shift))
+        slices, after = batch.slices, _after(before, batch)
+        if earlier:  # of which there are rows, so that there is no cut before they are dropped
+            slices = tuple(replace(one, is_complete=False) for one in slices)
+        reading = replace(self._reading(batch.end), captured=complete)
+        if batch.end.number < replace(low, shift=known.at.shift).number:
+            return Plan(reading, slices, replace(after, copy=known.copy, joining=() if earlier else None))
+        slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
+        chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
+        after = replace(after, copy=progress, joining=wanted)
+        return Plan(replace(reading, low=_beside(batch.end)), (*slices, defined, *chunks), after)
+
+    def _copy(self, known: SourceOffset, progress: CopyProgress) -> Plan:
+        """A batch of chunks."""
+        chunks, progress = self._chunks(progress)
+        low = known.at if known.joining is None else _beside(known.at)
+        return Plan(self._reading(low), tuple(chunks), replace(known, copy=progress))
+
+    def _chunks(self, progress: CopyProgress) -> tuple[list[first_copy.CopyChunk], CopyProgress]:
+        section = self.section
+        return first_copy.next_chunks(self.server, progress, section.chunk_rows, section.max_records_per_batch)
+
+    def _log(self, known: SourceOffset, end: LogPosition | None) -> Plan | None:
+        """A batch of the log.
+
+        Raises:
+            SchemaChangedError: a captured table changes before a copy is complete.
+        """
+        complete = known.complete
+        if complete is not None and end is not None and end.number < complete.number:
+            end = complete
+        if self.section.snapshot_mode == "initial_only":
+            if complete is None:
+                return None
+            end = complete
+        log_end = end or replace(self.server.end(), shift=known.at.shift)
+        if log_end.number <= known.at.number and complete is None:
+            return None
+        batch = self._divided(known, end=end)
+        parts = list[Part](batch.slices)
+        is_complete = complete is None or batch.end.number >= complete.number
+        if not parts and complete is not None and is_complete:
+            mark = None if known.joining is None else _beside(batch.end)
+            parts = [LogSlice(known.at, batch.end, events=(), mark=mark)]  # nothing was written during the copy
+        if not parts:
+            return None
+        after = _after(known, batch)
+        if is_complete:
+            after = replace(after, copy=None, complete=None, patterns=tuple(self.section.tables), joining=None)
+        return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up)
+
+    def _divided(self, known: SourceOffset, *, end: LogPosition | None) -> LogBatch:
+        section, complete = self.section, known.complete
+        sent = dump(self.address, known.at, section.server_id, self.server.identity)
+        return divide(
+            of_same_log(sent, known, self.address), known.at, known.maps, section.max_bytes_per_batch,
+            end=end, complete=complete, look=_Look(self._captured(), complete), gtids=known.gtids,
+        )  # fmt: skip
+
+    @property
+    def _copies(self) -> bool:
+        return self.section.snapshot_mode != "no_data"
+
+    def _captured(self) -> Captured:
+        return Captured(tuple(self.section.tables), mariadb_types(self.server))
+
+    def _reading(self, low: LogPosition) -> Reading:
+        server = self.server
+        return Reading(self.address, server.identity, self._captured(), server.kind, low, self.section.server_id)
+
+
+def _further(server: Server, captured: Captured, others: Captured) -> list[Name]:
+    """The tables that some patterns select, and others do not."""
+    selector = others.selector()
+    return [name for name in list_tables(server, captured) if not is_captured(selector, *name)]
+
+
+def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
+    return replace(known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids)
+
+
+def _beside(at: LogPosition) -> LogPosition:
+    """A position for the rows of tables that join at the end of a transaction: no change has it, or the two before it.
+
+    There may be a cut at the end of a transaction already. The next event there is a GTID, with 19 bytes or more.
+    """
+    return replace(at, position=at.position + 3)
+
+
+class _Look:
+    """Looks at the statements of the log while a copy is not complete."""
+
+    def __init__(self, captured: Captured, complete: LogPosition | None) -> None:
+        self._selector, self._complete = captured.selector(), complete
+
+    def __call__(self, event: LogEvent) -> None:
+        """Raises SchemaChangedError for a schema change of a captured table."""
+        if self._complete is None or event.at.number >= self._complete.number:
+            return
+        for query in Parser(checksum=event.has_checksum).feed(event.data):
+            if isinstance(query, Query) and meaning(query.text, query.database or None, self._selector) == "change":
+                raise SchemaChangedError(query.text)
