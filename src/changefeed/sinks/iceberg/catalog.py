@@ -243,7 +243,7 @@ class TableCatalog:
 
     def _open(self) -> Catalog:
         known = {**(Config().get_catalog_config(self.name) or {}), **self.properties}
-        kind = _kind(known)
+        kind = _kind(self.name, known)
         if kind is CatalogType.REST:
             return TimedRestCatalog(self.name, **{**known, **self._files})
         if kind is CatalogType.SQL:
@@ -271,9 +271,9 @@ def _server(uri: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.hostname else ""
 
 
-def _kind(properties: Mapping[str, Any]) -> CatalogType | None:
+def _kind(name: str, properties: Mapping[str, Any]) -> CatalogType | None:
     """Returns the type of the catalog that PyIceberg opens with these properties; None for a class of the user's."""
     if "py-catalog-impl" in properties:
         return None
     written = properties.get("type")
-    return CatalogType(str(written).lower()) if written else infer_catalog_type("", dict(properties))
+    return CatalogType(str(written).lower()) if written else infer_catalog_type(name, dict(properties))
