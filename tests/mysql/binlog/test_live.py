@@ -52,7 +52,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
         yield server
 
 
-def settled(database: Database, path: Path) -> tuple[bytes, Any]:
+def read_with_list(database: Database, path: Path) -> tuple[bytes, Any]:
     """A file of the log, and the server's list of its events: MariaDB adds a BINLOG_CHECKPOINT to an ended file later."""
     while True:
         shown, data = listed(database, path.name), path.read_bytes()
@@ -70,7 +70,7 @@ def test_rows_from_the_log_equal_those_of_select(database: Database, seed: int) 
         database.execute(f"{mode};\n{history.changes(30)}")
     tables, parser = Tables(), Parser(complete=kinds_of_mariadb)
     for path in database.binlogs()[first:]:
-        data, shown = settled(database, path)
+        data, shown = read_with_list(database, path)
         events = list(parser.file(data))
         assert listed_events(events) == shown
         for event in rows_of(iter(events)):
