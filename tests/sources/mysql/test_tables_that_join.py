@@ -13,6 +13,7 @@ from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, Killed
 
 TABLES = ("a", "b", "c")
+PATTERNS = [["shop.a"], ["shop.a", "shop.b"], ["shop.*"], ["shop.?"]]
 
 
 @pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
@@ -63,6 +64,21 @@ def test_a_table_that_joins_is_copied(database: Database) -> None:
     check(follower, follower.run(), database, "abc")
 
 
+def test_a_table_that_is_left_out_again_is_dropped_if_it_was_not_complete(database: Database) -> None:
+    options = {"chunk-rows": [5], "max-records-per-batch": [5], "max-bytes-per-batch": [600]}
+    follower = Follower(database, ["shop.a"], Random(3), options)
+    follower.run()
+    follower.tables = ["shop.a", "shop.b"]
+    assert read(str(follower.run(batches=3).source)).joining is not None
+    for first in (100, 200, 300):
+        write(database, "a", first)
+    follower.tables = ["shop.a"]
+    follower.run(batches=2)
+    state = follower.run()
+    check(follower, state, database, "a")
+    assert read(str(state.source)).copy is None
+
+
 def test_no_cut_has_a_part_of_a_table_that_joins(database: Database) -> None:
     follower = Follower(database, ["shop.a"], Random(2), {"chunk-rows": [5], "max-records-per-batch": [5]})
     before = follower.run()
@@ -82,7 +98,7 @@ def test_joins_that_are_killed_changed_and_met_by_ddl(database: Database, seed: 
     options = {"chunk-rows": [3, 9], "max-records-per-batch": [6, 20], "max-bytes-per-batch": [600, 10**6]}
     follower = Follower(database, ["shop.a"], random, options)
     for step in range(1, 13):
-        follower.tables = random.choice([["shop.a", "shop.b"], ["shop.*"], ["shop.?"]]) if step > 3 else ["shop.a"]
+        follower.tables = random.choice(PATTERNS) if step > 3 else ["shop.a"]
         for table in TABLES:
             write(database, table, 100 * step)
         if random.random() < 0.3:

@@ -89,7 +89,8 @@ class Planner:
             return self.begin(known)
         if moves:
             known = moved(self.server, known)
-        if not is_first and ((moves and copying) or (known.joining or known.patterns) not in (None, wanted)):
+        selected = known.patterns if known.joining is None else known.joining
+        if not is_first and ((moves and copying) or selected not in (None, wanted)):
             return self._join(known, last)
         try:
             if known.copy is not None and known.copy.table < len(known.copy.tables):
