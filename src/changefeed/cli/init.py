@@ -31,7 +31,7 @@ source:
   # user: changefeed
   # password: secret               # or ${MYSQL_PASSWORD} from the environment, or password-file: /run/secrets/mysql
   # tables: ["shop.*"]             # patterns of database.table
-  # snapshot.mode: initial         # first copy, then the log; or initial_only, no_data
+  # snapshot.mode: initial         # first copy, then the log; or initial_only, no_data (for events, from-debezium: offsets.dat)
   # server-id: 4200                # the first of 100 ids that no replica has; left out: at random
   # ssl-mode: preferred            # TLS, with the files ssl-ca: …, ssl-cert: …, ssl-key: …
   # chunk-rows: 50000              # rows that the first copy reads with one query
@@ -56,6 +56,8 @@ sink:
   # catalog: lake                  # left out, with its properties: a database in SQLite beside the tables
   # catalog-properties: {type: rest, uri: "https://catalog.example"}  # by the names of PyIceberg
   # namespace: "lake_{database}"   # where the tables have their names
+  # partition-by: {shop.orders: [days(created), "bucket(16, id)"]}  # of tables that the pipeline makes
+  # format-version: 2              # of them; or 3, with deletion vectors and row ids
   # cut-tags: 100                  # so many of the newest cuts are tags of every table, for readers
 
 pipeline:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from changefeed.errors import SourceError
 from changefeed.model.batch import RECORDS
 from changefeed.model.position import TOPIC_RULE
 from changefeed.record_log.batches import BATCH_BYTES, Only
 from changefeed.record_log.position import LogPosition
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 _GROUP_ROWS = 1 << 16
 _GROUP_BYTES = 64 << 20
@@ -105,6 +107,8 @@ class RowGroups:
     """Writes a Parquet file, and collects batches until there are enough records for a row group."""
 
     def __init__(self, path: Path) -> None:
+        import pyarrow.parquet as pq  # it takes as long as a small log of lines
+
         self._writer = pq.ParquetWriter(path, RECORDS)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
@@ -146,6 +150,8 @@ def inside(folder: Path) -> list[Path]:
 
 
 def _open(file: Path) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
     try:
         opened = pq.ParquetFile(file)
     except (OSError, pa.ArrowException) as error:
