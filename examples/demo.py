@@ -18,7 +18,6 @@ from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from pyiceberg.catalog import load_catalog
 from rich.console import Console
 from rich.table import Table
 
@@ -40,6 +39,8 @@ def delta(lake: Path, name: str, version: int) -> pa.Table:
 
 def iceberg(lake: Path, name: str, version: int) -> pa.Table:
     """One snapshot of an Iceberg table, `database.table`, in the catalog of the folder."""
+    from pyiceberg.catalog import load_catalog  # not needed for Delta tables
+
     catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{lake}/catalog.db")
     try:
         return catalog.load_table(name).scan(snapshot_id=version).to_arrow()
