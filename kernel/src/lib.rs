@@ -16,6 +16,7 @@ pub mod digits;
 pub mod encode;
 pub mod ends;
 pub mod forms;
+pub mod geometries;
 pub mod go_quote;
 pub mod nulls;
 pub mod numbers;

@@ -8,17 +8,15 @@
 //!
 //! Rule 1. `read` reads a value; NULL is not in an image, the caller pads.
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, StructArray, UInt32Array};
-use arrow_schema::{ArrowError, DataType, Field, Fields};
+use arrow_array::ArrayRef;
+use arrow_schema::ArrowError;
 
 use super::json;
 use super::moments::write_time;
 use crate::columns::{Bytes, Column, Fixed, Spelling, Vectors};
 use crate::cursor::Cursor;
 use crate::forms::Form;
-use crate::nulls::Nulls;
+use crate::geometries::Geometries;
 
 /// Values of fixed width, without anything around them.
 pub struct Bare<F: Form>(pub Fixed<F>);
@@ -167,57 +165,25 @@ impl Column for Floats {
     }
 }
 
-/// Geometries: SRID (4, little-endian) and WKB, behind a length of so many bytes.
-pub struct Geometries {
-    size: usize,
-    srids: Vec<u32>,
-    wkbs: Bytes,
-    nulls: Nulls,
-}
+/// Geometries, behind a length of so many bytes.
+pub struct Places(pub usize, pub Geometries);
 
-impl Geometries {
-    /// An empty column.
-    pub fn new(size: usize) -> Self {
-        Self { size, srids: Vec::new(), wkbs: Bytes::new(Spelling::Plain, false), nulls: Nulls::default() }
-    }
-
-    fn fields() -> Fields {
-        vec![Field::new("srid", DataType::UInt32, true), Field::new("wkb", DataType::Binary, true)].into()
-    }
-
-    /// The Arrow type of the column.
-    pub fn arrow() -> DataType {
-        DataType::Struct(Self::fields())
-    }
-}
-
-impl Column for Geometries {
+impl Column for Places {
     fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
-        let (srid, wkb) = sized(c, self.size)?.split_first_chunk()?;
-        self.srids.push(u32::from_le_bytes(*srid));
-        self.wkbs.push(Some(wkb))?;
+        self.1.push(sized(c, self.0)?)?;
         Some(true)
     }
 
     fn pad(&mut self, rows: usize) {
-        if rows > self.srids.len() {
-            self.nulls.push(self.srids.len()..rows);
-            self.srids.resize(rows, 0);
-            self.wkbs.pad(rows);
-        }
+        self.1.pad(rows);
     }
 
     fn truncate(&mut self, rows: usize) {
-        self.srids.truncate(rows);
-        self.wkbs.truncate(rows);
-        self.nulls.truncate(rows);
+        self.1.truncate(rows);
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let nulls = self.nulls.finish(self.srids.len());
-        let srids = UInt32Array::new(std::mem::take(&mut self.srids).into(), nulls.clone());
-        let children: Vec<ArrayRef> = vec![Arc::new(srids), self.wkbs.finish()?];
-        Ok(Arc::new(StructArray::try_new(Self::fields(), children, nulls)?))
+        self.1.finish()
     }
 }
 

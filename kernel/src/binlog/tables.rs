@@ -9,13 +9,14 @@ use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, U
 use arrow_schema::{DataType, TimeUnit};
 use serde::Deserialize;
 
-use super::columns::{Bare, Floats, Geometries, Reader, Values};
+use super::columns::{Bare, Floats, Places, Reader, Values};
 use super::decimals::{Decimal, Groups, LongDecimal};
 use super::forms::{Bits, Double, Signed, Single, Unsigned, Year};
 use super::irregular::Odd;
 use super::moments::{Day, Instant, Local};
 use crate::columns::{Column, Fixed, Vectors};
 use crate::forms::Form;
+use crate::geometries::Geometries;
 use crate::rows::{Image, Named, Rows};
 
 /// Shapes of one table that are kept; rows of others are left to the reference.
@@ -207,7 +208,7 @@ fn column(d: &Described) -> Option<Typed> {
             let labels = d.members.clone().filter(|labels| labels.len() <= MOST_LABELS)?;
             values(Reader::Labels(metadata, labels))
         }
-        255 => (Geometries::arrow(), Box::new(Geometries::new(blob(metadata)?))),
+        255 => (Geometries::arrow(), Box::new(Places(blob(metadata)?, Geometries::empty()))),
         _ => return None,
     })
 }

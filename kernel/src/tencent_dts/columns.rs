@@ -8,17 +8,15 @@
 //! Rule 1. A column has the bytes before the value: dataType and charset, and the tag of sv or bv.
 //! Rule 2. An empty text is sent without bv. A number always has a text.
 
-use std::sync::Arc;
-
-use arrow_array::{ArrayRef, StructArray, UInt32Array};
-use arrow_schema::{ArrowError, DataType, Field, Fields};
+use arrow_array::ArrayRef;
+use arrow_schema::ArrowError;
 
 use super::messages::sized;
 use crate::check::Check;
 use crate::columns::{Bytes, Column, Fixed, Spelling};
 use crate::cursor::Cursor;
 use crate::forms::Form;
-use crate::nulls::Nulls;
+use crate::geometries::Geometries;
 
 /// What can be read into a column where NULL is announced before the value.
 pub trait Values: Column {
@@ -146,65 +144,34 @@ impl Column for Raw {
     }
 }
 
-/// Geometries: `01 00 00 00 │ WKB`, the SRID in little-endian in front.
-pub struct Geometries {
-    srids: Vec<u32>,
-    wkbs: Bytes,
-    nulls: Nulls,
-}
+/// Geometries.
+pub struct Places(pub Geometries);
 
-impl Geometries {
-    /// An empty column.
-    pub fn empty() -> Self {
-        Self { srids: Vec::new(), wkbs: Bytes::new(Spelling::Plain, false), nulls: Nulls::default() }
-    }
-
-    fn fields() -> Fields {
-        vec![Field::new("srid", DataType::UInt32, true), Field::new("wkb", DataType::Binary, true)].into()
-    }
-
-    /// The Arrow type of the column.
-    pub fn arrow() -> DataType {
-        DataType::Struct(Self::fields())
-    }
-}
-
-impl Values for Geometries {
+impl Values for Places {
     fn value(&mut self, raw: &[u8]) -> Option<()> {
-        let (srid, wkb) = raw.split_first_chunk()?;
-        self.srids.push(u32::from_le_bytes(*srid));
-        self.wkbs.push(Some(wkb))
+        self.0.push(raw)
     }
 
     fn null(&mut self) -> Option<()> {
-        self.pad(self.srids.len() + 1);
+        self.0.push_null();
         Some(())
     }
 }
 
-impl Column for Geometries {
+impl Column for Places {
     fn read(&mut self, c: &mut Cursor<'_>) -> Option<bool> {
         self.value(sized(c)?).map(|()| true)
     }
 
     fn pad(&mut self, rows: usize) {
-        if rows > self.srids.len() {
-            self.nulls.push(self.srids.len()..rows);
-            self.srids.resize(rows, 0);
-            self.wkbs.pad(rows);
-        }
+        self.0.pad(rows);
     }
 
     fn truncate(&mut self, rows: usize) {
-        self.srids.truncate(rows);
-        self.wkbs.truncate(rows);
-        self.nulls.truncate(rows);
+        self.0.truncate(rows);
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ArrowError> {
-        let nulls = self.nulls.finish(self.srids.len());
-        let srids = UInt32Array::new(std::mem::take(&mut self.srids).into(), nulls.clone());
-        let children: Vec<ArrayRef> = vec![Arc::new(srids), self.wkbs.finish()?];
-        Ok(Arc::new(StructArray::try_new(Self::fields(), children, nulls)?))
+        self.0.finish()
     }
 }

@@ -8,11 +8,12 @@
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow_schema::{DataType, TimeUnit};
 
-use super::columns::{Geometries, Raw, Sent, Values};
+use super::columns::{Places, Raw, Sent, Values};
 use super::forms::{Bits, Day, Decimal, Digits, Double, Instant, Local, LongDecimal, Single};
 use crate::check::Check;
 use crate::columns::{Column, Fixed};
 use crate::forms::{Form, Moment, Signed, Unsigned};
+use crate::geometries::Geometries;
 
 const BYTES: u8 = 11;
 const DECIMAL: u8 = 12;
@@ -124,7 +125,7 @@ pub fn column(mysql: &str, encoding: &Encoding, signed: bool) -> Option<Typed> {
         return Some((DataType::Binary, boxed(opening, Raw::new(Check::Bytes, false))));
     }
     if is_geometry(name) {
-        return Some((Geometries::arrow(), boxed(opening, Geometries::empty())));
+        return Some((Geometries::arrow(), boxed(opening, Places(Geometries::empty()))));
     }
     let text = encoding.text().filter(|_| encoding.sent == STRING || encoding.charset.is_empty())?;
     let raw = |check, labels| Some((DataType::Utf8, boxed(opening.clone(), Raw::new(check, labels))));
