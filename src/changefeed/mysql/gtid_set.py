@@ -45,16 +45,21 @@ class MySqlGtids:
         """Whether a transaction is in the set."""
         return any(first <= number <= last for first, last in self.intervals.get(source, ()))
 
+    @property
+    def tagged(self) -> str | None:
+        """A source with a tag; None if there is none."""
+        return next((source for source in self.intervals if ":" in source), None)
+
     def encoded(self) -> bytes:
         """The set in COM_BINLOG_DUMP_GTID: count (8), then UUID (16), count (8), first and last + 1 (8 each).
 
         Raises:
             ValueError: a GTID has a tag.
         """
+        if self.tagged is not None:
+            raise ValueError(f"the GTIDs {self.tagged} have a tag")
         parts = [struct.pack("<Q", len(self.intervals))]
         for source, known in sorted(self.intervals.items()):
-            if ":" in source:
-                raise ValueError(f"the GTIDs {source} have a tag")
             parts.append(uuid.UUID(source).bytes + struct.pack("<Q", len(known)))
             parts += [struct.pack("<QQ", first, last + 1) for first, last in known]
         return b"".join(parts)

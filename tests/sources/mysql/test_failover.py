@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from changefeed.errors import SourceError
-from changefeed.sources.mysql import MySqlTables, Plan, open_changes
+from changefeed.mysql.gtid_set import MySqlGtids
+from changefeed.sources.mysql import MySqlTables, Plan, failover, open_changes
+from changefeed.sources.mysql.dump import LogEvent
 from changefeed.sources.mysql.reader import read
 from changefeed.sources.mysql.server import AnotherServerError
-from changefeed.sources.mysql.source_offset import SourceOffset
+from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
 from changefeed.sources.mysql.stream import MySqlStream
 from tests.services.database import Database, MariaDb, MySql
@@ -248,3 +250,22 @@ def test_a_stream_of_events_continues_on_the_replica(pair: Pair) -> None:
     assert (none, first, second) == (0, rows, 2 * rows)
     assert read_offset(after).at.number > read_offset(before).at.number
     assert read_log(after) == (after, 0)
+
+
+def test_gtids_with_which_no_server_can_be_asked_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    gtids = "3e11fa47-71ca-11e1-9e33-c80aa9429562:red:1-5"
+    server: Any = SimpleNamespace(
+        address="db:3306",
+        identity="1",
+        kind="mysql",
+        lacks=lambda text: "",
+        end=lambda: LogPosition("binlog.000001", 4),
+    )
+
+    def dump_after(address: str, executed: MySqlGtids, identity: str) -> Iterator[LogEvent]:
+        executed.encoded()
+        yield from ()
+
+    monkeypatch.setattr(failover, "dump_after", dump_after)
+    with pytest.raises(SourceError, match=r"db:3306: the GTIDs 3e11fa47.*:red have a tag, and cannot be asked for"):
+        failover.position_after(server, gtids)

@@ -39,7 +39,6 @@ from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
-from changefeed.sources.mysql.tables import Captured, mariadb_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +81,7 @@ class MySqlTables:
         server = self._ask()
         if known.server == server.identity:
             server.check_has(known.at)
-        elif known.joining is not None or (known.copy is None and known.complete is None):
+        elif not known.is_first_copy:
             moved(server, known)
         return Compared(source_offset)
 
@@ -129,8 +128,7 @@ class MySqlTables:
         return self._behind(self._ask(), known)
 
     def _behind(self, server: Server, known: SourceOffset | None, end: LogPosition | None = None) -> Backlog:
-        captured = Captured(tuple(self.section.tables), mariadb_types(server))
-        return backlog_of(server, captured, known, end, copies=self.section.snapshot_mode != "no_data")
+        return backlog_of(server, self.section.tables, known, end, copies=self.section.snapshot_mode != "no_data")
 
     def unreachable(self) -> str | None:
         """See `Stream`."""

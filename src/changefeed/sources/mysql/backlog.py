@@ -5,32 +5,35 @@ The rows are the server's estimates, which may be wrong by half: they are for pe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from changefeed.sources import Backlog
 from changefeed.sources.mysql.connection import GoneError
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset
-from changefeed.sources.mysql.tables import Captured, Name, describe, list_tables, quoted
+from changefeed.sources.mysql.tables import Name, describe, list_tables, quoted
+from changefeed.ticdc.dispatch.matcher import TableFilter
 
 _ROWS = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
 _ROWS_FIELD = {"mysql": 9, "mariadb": 8}  # in the output of EXPLAIN; MySQL has `partitions` before it
 
 
 def backlog_of(
-    server: Server, captured: Captured, known: SourceOffset | None, end: LogPosition | None = None, *, copies: bool
+    server: Server, patterns: Sequence[str], known: SourceOffset | None, end: LogPosition | None = None, *, copies: bool
 ) -> Backlog:
     """Returns what is behind a source offset.
 
     Args:
         server: the server.
-        captured: the tables.
+        patterns: those of the captured tables.
         known: the source offset; None before the first batch.
         end: what is behind it in the log does not count; None: everything counts.
         copies: whether there is a first copy.
     """
     if known is None:
-        return Backlog(sum(_estimates(server, list_tables(server, captured))) if copies else None)
+        names = list_tables(server, TableFilter(patterns)) if copies else []
+        return Backlog(sum(_estimates(server, names)) if copies else None)
     if known.copy is not None and known.copy.table < len(known.copy.tables):
         return Backlog(_rows_left(server, known.copy))
     return Backlog(None, bytes=_log_bytes(server, known.at, end))

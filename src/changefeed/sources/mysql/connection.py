@@ -97,10 +97,14 @@ def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection
             connect_timeout=seconds, read_timeout=_READ_SECONDS, write_timeout=_READ_SECONDS,
             program_name="changefeed", **tls,
         )  # fmt: skip
-        is_mariadb = "MariaDB" in connection.get_server_info()
-        for statement in (_ISOLATION, _NO_LIMIT["mariadb" if is_mariadb else "mysql"]):
+        for statement in (_ISOLATION, _NO_LIMIT["mariadb" if is_mariadb(connection) else "mysql"]):
             rows(connection, statement)
         return connection
+
+
+def is_mariadb(connection: Connection[Any]) -> bool:
+    """Whether the server is MariaDB, by its greeting."""
+    return "MariaDB" in connection.get_server_info()
 
 
 def rows(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> list[Row]:

@@ -28,8 +28,8 @@ from changefeed.errors import SourceError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.gtid_set import GtidSet, MySqlGtids
-from changefeed.sources.mysql.connection import Address, connect, rows, translated
-from changefeed.sources.mysql.server import AnotherServerError, identity_of
+from changefeed.sources.mysql.connection import Address, connect, is_mariadb, rows, translated
+from changefeed.sources.mysql.server import check_identity
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 _REGISTER, _DUMP, _DUMP_GTIDS = 0x15, 0x12, 0x1E
 _NON_BLOCKING, _ANNOTATIONS, _THROUGH_GTIDS = 1, 2, 4  # of MariaDB, of MySQL
-_FIRST = 4  # position of the first event of a file
+FIRST = 4
+"""The position of the first event of a file."""
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
 _RECEIVED_BYTES = 2**18  # that are split together
@@ -140,8 +141,7 @@ def dump_bytes(
 def _ask(connection: Connection[Any], start: LogPosition, server_id: int | None, *, statements: bool) -> None:
     """Asks for the log from a position on."""
     own_id = _registered(connection, server_id)
-    mariadb = "MariaDB" in connection.get_server_info()
-    flags = _NON_BLOCKING | (_ANNOTATIONS if statements and mariadb else 0)
+    flags = _NON_BLOCKING | (_ANNOTATIONS if statements and is_mariadb(connection) else 0)
     request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
     connection._execute_command(_DUMP, request)
 
@@ -158,11 +158,11 @@ def dump_after(address: Address, gtids: GtidSet, identity: str) -> Iterator[LogE
         if isinstance(gtids, MySqlGtids):
             data = gtids.encoded()
             flags = _NON_BLOCKING | _THROUGH_GTIDS
-            request = struct.pack("<HIIQI", flags, own_id, 0, _FIRST, len(data)) + data
+            request = struct.pack("<HIIQI", flags, own_id, 0, FIRST, len(data)) + data
             connection._execute_command(_DUMP_GTIDS, request)
         else:
-            connection._execute_command(_DUMP, struct.pack("<IHI", _FIRST, _NON_BLOCKING, own_id))
-        yield from _events(connection, LogPosition("", _FIRST))
+            connection._execute_command(_DUMP, struct.pack("<IHI", FIRST, _NON_BLOCKING, own_id))
+        yield from _events(connection, LogPosition("", FIRST))
 
 
 @contextmanager
@@ -171,10 +171,9 @@ def _connected(address: Address, identity: str | None, gtids: GtidSet | None) ->
     connection = connect(address)
     try:
         with translated(address):
-            version, answering = identity_of(connection)
-            if identity not in (None, answering):
-                raise AnotherServerError(address, answering, str(identity))
-            for statement in _session(mariadb="MariaDB" in version, after=gtids):
+            if identity is not None:
+                check_identity(address, connection, identity)
+            for statement in _session(mariadb=is_mariadb(connection), after=gtids):
                 rows(connection, statement)
             yield connection
     finally:

@@ -94,7 +94,7 @@ def _listed(event: LogEvent) -> GtidSet | None:
         return None
     if isinstance(read, PreviousGtids):
         gtids = parse(read.gtids)
-        return gtids if ":" not in "".join(gtids.intervals if isinstance(gtids, MySqlGtids) else ()) else None
+        return None if isinstance(gtids, MySqlGtids) and gtids.tagged else gtids
     return parse(",".join(read.gtids)) if isinstance(read, MariaDbGtidList) else None
 
 
@@ -130,6 +130,18 @@ def shifted(at: LogPosition, before: LogPosition) -> LogPosition:
     return at if ahead > 0 else replace(at, shift=at.shift + 1 - ahead)
 
 
+def beginning(server: Server, start: LogPosition | str) -> tuple[LogPosition, str | None]:
+    """Returns the position that a definition names, itself or by the GTIDs before it, and these GTIDs; None if not known.
+
+    Raises:
+        SourceError: the log does not have it.
+    """
+    if isinstance(start, str):
+        return position_after(server, start), start
+    server.check_has(start)
+    return start, server.gtids_at(start)
+
+
 def position_after(server: Server, gtids: str) -> LogPosition:
     """Returns the position of the first transaction that is not among these GTIDs; the end of the log if all are.
 
@@ -146,10 +158,9 @@ def position_after(server: Server, gtids: str) -> LogPosition:
     if server.kind == "mariadb" and not isinstance(executed, MariaDbGtids):
         executed = MariaDbGtids()
     try:
-        after = _begun(dump_after(server.address, executed, server.identity))
+        first = next(_begun(dump_after(server.address, executed, server.identity)), None)
     except ValueError as error:
         raise SourceError(f"{server.address}: {error}, and cannot be asked for") from error
-    first = next(after, None)
     if first is None:
         return end
     for event in _begun(dump(server.address, first.at, identity=server.identity)):

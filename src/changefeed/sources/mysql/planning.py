@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
-from changefeed.errors import ConfigError
 from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import Query
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
-from changefeed.sources.mysql.failover import moved, position_after, shifted
+from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading
 from changefeed.sources.mysql.section import MySqlSource
@@ -52,7 +51,7 @@ class Plan:
     caught_up: bool = False
 
 
-@dataclass(slots=True)
+@dataclass
 class Planner:
     """Plans the next batch of a section, on a connection to its server; see the head of this file."""
 
@@ -80,17 +79,16 @@ class Planner:
         return self._following(read(before), last)
 
     def _following(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
-        wanted, copying = tuple(self.section.tables), known.copy is not None or known.complete is not None
-        is_first = copying and known.joining is None
+        wanted, is_first = tuple(self.section.tables), known.is_first_copy
         moves = known.server != self.server.identity
         if moves:
-            self._check_settings()
+            self.server.check_settings()
         if is_first and (moves or known.patterns not in (None, wanted)):
             return self.begin(known)
         if moves:
             known = moved(self.server, known)
         selected = known.patterns if known.joining is None else known.joining
-        if not is_first and ((moves and copying) or selected not in (None, wanted)):
+        if not is_first and ((moves and known.is_copying) or selected not in (None, wanted)):
             return self._join(known, last)
         try:
             if known.copy is not None and known.copy.table < len(known.copy.tables):
@@ -110,16 +108,9 @@ class Planner:
         start, server = self.section.start, self.server
         if start is None:
             return None
-        self._check_settings()
-        patterns = tuple(self.section.tables)
-        if isinstance(start, str):
-            return SourceOffset(server.identity, position_after(server, start), gtids=start, patterns=patterns)
-        server.check_has(start)
-        return SourceOffset(server.identity, start, gtids=server.gtids_at(start), patterns=patterns)
-
-    def _check_settings(self) -> None:
-        if wrong := self.server.requirements():
-            raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
+        server.check_settings()
+        at, gtids = beginning(server, start)
+        return SourceOffset(server.identity, at, gtids=gtids, patterns=tuple(self.section.tables))
 
     def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True) -> Plan:
         """Returns the first batch of a copy of all tables: definitions, and the first chunks.
@@ -131,9 +122,9 @@ class Planner:
         Raises:
             ConfigError, SchemaChangedError: see `plan`.
         """
-        self._check_settings()
-        server, captured = self.server, self._captured()
-        names = partial(list_tables, server, captured)
+        server = self.server
+        server.check_settings()
+        names = partial(list_tables, server, self._captured.selector())
         dropped = set[Name]() if earlier is None or earlier.copy is None else {*earlier.copy.tables, *names()}
         low, gtids, defined = first_copy.begin(server, names, copies=self._copies, dropped=dropped, exact=exact)
         if earlier is not None:
@@ -149,9 +140,8 @@ class Planner:
         Raises:
             ConfigError, SchemaChangedError: see `plan`.
         """
-        server, wanted, old = self.server, tuple(self.section.tables), known.patterns or ()
-        captured = self._captured()
-        complete = replace(captured, patterns=old)
+        server, wanted, captured = self.server, tuple(self.section.tables), self._captured
+        complete = replace(captured, patterns=known.patterns or ())
         earlier = set() if known.copy is None else {*known.copy.tables}
         joining = partial(_further, server, captured, complete)
         names = joining()
@@ -163,13 +153,13 @@ class Planner:
             return self._log(replace(known, patterns=wanted), last)
         dropped = {*earlier, *names} if self._copies else earlier
         low, _, defined = first_copy.begin(server, joining, copies=self._copies, dropped=dropped)
-        before = replace(known, copy=None, complete=None)
-        batch = self._divided(before, end=replace(low, shift=known.at.shift))
+        low, before = replace(low, shift=known.at.shift), replace(known, copy=None, complete=None)
+        batch = self._divided(before, end=low)
         slices, after = batch.slices, _after(before, batch)
         if earlier:  # of which there are rows, so that there is no cut before they are dropped
             slices = tuple(replace(one, is_complete=False) for one in slices)
         reading = replace(self._reading(batch.end), captured=complete)
-        if batch.end.number < replace(low, shift=known.at.shift).number:
+        if batch.end.number < low.number:
             return Plan(reading, slices, replace(after, copy=known.copy, joining=() if earlier else None))
         slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
@@ -220,25 +210,26 @@ class Planner:
         sent = dump(self.address, known.at, section.server_id, self.server.identity)
         return divide(
             of_same_log(sent, known, self.address), known.at, known.maps, section.max_bytes_per_batch,
-            end=end, complete=complete, look=_Look(self._captured(), complete), gtids=known.gtids,
+            end=end, complete=complete, look=_Look(self._captured, complete), gtids=known.gtids,
         )  # fmt: skip
 
     @property
     def _copies(self) -> bool:
         return self.section.snapshot_mode != "no_data"
 
+    @cached_property
     def _captured(self) -> Captured:
         return Captured(tuple(self.section.tables), mariadb_types(self.server))
 
     def _reading(self, low: LogPosition) -> Reading:
         server = self.server
-        return Reading(self.address, server.identity, self._captured(), server.kind, low, self.section.server_id)
+        return Reading(self.address, server.identity, self._captured, server.kind, low, self.section.server_id)
 
 
 def _further(server: Server, captured: Captured, others: Captured) -> list[Name]:
     """The tables that some patterns select, and others do not."""
     selector = others.selector()
-    return [name for name in list_tables(server, captured) if not is_captured(selector, *name)]
+    return [name for name in list_tables(server, captured.selector()) if not is_captured(selector, *name)]
 
 
 def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:

@@ -261,6 +261,15 @@ class Server:
             if values.get(name, "").upper() != value
         ]
 
+    def check_settings(self) -> None:
+        """Checks that all settings are as the source needs them.
+
+        Raises:
+            ConfigError: some are not; it has the statements that put them right.
+        """
+        if wrong := self.requirements():
+            raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
+
     def missing_rights(self, *, copies: bool) -> list[Requirement]:
         """Returns the rights that the user lacks; none if it has roles, whose rights the server does not list.
 

@@ -103,6 +103,16 @@ class SourceOffset:
     transaction: dict[str, Any] | None = None
     unsent: tuple[LogPosition, int] | None = None
 
+    @property
+    def is_first_copy(self) -> bool:
+        """Whether the first copy is not complete: then its positions are of this server alone."""
+        return self.is_copying and self.joining is None
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether the first copy, or one of tables that join, is not complete."""
+        return self.copy is not None or self.complete is not None
+
     def text(self) -> str:
         """The source offset in the form that the ledger stores."""
         document: dict[str, Any] = {

@@ -31,16 +31,14 @@ from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsent, read_offset
 from changefeed.sources.mysql.definitions import Definitions
-from changefeed.sources.mysql.dump import GTIDS, LogEvent, dump, of_same_log
-from changefeed.sources.mysql.failover import Executed, moved, position_after
+from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_log
+from changefeed.sources.mysql.failover import Executed, beginning, moved
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, read
 from changefeed.sources.mysql.tables import Captured, CopiedTable, mariadb_types
 from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
 from changefeed.sources.mysql.view import View, captured_tables, first_changes, read_charsets
-
-_FIRST = 4  # the position of the first event of a file
 
 
 class MySqlStream:
@@ -86,8 +84,7 @@ class MySqlStream:
             ConfigError: a setting is not as the source needs it.
         """
         server = self._ask()
-        if wrong := server.requirements():
-            raise ConfigError(f"{self._address} is not set up for capture: {'; '.join(map(str, wrong))}")
+        server.check_settings()
         self._captured = Captured(tuple(self._section.tables), mariadb_types(server))
 
     def _moved(self, server: Server, known: SourceOffset) -> SourceOffset:
@@ -114,14 +111,7 @@ class MySqlStream:
             yield self._batch(Decoded(), self._taken_over(server, read_offset(self._section.from_debezium)))
             return
         start = self._section.start
-        gtids: str | None
-        if start is None:
-            at, gtids = server.end_with_gtids()
-        elif isinstance(start, str):
-            at, gtids = position_after(server, start), start
-        else:
-            server.check_has(start)
-            at, gtids = start, server.gtids_at(start)
+        at, gtids = server.end_with_gtids() if start is None else beginning(server, start)
         yield self._batch(Decoded(control=self._first(server, captured_tables(server, self._tables), at)), None)
         yield self._batch(Decoded(), SourceOffset(server.identity, at, gtids=gtids))
 
@@ -147,7 +137,7 @@ class MySqlStream:
     def _gtid_before(self, server: Server, begin: LogPosition) -> LogPosition:
         """Returns the position of the GTID before a BEGIN of MySQL, at which the connector's transaction begins."""
         gtid = begin
-        for event in dump(self._address, LogPosition(begin.file, _FIRST), self._section.server_id, server.identity):
+        for event in dump(self._address, LogPosition(begin.file, FIRST), self._section.server_id, server.identity):
             if event.placed and event.at.number >= begin.number:
                 break
             if event.placed and event.code in GTIDS:

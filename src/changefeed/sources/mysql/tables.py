@@ -128,9 +128,8 @@ class CopiedTable:
         return ", ".join(expression(column) for column in self.table.columns)
 
 
-def list_tables(server: Server, captured: Captured) -> list[Name]:
+def list_tables(server: Server, selector: TableFilter) -> list[Name]:
     """Returns the captured tables of a server, in the order of their names."""
-    selector = captured.selector()
     names = server.texts(
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
     )

@@ -123,7 +123,7 @@ def captured_tables(server: Server, captured: Captured) -> tuple[CopiedTable, ..
         SourceError: one was dropped at this moment.
     """
     tables = []
-    for name in list_tables(server, captured):
+    for name in list_tables(server, captured.selector()):
         table = describe(server, *name)
         if table is None:
             raise SourceError(f"{'.'.join(name)} was dropped while the snapshot began", transient=True)
