@@ -7,17 +7,18 @@ Writes share a job if their tasks can read the files of their chunks, or if they
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.frames.chunk_files import part_sizes
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
-from changefeed.sinks.apply.job import StepWrite, write_all, write_here
+from changefeed.sinks.apply.job import StepWrite, compact_all, write_all, write_here
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import Append, Changes, Chunked, Load, Upsert
 from changefeed.storage import Folder
@@ -98,6 +99,30 @@ def write_files(spark: SparkSession | None, writes: Sequence[tuple[Changes, Item
         written = _written(spark, step_writes, together[0][1], size)
         results |= dict(zip((number for number, _ in together), written, strict=True))
     return [results[number] for number in range(len(writes))]
+
+
+def compact_files(
+    spark: SparkSession | None, target: Target, files: pa.Table, chosen: Iterable[Sequence[str]], limits: Limits
+) -> list[TaskResult]:
+    """Writes groups of a table's files again, without their deleted rows, each group by itself.
+
+    Args:
+        spark: the session for large files; None to write all of them here.
+        target: the table.
+        files: its data files, see `Target`.
+        chosen: the paths of the files of each group.
+        limits: sizes for the files to write.
+
+    Raises:
+        SinkError: a data file cannot be read or written.
+    """
+    items = [
+        Item(target, Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact", limits=limits)
+        for group in chosen
+    ]
+    if spark is None or sum(pc.sum(item.files.column("size")).as_py() for item in items) <= HERE_BYTES:
+        return [write_item(item, ()) for item in items]
+    return compact_all(spark, items, spark.sparkContext.defaultParallelism)
 
 
 def _origin(numbered: tuple[int, Chunked]) -> tuple[str, ...]:

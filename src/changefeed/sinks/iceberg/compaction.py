@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from changefeed.sinks.apply.compaction import CompactionRules, StoredFile, groups
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.apply.item import Item, Typed, write_item
-from changefeed.sinks.apply.job import compact_all
-from changefeed.sinks.apply.step import HERE_BYTES
+from changefeed.sinks.apply.step import compact_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.iceberg.deletes import partition_of
 from changefeed.sinks.iceberg.manifests import Change
@@ -34,19 +29,11 @@ def compacted(spark: SparkSession | None, opened: Opened, rules: CompactionRules
     Raises:
         SinkError: a data file cannot be read or written.
     """
-    layout, files = opened.layout, opened.stored()
-    target = Target(layout, layout.schema, (), ())
     chosen = [group for stored in stored_files(opened) for group in groups(stored, rules)]
-    items = [
-        Item(target, Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact", limits=limits)
-        for group in chosen
-    ]
-    if not items:
+    if not chosen:
         return None
-    if spark is None or sum(pc.sum(item.files.column("size")).as_py() for item in items) <= HERE_BYTES:
-        done = [write_item(item, ()) for item in items]
-    else:
-        done = compact_all(spark, items, spark.sparkContext.defaultParallelism)
+    layout = opened.layout
+    done = compact_files(spark, Target(layout, layout.schema, (), ()), opened.stored(), chosen, limits)
     added = tuple(file for result in done for file in result.added)
     removed = frozenset(name for result in done for name, _ in result.removed)
     return Change(added=added, removed=removed, compacts=True)

@@ -302,8 +302,10 @@ class IcebergTables:
 
     def _compact(self, path: str) -> None:
         """Compacts the table that was just committed, if that is due and worth it."""
-        opened, rules = self.open(path), self.options.compaction
-        if opened is None or rules is None or opened.metadata.next_sequence_number() % rules.every:
+        if (rules := self.options.compaction) is None:
+            return
+        opened = self.open(path)
+        if opened is None or opened.metadata.next_sequence_number() % rules.every:
             return
         try:
             if (change := compacted(self.session, opened, rules, self.limits)) is not None:
@@ -326,8 +328,7 @@ class IcebergTables:
         write = request.write
         if opened is None:
             return self._make(request)
-        if reason := opened.refused(replaces=isinstance(write, Create | Copy | Import | Restore)):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
+        _check_writable(opened, replaces=isinstance(write, Create | Copy | Import | Restore))
         columns = columns_of(write.table, self.metadata_columns)
         match write:
             case Touch():
@@ -363,7 +364,7 @@ class IcebergTables:
                 added = copied(origin, layout, layout.schema, self.limits)
                 self.catalog.folder.durable()
             case _:
-                raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
+                raise self._needed(write)
         create(self.catalog, self._new_table(write, schema), self.owner, added, request)
         return Applied()
 
@@ -409,15 +410,15 @@ class IcebergTables:
         """Returns the item of a write, and the columns of its files."""
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
         columns = columns_of(write.table, self.metadata_columns)
-        if opened is not None and (reason := opened.refused(replaces=isinstance(write, Load))):
-            raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
+        if opened is not None:
+            _check_writable(opened, replaces=isinstance(write, Load))
         if isinstance(write, Load):
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
             spec = self._spec(opened, write, schema)
             layout = self._new_layout(write, schema) if opened is None else opened.layout_of(schema, spec)
             return item_of(write, changes, Target(layout, layout.schema, names, keys), NO_FILES, self.limits), schema
         if opened is None:
-            raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
+            raise self._needed(write)
         if not opened.has_columns(columns):
             raise SinkError(
                 f"{opened.location}: its columns are not those that this pipeline gave it: "
@@ -426,6 +427,9 @@ class IcebergTables:
         files = opened.stored(keys) if isinstance(write, Upsert) else NO_FILES
         marks = self.options.merges_on_read and bool(keys)
         return item_of(write, changes, opened.target(names, keys), files, self.limits, marks=marks), opened.schema
+
+    def _needed(self, write: Write) -> SinkError:
+        return SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
 
     def _existing(self, path: str) -> Opened:
         opened = self.open(path)
@@ -456,6 +460,16 @@ def _is_next(opened: Opened | None, request: WriteRequest) -> bool:
     if opened.write_id.epoch > request.write_id.epoch:
         raise fenced(opened.location, opened.owner, opened.write_id, request.write_id)
     return False
+
+
+def _check_writable(opened: Opened, *, replaces: bool) -> None:
+    """Checks that changefeed writes a table.
+
+    Raises:
+        SinkError: it does not.
+    """
+    if reason := opened.refused(replaces=replaces):
+        raise SinkError(f"{opened.location}: {reason}, which changefeed does not write. {NO_FEATURE}")
 
 
 def _plain(columns: pa.Schema) -> pa.Schema:

@@ -20,16 +20,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changefeed.errors import DamagedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.sinks.apply.compaction import CompactionRules, groups
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
-from changefeed.sinks.apply.job import compact_all
-from changefeed.sinks.apply.step import HERE_BYTES, NO_FILES, item_of, too_large, write_files
+from changefeed.sinks.apply.item import Item, TaskResult
+from changefeed.sinks.apply.step import HERE_BYTES, NO_FILES, compact_files, item_of, too_large, write_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import (
     METADATA,
@@ -236,18 +234,10 @@ class NativeWrites:
         opened = open_table(written.folder, owner, written.log)
         if opened is None or opened.version % rules.every:
             return
-        target, files = opened.target((), ()), opened.files()
-        items = [
-            Item(target, Typed([]), files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
-            for group in groups(opened.stored_files(), rules)
-        ]
-        if not items:
+        chosen = list(groups(opened.stored_files(), rules))
+        if not chosen:
             return
-        if spark is None or sum(pc.sum(item.files.column("size")).as_py() for item in items) <= HERE_BYTES:
-            done = [write_item(item, ()) for item in items]
-        else:
-            done = compact_all(spark, items, spark.sparkContext.defaultParallelism)
-        compact(opened, done)
+        compact(opened, compact_files(spark, opened.target((), ()), opened.files(), chosen, Limits()))
         _checkpoint(opened)
 
     def _create(self, spark: SparkSession | None, owner: str, request: WriteRequest) -> bool:
