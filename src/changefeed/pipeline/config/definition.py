@@ -74,6 +74,17 @@ def one_of(sections: Iterable[Any]) -> Any:
     return Annotated[Union[known], Field(discriminator="type")] if len(known) > 1 else known[0]  # noqa: UP007  # a tuple
 
 
+def checked_interval(value: str) -> str:
+    """Returns an interval such as `5 minutes`.
+
+    Raises:
+        ValueError: the text is not one.
+    """
+    if not re.fullmatch(r"\d+ (millisecond|second|minute|hour|day)s?", value):
+        raise ValueError(f"expected a number and a unit, such as `1 second` or `5 minutes`, not {value!r}")
+    return value
+
+
 class Behaviour(Section):
     """The section `pipeline`: how changes are applied."""
 
@@ -245,9 +256,7 @@ class Behaviour(Section):
     @field_validator("trigger_interval", "retry_backoff")
     @classmethod
     def _interval(cls, value: str) -> str:
-        if not re.fullmatch(r"\d+ (millisecond|second|minute|hour|day)s?", value):
-            raise ValueError(f"expected a number and a unit, such as `1 second` or `5 minutes`, not {value!r}")
-        return value
+        return checked_interval(value)
 
     @model_validator(mode="after")
     def _together(self) -> Behaviour:

@@ -7,20 +7,17 @@ pipeline: {name: shop, folder: state}
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field, field_validator
 
-from changefeed.pipeline.config.definition import AnySource, Own, one_of, or_own
+from changefeed.pipeline.config.definition import AnySource, Own, checked_interval, one_of, or_own
 from changefeed.section import Section, readable_path
 from changefeed.sinks import event_sink_sections
 from changefeed.storage.section import StorageSection
 
 if TYPE_CHECKING:
     from changefeed.sinks.section import EventSinkSection
-
-_INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
 
 
 class EventBehaviour(Section):
@@ -59,9 +56,7 @@ class EventBehaviour(Section):
     @field_validator("trigger_interval", "heartbeat_interval", "retry_backoff")
     @classmethod
     def _interval(cls, value: str | None) -> str | None:
-        if value is not None and not _INTERVAL.fullmatch(value):
-            raise ValueError(f"expected a number and a unit, such as `1 second` or `5 minutes`, not {value!r}")
-        return value
+        return None if value is None else checked_interval(value)
 
 
 if TYPE_CHECKING:
