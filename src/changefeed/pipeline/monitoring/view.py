@@ -273,13 +273,12 @@ class RunView:
 
     def _found_bytes(self, left: int | None) -> None:
         """Counts the bytes that have been read since the log's size is known."""
-        before, read = self._now.left_bytes, self._now.read_bytes
+        before = self._now.left_bytes
         if left is not None and before is None:
-            self._set(read_bytes=0, left_bytes=left, bytes_begun=self.now().busy)
+            self._set(read_bytes=0, bytes_begun=self.now().busy)
         elif left is not None and before is not None:
-            self._set(read_bytes=read + max(0, before - left), left_bytes=left)
-        else:
-            self._set(left_bytes=None)
+            self._set(read_bytes=self._now.read_bytes + max(0, before - left))
+        self._set(left_bytes=left)
 
     def _take(self, state: State) -> None:
         """Takes in the state after a step, or at the beginning of a run."""
