@@ -20,6 +20,20 @@ PAGES = ("README.md", "docs/guides/tutorial.md")
 RUNS = [one for page in PAGES for block in shown(page) for one in block if "changefeed run" in one.command]
 
 
+def run(*command: Path | str) -> str:
+    """Runs a program, which must succeed; returns its output, errors included."""
+    done = subprocess.run(
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
 @pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.timeout(600)
@@ -28,17 +42,8 @@ def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> Non
     examples = copy_examples(tmp_path)
     left = examples / "shop" / "out" / "lake" / "left-by-an-older-run"
     left.mkdir(parents=True)
-    done = subprocess.run(
-        [sys.executable, examples / "demo.py"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    printed = run(examples / "demo.py")
     assert not left.exists()
-    printed = done.stdout
     assert RUNS, "the README shows a run"
     for one in RUNS:
         assert f"$ {one.command}\n" in printed
@@ -58,14 +63,11 @@ def test_the_demo_runs_the_pipeline_and_explains_a_change(tmp_path: Path) -> Non
 def test_the_demo_of_a_database_ends_with_equal_tables(tmp_path: Path) -> None:
     needed("mariadbd", "mariadb-server-core")
     examples = copy_examples(tmp_path)
-    done = subprocess.run(
-        [sys.executable, examples / "demo_mysql.py"], capture_output=True, text=True, encoding="utf-8", check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.index("ALTER TABLE orders ADD COLUMN") < done.stdout.index("equal\n")
-    assert re.search(r"(?m)^ +\d+\.\d +([0-9,]+ +[0-9,.]+) +\1\n +equal$", done.stdout), done.stdout
-    assert ", 0 dead letters" in done.stdout
-    assert re.search(r"(?m)^\S+ \(binlog \d{6}:\d+\) +shop\.orders +\d+$", done.stdout)
+    printed = run(examples / "demo_mysql.py")
+    assert printed.index("ALTER TABLE orders ADD COLUMN") < printed.index("equal\n")
+    assert re.search(r"(?m)^ +\d+\.\d +([0-9,]+ +[0-9,.]+) +\1\n +equal$", printed), printed
+    assert ", 0 dead letters" in printed
+    assert re.search(r"(?m)^\S+ \(binlog \d{6}:\d+\) +shop\.orders +\d+$", printed)
 
 
 @pytest.mark.nightly
@@ -74,16 +76,8 @@ def test_the_demo_of_a_database_ends_with_equal_tables(tmp_path: Path) -> None:
 def test_the_demo_into_iceberg_tables(tmp_path: Path) -> None:
     """`make demo SINK=iceberg`: the same rows, read by PyIceberg."""
     examples = copy_examples(tmp_path)
-    done = subprocess.run(
-        [sys.executable, examples / "demo.py", "iceberg"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "$ changefeed run examples/shop/iceberg.yaml --once\n" in done.stdout
-    assert "705 rows and 13 schema changes applied" in done.stdout
-    assert "3. The tables, read by PyIceberg" in done.stdout
-    assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in done.stdout
+    printed = run(examples / "demo.py", "iceberg")
+    assert "$ changefeed run examples/shop/iceberg.yaml --once\n" in printed
+    assert "705 rows and 13 schema changes applied" in printed
+    assert "3. The tables, read by PyIceberg" in printed
+    assert "\n    id: 18446744073709000377, customer_id: 751353191477, status: shipped, priority: 3, " in printed

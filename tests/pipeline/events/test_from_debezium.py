@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,8 @@ from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import MariaDbGtid, Query, Rows
 from changefeed.sources.mysql.debezium_offset import DebeziumOffset, read_offset
 from changefeed.sources.mysql.source_offset import LogPosition
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database
 from tests.services.debezium import Debezium
-
-
-@pytest.fixture(
-    scope="module", params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"]
-)
-def server(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with request.param() as started:
-        yield started
 
 
 @pytest.fixture

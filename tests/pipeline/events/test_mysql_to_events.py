@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,7 @@ from changefeed import record_log, telemetry
 from changefeed.api.events import load_pipeline
 from changefeed.errors import ConfigError
 from tests.cli.command import invoke
-from tests.services.database import Database, MariaDb, MySql
-
-
-@pytest.fixture(
-    scope="module", params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"]
-)
-def server(request: pytest.FixtureRequest) -> Iterator[Database]:
-    with request.param() as started:
-        yield started
+from tests.services.database import Database
 
 
 @pytest.fixture
