@@ -16,12 +16,10 @@ import traceback
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
 from changefeed.errors import ChangefeedError, ResourceError, SinkError
-from changefeed.model.batch import record_batch
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import strategy
@@ -29,13 +27,12 @@ from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.protocols import protocol
 from changefeed.stages.changes import Redefinition
-from changefeed.stages.decode import RecordReader
 from tests.live.comparing import Difference, differences
 from tests.live.history import History
 from tests.live.recording import payload_of
 from tests.live.schema import MARKER
 from tests.pipeline.faithful import Compute, FaithfulSink
-from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
+from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, debezium_chunks, memory_definition
 from tests.services.debezium import PREFIX, Event
 
 Record = dict[str, Any]
@@ -154,7 +151,7 @@ def _run(
     if in_parts:
         _follow(flow, records, partitions, chance)
     else:
-        flow.take(Batch(lambda dated, fragments: chunks(records), "", partitions, caught_up=True))
+        flow.take(Batch(partial(debezium_chunks, records), "", partitions, caught_up=True))
     flow.step(flow.ledger.state, partitions, idle=True)
 
 
@@ -181,7 +178,7 @@ def _follow(flow: Flow, records: list[Record], partitions: set[Partition], chanc
         produce(chance.choice([0, 0, largest]))
         ended = {at for at, log in logs.items() if len(log) == read[at]}
         if batch:
-            flow.take(Batch(lambda dated, fragments, batch=batch: chunks(batch), "", partitions, caught_up, ended))  # type: ignore[misc]
+            flow.take(Batch(partial(debezium_chunks, batch), "", partitions, caught_up, ended))
         elif caught_up:
             flow.step(flow.ledger.state, partitions, idle=True)
 
@@ -213,10 +210,3 @@ def _bare(value: str) -> str:
     if start is None or "payload" not in decoded:
         return value
     return json.dumps(decoded["payload"], ensure_ascii=False, separators=(",", ":"))
-
-
-def chunks(records: list[Record]) -> list[pa.RecordBatch]:
-    """One task's chunks."""
-    batch = record_batch(records)
-    read = RecordReader(_PROTOCOL, {})
-    return [read.pack(read(batch), batch)]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
-from changefeed.model.batch import record_batch
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.protocols import protocol
-from changefeed.stages.decode import RecordReader
-from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
+from tests.pipeline.in_memory import Storage, debezium_chunks, memory_definition, memory_flow
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -100,8 +97,7 @@ class MemoryRun:
         """Reads what was sent since the last time, and applies it as the last batch of `run --once`."""
         records = self.connector.taken()
         self.partitions |= {(record["topic"], 0) for record in records}
-        batch = Batch(lambda dated, fragments: list(_chunks(records)), "", self.partitions, True, self.partitions)
-        self.flow.take(batch)
+        self.flow.take(Batch(partial(debezium_chunks, records), "", self.partitions, True, self.partitions))
         self.flow.step(self.flow.ledger.state, self.partitions, idle=True)
 
     def restart(self) -> None:
@@ -127,10 +123,3 @@ class MemoryRun:
         flow = memory_flow(self.storage, protocol("debezium-mysql").capabilities, self.definition)
         flow.begin()
         return flow
-
-
-def _chunks(records: list[Record]) -> Iterator[pa.RecordBatch]:
-    if records:
-        batch = record_batch(records)
-        read = RecordReader("debezium-mysql", {})
-        yield read.pack(read(batch), batch)

@@ -10,16 +10,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
-from changefeed.model.batch import record_batch
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.protocols import protocol
-from changefeed.stages.decode import RecordReader
-from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
+from tests.pipeline.in_memory import Storage, debezium_chunks, memory_definition, memory_flow
 
 Record = dict[str, Any]
 Partition = tuple[str, int]
@@ -128,13 +125,6 @@ def numbered(records: Iterable[Record]) -> list[Record]:
     return with_offsets
 
 
-def chunks(records: list[Record]) -> list[pa.RecordBatch]:
-    """The chunks of a batch of records."""
-    batch = record_batch(records)
-    read = RecordReader("debezium-mysql", {})
-    return [read.pack(read(batch), batch)]
-
-
 @dataclass
 class Following:
     """A pipeline in memory that follows a log of Debezium."""
@@ -154,7 +144,7 @@ class Following:
 
     def take(self, records: list[Record], *, caught_up: bool = False, ended: Iterable[Partition] = ()) -> None:
         """Reads one batch."""
-        self.flow.take(Batch(lambda dated, fragments: chunks(records), "", self.partitions, caught_up, set(ended)))
+        self.flow.take(Batch(partial(debezium_chunks, records), "", self.partitions, caught_up, set(ended)))
 
     def idle(self) -> None:
         """Finds that there is nothing more to read."""

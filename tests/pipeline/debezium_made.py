@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
-
-from changefeed.model.batch import record_batch
 from changefeed.model.table import Column
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl.statements import CreateTable
@@ -17,9 +15,8 @@ from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.protocols import protocol
 from changefeed.stages.changes import Redefinition
-from changefeed.stages.decode import RecordReader
 from tests.pipeline.downstream import noted
-from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
+from tests.pipeline.in_memory import Storage, debezium_chunks, memory_definition, memory_flow
 
 Record = dict[str, Any]
 Row = dict[str, Any]
@@ -154,9 +151,8 @@ class Pipeline:
         while self._read < len(records):
             fresh = records[self._read :][:batch]
             self._read += len(fresh)
-            chunks = _chunks(fresh)
             with noted(self.notes):
-                flow.take(Batch(lambda dated, fragments, chunks=chunks: chunks, "", partitions, caught_up=True))  # type: ignore[misc]
+                flow.take(Batch(partial(debezium_chunks, fresh), "", partitions, caught_up=True))
                 flow.step(flow.ledger.state, partitions, idle=True)
         return self
 
@@ -182,9 +178,3 @@ class Pipeline:
 def applied(log: MadeLog, *, batch: int | None = None, behavior: str = "evolve", **options: Any) -> Pipeline:
     """A new pipeline that has read a log."""
     return Pipeline({"schema.change.behavior": behavior, **options}).run(log, batch=batch)
-
-
-def _chunks(records: Iterable[Record]) -> list[pa.RecordBatch]:
-    batch = record_batch(list(records))
-    read = RecordReader(_PROTOCOL, {})
-    return [read.pack(read(batch), batch)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from changefeed.errors import ProtocolError
+from changefeed.frames.chunks import Dated
+from changefeed.model.batch import record_batch
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.executor import Executor
@@ -22,6 +26,7 @@ from changefeed.protocols.base import Capabilities
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink
 from changefeed.stages.changes import Redefinition
+from changefeed.stages.decode import RecordReader
 
 
 class RecordingStore(MemoryStore):
@@ -98,3 +103,18 @@ def memory_flow(
     frontier = strategy(behaviour.consistency, capabilities, rules)
     letters = MemoryLetters(behaviour.dead_letters)
     return Flow(definition, rules, frontier, ledger, storage.pending, letters, executor)
+
+
+def debezium_chunks(records: Sequence[dict[str, Any]], dated: Dated, fragments: object) -> list[pa.RecordBatch]:
+    """The chunks of one task that decodes Debezium's records; for `Batch.chunks`.
+
+    Args:
+        records: with the columns of `record_batch`.
+        dated: the place of a tombstone follows from it.
+        fragments: not used, as these records are whole.
+    """
+    if not records:
+        return []
+    batch = record_batch(list(records))
+    read = RecordReader("debezium-mysql", {}, dated)
+    return [read.pack(read(batch), batch)]

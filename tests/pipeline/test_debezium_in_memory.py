@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Collection
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from changefeed.model.batch import record_batch
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.protocols import protocol
-from changefeed.stages.decode import RecordReader
 from tests.examples import TIMES, by_turns
 from tests.pipeline.debezium_histories import TWICE
-from tests.pipeline.in_memory import Storage, memory_definition, memory_flow
+from tests.pipeline.in_memory import Storage, debezium_chunks, memory_definition, memory_flow
 from tests.pipeline.test_debezium_recorded import ALL, MANY, Recorded
 from tests.services.debezium import Event
 
@@ -25,7 +23,6 @@ pytestmark = pytest.mark.slow
 Partition = tuple[str, int]
 Record = dict[str, Any]
 ORDERS = max(1, round(4 * TIMES))
-_COLUMNS = ("topic", "partition", "offset", "key", "value")
 
 
 @pytest.mark.heavy
@@ -56,9 +53,9 @@ def test_rows_come_after_the_tombstones_that_a_compacted_topic_begins_with(histo
     storage = Storage()
     flow = begun(storage, memory_definition(consistency=consistency, keyless="inserts"))
     early = [*(record for record in records if record["topic"] != topic), *tombstones]
-    flow.take(Batch(lambda dated, fragments: chunks(early), "", partitions, caught_up=False))
+    flow.take(Batch(partial(debezium_chunks, early), "", partitions, caught_up=False))
     later = [record | {"offset": record["offset"] + 1} for record in late]
-    flow.take(Batch(lambda dated, fragments: chunks(later), "", partitions, caught_up=True))
+    flow.take(Batch(partial(debezium_chunks, later), "", partitions, caught_up=True))
     flow.step(flow.ledger.state, partitions, idle=True)
     assert tables(storage, twice) == wanted, f"seed {seed}: {topic}"
 
@@ -112,7 +109,7 @@ def dead_letters_left_out(records: list[Record], chance: random.Random | None) -
     storage, partitions = Storage(), {(record["topic"], record["partition"]) for record in records}
     flow = begun(storage, memory_definition(keyless="inserts", **{"dead-letters": "continue"}))
     if chance is None:
-        flow.take(Batch(lambda dated, fragments: chunks(records), "", partitions, caught_up=True))
+        flow.take(Batch(partial(debezium_chunks, records), "", partitions, caught_up=True))
     else:
         follow(flow, records, partitions, chance)
     flow.step(flow.ledger.state, partitions, idle=True)
@@ -137,7 +134,7 @@ def run(history: Recorded, consistency: str, chance: random.Random | None) -> St
     records = sent(history, random.Random(0) if chance is None else chance)
     partitions = {(record["topic"], record["partition"]) for record in records}
     if chance is None:
-        flow.take(Batch(lambda dated, fragments: chunks(records), "", partitions, caught_up=True))
+        flow.take(Batch(partial(debezium_chunks, records), "", partitions, caught_up=True))
     else:
         follow(flow, records, partitions, chance)
     flow.step(flow.ledger.state, partitions, idle=True)
@@ -166,7 +163,7 @@ def follow(flow: Flow, records: list[Record], partitions: set[Partition], chance
         produced = end_of(records, produced + chance.choice([0, 0, largest]))
         ended = {at for at, logged in logs(records[:produced], partitions).items() if len(logged) == read[at]}
         if batch:
-            flow.take(Batch(lambda dated, fragments: chunks(batch), "", partitions, caught_up, ended))  # noqa: B023
+            flow.take(Batch(partial(debezium_chunks, batch), "", partitions, caught_up, ended))
         elif caught_up:
             flow.step(flow.ledger.state, partitions, idle=True)
 
@@ -221,9 +218,3 @@ def logs(records: list[Record], partitions: set[Partition]) -> dict[Partition, l
     for record in records:
         by_partition[record["topic"], record["partition"]].append(record)
     return by_partition
-
-
-def chunks(records: list[Record]) -> list[pa.RecordBatch]:
-    batch = record_batch([{name: record[name] for name in _COLUMNS} for record in records])
-    read = RecordReader("debezium-mysql", {})
-    return [read.pack(read(batch), batch)]

@@ -20,7 +20,7 @@ from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
 from changefeed.sinks.delta.log import _commit
 from changefeed.sinks.delta.native import commit as commits
-from changefeed.sinks.delta.native import log_file, step
+from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.step import NativeWrites
 from changefeed.storage.local import LocalFolder
@@ -214,7 +214,6 @@ def _ending(patch: pytest.MonkeyPatch, left: int) -> Callable[[], bool]:
         (Path, "write_bytes"),
         (Path, "unlink"),
         (files_step, "write_item"),
-        (step, "write_item"),
         (commits, "_landed"),
     ):
         patch.setattr(owner, name, at(getattr(owner, name)))
