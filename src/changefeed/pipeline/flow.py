@@ -201,7 +201,7 @@ class Flow:
         passed("stage.before")
         fragments = self.pending.waiting(before.waiting) if before.waiting is not None else None
         folder, total = self.pending.stage(
-            batch.chunks(before.dated or latest_of(before.latest), fragments), self.ledger.epoch
+            batch.chunks(before.dated or latest_of(before.latest, before.barrier), fragments), self.ledger.epoch
         )
         passed("stage.after")
         fresh = self.pending.index([folder], {folder: total})

@@ -76,7 +76,7 @@ def decode(
             or slices of record logs.
         protocol, options: the protocol of the records, and its options.
         dated: the records before these that bound the commit_ts of rows without one, from the `dated` chunks of earlier batches;
-            without such, the highest commit_ts of each partition (`lone_tombstones.latest_of`).
+            without such, the commit_ts of tombstones in each partition (`lone_tombstones.latest_of`).
         waiting: the `waiting` chunks (incomplete fragments) of the previous batch, if any.
         whole: each task of `records` contains whole partitions, in order.
     """

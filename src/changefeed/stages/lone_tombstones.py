@@ -1,7 +1,9 @@
 """Places tombstones that stand for deletes behind everything that their partition has sent in earlier batches.
 
 A decoder places a tombstone by the rows around it (`protocols.debezium_mysql.tombstones`). Where it has read none of its
-partition, the place is 0, before everything, or missing; here it becomes one more than the highest commit_ts of the partition.
+partition, the place is 0, before everything, or missing; here it becomes the highest commit_ts of the partition. Not more: more
+rows of that commit_ts may follow, and a partition whose highest commit_ts is above theirs counts as having sent them all. If
+that commit_ts has been applied, it becomes the first one above the barrier, because what is below counts as sent again.
 """
 
 from __future__ import annotations
@@ -14,12 +16,27 @@ from changefeed.frames.chunks import Dated
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.protocols.origin import is_tombstone
 
-LATEST = ""  # in place of a table's name: the highest commit_ts of a partition
+LATEST = ""  # in place of a table's name: the commit_ts of a tombstone of the partition
 
 
-def latest_of(positions: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, dict[str, tuple[int, int]]]]:
-    """Returns the highest commit_ts of each partition in the form of `Dated`."""
-    return {topic: {number: {LATEST: (0, ts)} for number, ts in known.items()} for topic, known in positions.items()}
+def latest_of(
+    positions: Mapping[str, Mapping[int, int]], barrier: int | None
+) -> dict[str, dict[int, dict[str, tuple[int, int]]]]:
+    """Returns the commit_ts of a tombstone in each partition, in the form of `Dated`.
+
+    Args:
+        positions: topic -> partition -> its highest commit_ts.
+        barrier: the commit_ts up to which changes have been applied; None before the first cut.
+    """
+    first = 0 if barrier is None else barrier + 1
+
+    def place(ts: int) -> int:
+        return max(ts, first) if ts >= 0 else ts
+
+    return {
+        topic: {partition: {LATEST: (0, place(ts))} for partition, ts in by_partition.items()}
+        for topic, by_partition in positions.items()
+    }
 
 
 def placed(decoded: Decoded, latest: Dated) -> Decoded:
@@ -33,8 +50,7 @@ def _placed(table: TableBatch, latest: Dated) -> TableBatch:
     lines = rows.select(["topic", "partition", "commit_ts"]).to_pylist()
     known = [latest.get(line["topic"], {}).get(line["partition"], {}).get(LATEST, (0, -1))[1] for line in lines]
     placed_ts = [
-        ts + 1 if ts >= 0 and not line["commit_ts"] else line["commit_ts"]
-        for line, ts in zip(lines, known, strict=True)
+        ts if ts >= 0 and not line["commit_ts"] else line["commit_ts"] for line, ts in zip(lines, known, strict=True)
     ]
     if placed_ts == [line["commit_ts"] for line in lines]:
         return table

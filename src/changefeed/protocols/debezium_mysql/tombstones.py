@@ -2,12 +2,13 @@
 
     offset     5           6           7             8             12                    13
     record     insert 1    delete 1    tombstone 1   insert 2      tombstone 3           insert 4
-    sequence   700         800         that of 6     900           a delete: 901         1000
+    sequence   700         800         that of 6     900           a delete: 900         1000
 
 Rule 1. The connector writes a tombstone right behind the delete of its row. If the record at the offset before it is a delete,
         the tombstone has no event. Otherwise its delete is gone: the topic is compacted, or a transform leaves only tombstones.
 Rule 2. A tombstone has no place in the order of its own. It comes after the record before it in its partition: its sequence is
-        one more than that of the last row there, else one less than that of the next. No other event has that position.
+        that of the last row there, else one less than that of the next, which no other event has. A higher one would say that
+        the rest of the last row's event has been read.
 Rule 3. A tombstone that its partition's records in a batch begin with may follow a delete of an earlier batch, which this decoder
         may not have read. It is a delete then, too: to delete a row twice changes nothing. But if it names no row, it
         becomes a heartbeat, which changes no table, instead of a dead letter.
@@ -124,7 +125,7 @@ def _located(
             follows = True if known == offset[record] - 1 else None
         place = None
         if before[i] >= first[i]:
-            place = int(sequence[before[i]]) + 1
+            place = int(sequence[before[i]])
         elif after[i] <= final[i]:
             place = max(int(sequence[after[i]]) - 1, 0)
         located.append(Tombstone(record, place, follows))
