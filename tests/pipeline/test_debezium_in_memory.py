@@ -85,7 +85,10 @@ def test_dead_letters_hold_nothing_back(history: Recorded) -> None:
         if not ends:
             pytest.skip("a snapshot without its last row waits for a change after it")
         last = ends[-1]  # it stays: without it, the last transaction may still go on
-        damaged = chance.sample(chance.choice([range(last), firsts(records[:last])]), 2)
+        first = firsts(records[:last])
+        # the tombstone behind a delete that is its partition's first record has no place, if it is in a later batch
+        placeless = {i for i in first if b'"op":"d"' in (records[i]["value"] or b"")}
+        damaged = chance.sample([i for i in chance.choice([range(last), first]) if i not in placeless], 2)
         for i in damaged:
             records[i] = records[i] | {"value": (records[i]["value"] or b"{")[:-20]}
         storages = [dead_letters_left_out(records, order) for order in (None, chance)]
