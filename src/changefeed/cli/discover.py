@@ -35,10 +35,10 @@ def discover(output: Output, uri: str, write: Path | None) -> int:
     if output.json:
         tables = [table.to_dict() for table in result.tables]
         missing = [{"name": one.name, "value": one.value, "needed": one.needed, "fix": one.fix} for one in result.wrong]
-        output.document({"version": result.version, "tables": tables, "missing": missing})
+        output.document({"version": result.version, "tables": tables, "missing": missing, "notes": list(result.notes)})
     else:
         output.table(["table", "rows", "size", "key", "columns"], [_row(table) for table in result.tables])
-        output.lines(str(one) for one in result.wrong)
+        output.lines([*map(str, result.wrong), *result.notes])
         output.note(f"{result.address}, {result.version}: {many(len(result.tables), 'table')}")
     if write is not None:
         _write(result, write)

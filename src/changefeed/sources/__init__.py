@@ -63,7 +63,7 @@ class Compared:
     Attributes:
         source_offset: where to continue, without the topics in `removed`.
         removed: topics that are no longer read, or are read from their start.
-        notes: a sentence for each of them.
+        notes: a sentence for each of them, and for what the source cannot tell.
     """
 
     source_offset: str

@@ -31,6 +31,7 @@ from changefeed.model.definition import Table
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
 from changefeed.protocols.origin import finds_no_row
+from changefeed.stages.absent import after_images
 from changefeed.stages.adjusted import named_as
 from changefeed.stages.image import BEFORE, NO_EXCEPTIONS, DeclaredTypes, Image, SentTypes, named, place
 from changefeed.stages.repeats import NO_REPEATS, Repeats, without_repeats
@@ -250,7 +251,8 @@ def typed(batch: TableBatch, table: Table, irregular: str, types: DeclaredTypes)
         yield _key_rows(Image.of(gone, "before", shape.before_columns, types), table)
     if kept.num_rows:
         yield from _old_keys(batch, kept, table, types)
-        yield _written_rows(Image.of(kept, "after", shape.after_columns, types), table, irregular)
+        for image in after_images(kept, shape, table, types):
+            yield _written_rows(image, table, irregular)
 
 
 def _is_change(rows: pa.RecordBatch) -> pa.Array:

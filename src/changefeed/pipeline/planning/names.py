@@ -86,7 +86,7 @@ class Names:
         alike = there or alike
         if len(alike) != 1:
             return stated
-        if self.rule is None:
+        if self.rule is None and alike[0] != stated:
             self._note(
                 f"{full_name(*stated)} is taken for {full_name(*alike[0])}, the only table whose name differs by case alone, at "
                 f"{event.place}: {event.ddl}"

@@ -39,6 +39,8 @@ from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
+from changefeed.sources.mysql.unlogged import refuse_versioned, unlogged_actions
+from changefeed.ticdc.dispatch.matcher import TableFilter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,7 +85,9 @@ class MySqlTables:
             server.check_has(known.at)
         elif not known.is_first_copy:
             moved(server, known)
-        return Compared(source_offset)
+        selector = TableFilter(self.section.tables)
+        refuse_versioned(server, selector)
+        return Compared(source_offset, notes=tuple(unlogged_actions(server, selector)))
 
     def next_batch(
         self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False

@@ -57,6 +57,7 @@ from changefeed.sources.mysql.transactions import (
     time_column,
     transaction_column,
 )
+from changefeed.sources.mysql.unlogged import VERSIONED, is_sequence
 
 TOPIC, PARTITION = "binlog", 0
 _ID_SIZE = 6
@@ -278,7 +279,8 @@ class LogDecoder:
     def _map(self, part: TableMapped) -> None:
         """Adds a captured table; in a compressed transaction, other tables have their maps, too."""
         table = part.table
-        if id(table) not in self._tables and is_captured(self._selector, table.database, table.table):
+        captured = is_captured(self._selector, table.database, table.table) and not is_sequence(table)
+        if captured and id(table) not in self._tables:
             self._tables[id(table)] = (table, columns_of(table))
             if hidden := hidden_columns(table):
                 self._hidden[id(table)] = hidden
@@ -342,6 +344,8 @@ class LogDecoder:
                 )
             case "rows":
                 self._refuse(f"a statement changes rows: {text[:200]}", "SET GLOBAL binlog_format = ROW", event)
+            case "history":
+                self._refuse(VERSIONED, f"leave the table of this statement out of source.tables: {text[:200]}", event)
             case "change":
                 self._change(text.rstrip(), database, query, event)
 

@@ -16,6 +16,8 @@ from changefeed.redaction import remember
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.server import Requirement, Server
 from changefeed.sources.mysql.tables import SYSTEM, Name
+from changefeed.sources.mysql.unlogged import unlogged_actions
+from changefeed.ticdc.dispatch.matcher import TableFilter
 
 _TABLES = """\
 SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, DATA_LENGTH + INDEX_LENGTH FROM information_schema.TABLES
@@ -60,12 +62,14 @@ class Discovery:
     Attributes:
         version: of the server.
         wrong: settings and rights that are missing for capture.
+        notes: a sentence for each table whose rows the log does not tell completely.
     """
 
     address: Address
     version: str
     tables: tuple[DiscoveredTable, ...]
     wrong: tuple[Requirement, ...]
+    notes: tuple[str, ...] = ()
 
     def definition(self) -> str:
         """The text of a pipeline.yaml that captures the tables with a key."""
@@ -126,7 +130,8 @@ def discover(uri: str) -> Discovery:
             keys.setdefault((database, table), []).append(column)
         tables = tuple(_tables(server.texts(_TABLES), columns, keys, only))
         wrong = (*server.requirements(), *server.missing_rights(copies=True))
-        return Discovery(address, server.version, tables, wrong)
+        selector = TableFilter([f"{json.dumps(only)}.*" if only else "*.*"])
+        return Discovery(address, server.version, tables, wrong, tuple(unlogged_actions(server, selector)))
     finally:
         server.close()
 

@@ -111,6 +111,9 @@ class KernelLogDecoder(LogDecoder):
             self.add(event)
         self._parser.end_statement()
         table = self._mapped[-1]
+        if id(table) not in self._tables:
+            self._kernel.register(body, captured=False)
+            return
         described = description(table, self._tables[id(table)][1])
         if self._kernel.register(body, captured=True, description=described) is not None:
             self._registered.append(table)

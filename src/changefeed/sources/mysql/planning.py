@@ -31,6 +31,7 @@ from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
 from changefeed.sources.mysql.statements import meaning
 from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_tables, listed, mariadb_types
+from changefeed.sources.mysql.unlogged import refuse_versioned, unlogged_actions
 
 _log = logging.getLogger(__name__)
 
@@ -108,9 +109,22 @@ class Planner:
         start, server = self.section.start, self.server
         if start is None:
             return None
-        server.check_settings()
+        self._check()
         at, gtids = beginning(server, start)
         return SourceOffset(server.identity, at, gtids=gtids, patterns=tuple(self.section.tables))
+
+    def _check(self) -> None:
+        """Checks the settings of the server and the tables that are captured, before the first of them is read.
+
+        Raises:
+            ConfigError: a setting is not as the source needs it.
+            UnsupportedError: the log does not tell the rows of a table.
+        """
+        self.server.check_settings()
+        selector = self._captured.selector()
+        refuse_versioned(self.server, selector)
+        for note in unlogged_actions(self.server, selector):
+            _log.warning("%s", note)
 
     def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True) -> Plan:
         """Returns the first batch of a copy of all tables: definitions, and the first chunks.
@@ -122,8 +136,8 @@ class Planner:
         Raises:
             ConfigError, SchemaChangedError: see `plan`.
         """
+        self._check()
         server = self.server
-        server.check_settings()
         names = partial(list_tables, server, self._captured.selector())
         dropped = set[Name]() if earlier is None or earlier.copy is None else {*earlier.copy.tables, *names()}
         low, gtids, defined = first_copy.begin(server, names, copies=self._copies, dropped=dropped, exact=exact)
@@ -151,6 +165,7 @@ class Planner:
             )
         if not names and not earlier:
             return self._log(replace(known, patterns=wanted), last)
+        self._check()
         dropped = {*earlier, *names} if self._copies else earlier
         low, _, defined = first_copy.begin(server, joining, copies=self._copies, dropped=dropped)
         low, before = replace(low, shift=known.at.shift), replace(known, copy=None, complete=None)

@@ -17,9 +17,10 @@ from changefeed.errors import UnsupportedError
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl import statements as sql
 from changefeed.sources.mysql.tables import SYSTEM, is_captured
+from changefeed.sources.mysql.unlogged import versioned_by
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
-Meaning = Literal["begin", "commit", "rollback", "xa", "change", "rows", "none"]
+Meaning = Literal["begin", "commit", "rollback", "xa", "change", "rows", "history", "none"]
 _COMMENT = re.compile(r"^(?:\s|/\*(?!M?!).*?\*/|#[^\n]*|--\s[^\n]*)+", re.DOTALL)
 _WORD = re.compile(r"\w+")
 _PLAIN: dict[str, Meaning] = {
@@ -30,7 +31,8 @@ _PLAIN: dict[str, Meaning] = {
 def meaning(text: str, database: str | None, selector: TableFilter) -> Meaning:
     """Returns the meaning of a statement; `change`: a schema change that concerns captured tables.
 
-    A statement that cannot be read is a schema change: the pipeline decides what to do with it.
+    `history`: it gives a captured table system versioning. A statement that cannot be read is a schema change: the pipeline
+    decides what to do with it.
     """
     uncommented = _COMMENT.sub("", text, count=1)
     if not uncommented:
@@ -43,6 +45,9 @@ def meaning(text: str, database: str | None, selector: TableFilter) -> Meaning:
         statements = parse(text, database)
     except UnsupportedError:
         return "change" if (database or "").lower() not in SYSTEM else "none"
+    versioned = versioned_by(text, database)
+    if versioned is not None and is_captured(selector, *versioned):
+        return "history"
     if any(_concerns(statement, selector) for statement in statements):
         is_row_change = any(isinstance(s, sql.Unapplied) and _is_dml(s.kind) for s in statements)
         return "rows" if is_row_change else "change"

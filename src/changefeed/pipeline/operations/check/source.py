@@ -105,7 +105,7 @@ def _resumed(definition: Definition, opened: Source) -> list[Check]:
         return (
             [] if transient else [Check("source", FAIL, str(error), "a run stops there: the message has the way out")]
         )
-    fix = "nothing, if that is intended: source.removed-topics is `continue`"
+    fix = "nothing, if that is intended" + (": source.removed-topics is `continue`" if compared.removed else "")
     return [Check("source", WARN, note, fix) for note in compared.notes]
 
 

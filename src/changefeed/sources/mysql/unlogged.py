@@ -1,0 +1,104 @@
+"""Tables of which the log does not say what a reader of rows takes it to say.
+
+foreign key with CASCADE, SET NULL   the storage engine changes rows of the child, and logs nothing: InnoDB before MySQL 9.6
+MariaDB's system versioning          the log has a row event for each old row that the table keeps, too
+MariaDB's sequence                   a table of one row, in the log alone
+"""
+
+from __future__ import annotations
+
+from changefeed.errors import UnsupportedError
+from changefeed.mysql.binlog.table_map import TableMap
+from changefeed.mysql.ddl.tables import table_name
+from changefeed.mysql.ddl.tokens import Tokens
+from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.tables import Name, is_captured, listed
+from changefeed.ticdc.dispatch.matcher import TableFilter
+
+VERSIONED = "its log has the rows of the past, too, by system versioning"
+_SEQUENCE = (
+    "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option",
+    "cycle_count",
+)  # fmt: skip
+_LOGGED_SINCE = (9, 6)  # of MySQL: its SQL layer carries out the actions of foreign keys
+_ACTIONS = """\
+SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS
+WHERE UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
+ORDER BY 1, 2, 3"""
+_NO_ACTION = ("NO ACTION", "RESTRICT")
+
+
+def is_sequence(table: TableMap) -> bool:
+    """Whether a table of the log is a sequence of MariaDB: by its columns, which all sequences have."""
+    return tuple(column.name for column in table.columns) == _SEQUENCE
+
+
+def versioned_by(statement: str, database: str | None) -> Name | None:
+    """Returns the table to which a CREATE TABLE or ALTER TABLE gives system versioning; None for another statement.
+
+    Args:
+        statement: its text.
+        database: of a table that is named without one.
+    """
+    if "VERSIONING" not in statement.upper():
+        return None
+    tokens, before = Tokens(statement), ""
+    try:
+        while not tokens.accept("TABLE"):
+            if tokens.take().kind == "end":
+                return None
+        tokens.accept("IF", "NOT", "EXISTS")
+        tokens.accept("IF", "EXISTS")
+        name = table_name(tokens, database)
+        while not tokens.ended():
+            word = tokens.take().upper
+            if before in ("WITH", "ADD") and word == "SYSTEM" and tokens.peek().upper == "VERSIONING":
+                return name
+            before = word
+    except UnsupportedError:  # the pipeline reports what cannot be read of it
+        return None
+    return None
+
+
+def refuse_versioned(server: Server, selector: TableFilter) -> None:
+    """Checks that no captured table has system versioning.
+
+    Raises:
+        UnsupportedError: one has.
+    """
+    if server.kind != "mariadb":
+        return
+    names = server.texts(
+        "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SYSTEM VERSIONED' ORDER BY 1, 2"
+    )
+    if versioned := [(database, table) for database, table in names if is_captured(selector, database, table)]:
+        patterns = ", ".join(f"'!{database}.{table}'" for database, table in versioned)
+        raise UnsupportedError(
+            f"{listed(versioned)} cannot be captured: {VERSIONED}. Add {patterns} to source.tables to leave it out"
+        )
+
+
+def unlogged_actions(server: Server, selector: TableFilter) -> list[str]:
+    """Returns a sentence for each captured table whose rows the server changes by a foreign key without logging it."""
+    if _logs_actions(server):
+        return []
+    actions: dict[str, list[str]] = {}
+    for database, table, constraint, on_update, on_delete in server.texts(_ACTIONS):
+        if is_captured(selector, database, table):
+            rules = (("ON UPDATE", on_update), ("ON DELETE", on_delete))
+            named = " ".join(f"{event} {rule}" for event, rule in rules if rule not in _NO_ACTION)
+            actions.setdefault(f"{database}.{table}", []).append(f"{constraint} {named}")
+    return [
+        f"{table}: rows that its foreign key changes ({'; '.join(of_table)}) will be wrong in the sink, because the server logs "
+        "only the change of the parent's row. Let the application change such rows itself; MySQL logs them from 9.6 on"
+        for table, of_table in actions.items()
+    ]
+
+
+def _logs_actions(server: Server) -> bool:
+    numbers = tuple(int(part) for part in server.version.partition("-")[0].split(".")[:2])
+    if server.kind != "mysql" or numbers < _LOGGED_SINCE:
+        return False
+    return ("innodb_native_foreign_keys", "ON") not in server.texts(
+        "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
+    )
