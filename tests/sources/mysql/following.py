@@ -22,7 +22,7 @@ from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.state import State
 from changefeed.sources.mysql import CAPABILITIES, MySqlTables, Plan, open_changes
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
-from changefeed.sources.mysql.reader import read
+from changefeed.sources.mysql.reader import Part, read
 from changefeed.sources.mysql.section import MySqlSource
 from tests.pipeline.faithful import FaithfulSink
 from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
@@ -48,6 +48,7 @@ class Follower:
     Attributes:
         options: of the source, drawn again for each run: from name to choices.
         notes: notes of all steps.
+        pipeline: options of the definition's section `pipeline`.
     """
 
     database: Database
@@ -56,6 +57,10 @@ class Follower:
     options: dict[str, list[Any]] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
     notes: list[str] = field(default_factory=list)
+    pipeline: dict[str, Any] = field(default_factory=dict)
+
+    def before(self, part: Part) -> None:
+        """Called before a part of a batch is read; tests write to the server here."""
 
     def run(self, *, kill: float = 0.0, batches: int | None = None) -> State:
         """Takes the pipeline over, and reads what the log has.
@@ -93,6 +98,7 @@ class Follower:
         parts = list(plan.parts)
         self.random.shuffle(parts)  # tasks end in any order
         for part in parts:
+            self.before(part)
             if self.random.random() < kill:
                 raise Killed
             if self.random.random() < 0.1:
@@ -100,7 +106,7 @@ class Follower:
             yield from read(plan.reading, part)
 
     def _flow(self) -> Flow:
-        definition = memory_definition(keyless="append")
+        definition = memory_definition(keyless="append", **self.pipeline)
         rules = rules_of(definition, CAPABILITIES, None)
         ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
         options = RowOptions(definition.sink.irregular, False, None)

@@ -74,3 +74,13 @@ def test_tables_follow_the_server(tmp_path: Path, spark: SparkSession, database:
         "shop.others": [{"id": 5}],
     }  # fmt: skip
     assert "binlog 000001:" in summary.cut
+
+
+def test_a_table_without_a_key(tmp_path: Path, spark: SparkSession, database: Database) -> None:
+    database.execute("USE shop; CREATE TABLE log (n INT); INSERT INTO log VALUES (1), (1), (NULL)")
+    pipeline = load(tmp_path, database)
+    pipeline.run(spark)
+    database.execute("USE shop; INSERT INTO log VALUES (1), (2)")
+    pipeline.run(spark)
+    rows_of_log = tables(pipeline, tmp_path)["shop.log"]
+    assert rows_of_log == [{"n": 1}, {"n": 1}, {"n": 1}, {"n": 2}, {"n": None}]

@@ -91,7 +91,7 @@ class MySqlTables:
         """See `Stream`; the first copy is read whatever `end` is, and the log at least to where it is complete.
 
         Raises:
-            ConfigError: a setting of the server is not as the source needs it, or a table has no key.
+            ConfigError: a setting of the server is not as the source needs it, or a table cannot be copied.
         """
         plan = self.plan(before, end)
         if plan is None:

@@ -10,10 +10,12 @@ Rule 1. Every transaction before L can be seen (`Server.committed`). H is the en
         has the whole row, so that at H the row is the server's.
 Rule 2. Chunks are ranges of the first column of the key, and together all its values. A row whose key moves between two ranges is
         in the log, which deletes the old key and writes the new one.
-Rule 3. So a table must have a key, and its columns must stay: a schema change of a captured table between L and H begins the copy
-        again (`SchemaChangedError`). The rows of the earlier try are dropped with their tables. The definitions are those at L
-        if they are the same before and after L is read: all rows before the first schema change are of these tables.
+Rule 3. Columns must stay: a schema change of a captured table between L and H begins the copy again (`SchemaChangedError`). The
+        rows of the earlier try are dropped with their tables. The definitions are those at L if they are the same before and
+        after L is read: all rows before the first schema change are of these tables.
 Rule 4. Any task may read a chunk again, and a run that was killed goes on at the chunk after the last that the ledger has.
+Rule 5. The rows of a table without a key cannot be applied twice. Such a table is one chunk, which a task reads in one view at a
+        position V between L and H; its rows replace what the log has of it up to V (`keyless.py`).
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from changefeed.sources.mysql.tables import (
     CopiedTable,
     Name,
     describe,
+    engine_of,
     expression,
-    key_of,
     listed,
     literal,
     quoted,
@@ -100,7 +102,7 @@ def begin(
         exact: whether changes after L will be applied; otherwise L may be any position, and nothing is locked.
 
     Raises:
-        ConfigError: a table has no key.
+        ConfigError: a table without a key has an engine without transactions.
         SchemaChangedError: the tables before L are not those after it.
     """
     before = _definitions(server, names())
@@ -109,7 +111,7 @@ def begin(
     if list(map(fingerprint, before)) != list(map(fingerprint, after)):
         raise SchemaChangedError("tables were created or changed")
     if copies:
-        _check_keys(server, [table.name for table in after])
+        _check_engines(server, [table.name for table in after if table.is_keyless])
     return low, gtids, Definitions(after, tuple(sorted({*dropped})))
 
 
@@ -117,19 +119,21 @@ def _definitions(server: Server, names: list[Name]) -> tuple[CopiedTable, ...]:
     return tuple(_described(server, name) for name in names)
 
 
-def _check_keys(server: Server, names: list[Name]) -> None:
-    """Checks that every table has a key: Rule 3.
+def _check_engines(server: Server, keyless: list[Name]) -> None:
+    """Checks that tables without a key can be read in one consistent view: Rule 5.
 
     Raises:
-        ConfigError: some have none.
+        ConfigError: some are of another engine than InnoDB.
     """
-    keyless = [name for name in names if not key_of(server, *name)]
-    if not keyless:
+    engines = {name: engine_of(server, *name) for name in keyless}
+    others = [name for name, engine in engines.items() if engine.lower() not in ("", "innodb")]
+    if not others:
         return
-    example = "!" + ".".join(map(quoted, keyless[0]))
+    example = "!" + ".".join(map(quoted, others[0]))
     raise ConfigError(
-        f"tables without a primary key, of which the source mysql makes no first copy: {listed(keyless)}. Give each a primary "
-        f"key, leave it out ({example} in source.tables), or set snapshot.mode to `no_data`"
+        f"tables without a primary key whose storage engine has no consistent view, so that no copy can be made of them: "
+        f"{listed(others)}. Give each a primary key or the engine InnoDB, leave it out ({example} in source.tables), or set "
+        "snapshot.mode to `no_data`"
     )
 
 

@@ -67,7 +67,7 @@ class Planner:
             end: a source offset, where reading ends; None: at the end of the log.
 
         Raises:
-            ConfigError: a setting of the server is not as the source needs it, or a table has no key.
+            ConfigError: a setting of the server is not as the source needs it, or a table cannot be copied.
             SchemaChangedError: the schema changes at this moment.
             AccessError, SourceError: the server refuses the user, does not answer, or cannot continue.
         """
