@@ -6,6 +6,7 @@ the parts of a batch are read in this process, some of them twice, as by a task 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.pipeline import copy_requests
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import strategy
@@ -24,6 +26,7 @@ from changefeed.sources.mysql import CAPABILITIES, MySqlTables, Plan, open_chang
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.reader import Part, read
 from changefeed.sources.mysql.section import MySqlSource
+from changefeed.storage.memory import MemoryFolder
 from tests.pipeline.faithful import FaithfulSink
 from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
 from tests.services.database import Database
@@ -49,6 +52,7 @@ class Follower:
         options: of the source, drawn again for each run: from name to choices.
         notes: notes of all steps.
         pipeline: options of the definition's section `pipeline`.
+        requests: the folder of requests to copy tables again.
     """
 
     database: Database
@@ -58,6 +62,7 @@ class Follower:
     storage: Storage = field(default_factory=Storage)
     notes: list[str] = field(default_factory=list)
     pipeline: dict[str, Any] = field(default_factory=dict)
+    requests: MemoryFolder = field(default_factory=lambda: MemoryFolder(f"memory://{uuid.uuid4()}/snapshots"))
 
     def before(self, part: Part) -> None:
         """Called before a part of a batch is read; tests write to the server here."""
@@ -85,9 +90,11 @@ class Follower:
         if flow.ledger.state.pending:
             flow.step(flow.ledger.state, _PARTITIONS)
         count = 0
-        while (batches is None or count < batches) and (
-            plan := source.plan(flow.ledger.state.source, None)
-        ) is not None:
+        while batches is None or count < batches:
+            copy_requests.take(self.requests, flow.ledger, source)
+            plan = source.plan(flow.ledger.state.source, None)
+            if plan is None:
+                break
             chunks = list(self._chunks(plan, kill))
             batch = Batch(partial(_given, chunks), plan.after.text(), _PARTITIONS, plan.caught_up)
             flow.take(batch)

@@ -51,21 +51,23 @@ class CopyChunk:
     Attributes:
         number: its place among all chunks, from 1.
         start, stop: SQL literals: the first value of the range, and the first after it; None: no bound.
+        where: a condition of its rows; None: all of the range.
     """
 
     table: CopiedTable
     number: int
     start: str | None = None
     stop: str | None = None
+    where: str | None = None
 
     @property
     def query(self) -> str:
         """The SELECT of its rows."""
         database, table = self.table.name
-        where = []
+        where = [] if self.where is None else [f"({self.where}\n)"]
         if self.table.ordered is not None:
             column = quoted(self.table.ordered.name or "")
-            where = [f"{column} >= {self.start}"] if self.start is not None else []
+            where += [f"{column} >= {self.start}"] if self.start is not None else []
             where += [f"{column} < {self.stop}"] if self.stop is not None else []
         condition = f" WHERE {' AND '.join(where)}" if where else ""
         return f"SELECT {self.table.expressions} FROM {quoted(database)}.{quoted(table)}{condition}"
@@ -78,10 +80,12 @@ class Definitions:
     Attributes:
         tables: those that the copy reads.
         dropped: names of tables whose rows are dropped first, such as those of an earlier try.
+        replaces: whether the tables are created before their rows; otherwise rows are merged into those that are there.
     """
 
     tables: tuple[CopiedTable, ...]
     dropped: tuple[Name, ...] = ()
+    replaces: bool = True
 
 
 def begin(
@@ -151,7 +155,7 @@ def next_chunks(
         if progress.fingerprints[progress.table] != fingerprint(table):
             raise SchemaChangedError(f"{'.'.join(table.name)} has other columns than before")
         stop = _bound(server, table, progress.start, chunk_rows)
-        chunks.append(CopyChunk(table, progress.chunks + 1, progress.start, stop))
+        chunks.append(CopyChunk(table, progress.chunks + 1, progress.start, stop, progress.where))
         following = progress.table if stop is not None else progress.table + 1
         progress = replace(progress, table=following, start=stop, chunks=progress.chunks + 1)
     return chunks, progress

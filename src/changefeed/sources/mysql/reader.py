@@ -210,7 +210,7 @@ def _packed_definitions(reading: Reading, part: Definitions) -> pa.RecordBatch:
     for database, name in part.dropped:
         drop = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
         changes.append(_change("drop_table", database, name, drop, low - 2, len(changes), reading.kind))
-    for table in part.tables:
+    for table in part.tables if part.replaces else ():
         database, name = table.name
         create = _change("create_table", database, name, table.create, low - 1, len(changes), reading.kind)
         changes.append(replace(create, columns=_columns(table)))
