@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from changefeed.pipeline.operations.expire import Expiry
     from changefeed.pipeline.operations.repair import Repaired
     from changefeed.pipeline.operations.replay import Outcome
+    from changefeed.pipeline.operations.snapshot import Requested
     from changefeed.pipeline.retry import Retry
     from changefeed.pipeline.state import State
 
@@ -237,6 +238,22 @@ class Pipeline:
             if tables == "all":
                 return start_over(self.definition, session)
             return repair(self.definition, session, tuple(tables), how)
+
+    def snapshot(self, tables: Sequence[str], where: str | None = None) -> Requested:
+        """Requests that tables of a server are copied again, by the run that is alive or by the next one.
+
+        Args:
+            tables: names as `database.table`.
+            where: a condition in the server's SQL, for a part of the rows; None: all rows replace those of the tables.
+
+        Raises:
+            ConfigError: the source does not copy tables, or cannot copy these with this condition.
+            AccessError, SourceError: the server refuses the user, or does not answer.
+            SinkError: the request cannot be stored.
+        """
+        from changefeed.pipeline.operations.snapshot import snapshot
+
+        return snapshot(self.definition, tables, where)
 
     def expire(self, older_than: timedelta = timedelta(days=7), *, dry_run: bool = False) -> Expiry:
         """Deletes the folders of renamed and dropped tables that only old cuts use.

@@ -114,6 +114,9 @@ def _facts(report: Status) -> Iterator[str]:
         yield f"source  {report.source_error}"
     elif report.run is not None and report.run.is_alive(now) and report.run.source_down is not None:
         yield f"source  {failure_text(report.run.source_down)}"
+    for request in report.snapshots:
+        condition = "" if request.where is None else f", only rows with {request.where}"
+        yield f"copies  {', '.join('.'.join(name) for name in request.tables)} again{condition}: requested, not complete"
     yield f"lag     {lag_text(report.lag, now) or 'nothing is known to be left'}"
     if report.held_by:
         yield held_text(report.held_by, clock_text(report.held_since) if report.held_since else None)

@@ -11,7 +11,7 @@ from changefeed.model.event import DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
-from changefeed.protocols.origin import snapshot_mark, with_snapshot_mark
+from changefeed.protocols.origin import OF_COPY, is_of_copy, snapshot_mark, with_snapshot_mark
 
 
 @lru_cache(maxsize=4096)
@@ -37,7 +37,7 @@ def read_shape(text: str) -> TableShape:
 
 def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
     """A schema change as a JSON object."""
-    return {
+    document: dict[str, Any] = {
         "type": event.type,
         "database": event.database,
         "table": event.table,
@@ -49,6 +49,7 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "connector": event.origin.get("connector"),
         "columns": None if event.columns is None else [_written(column) for column in event.columns],
     }
+    return document | {"of_copy": True} if is_of_copy(event) else document
 
 
 def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
@@ -58,7 +59,9 @@ def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
         document["type"], document["database"], document["table"], document["ddl"], Place(*document["place"]),
         None if columns is None else tuple(_read(column) for column in columns), document["commit_ts"],
         None if time is None else Instant(*time),
-        origin=with_snapshot_mark(document.get("snapshot")) | _connector(document.get("connector")),
+        origin=with_snapshot_mark(document.get("snapshot"))
+        | _connector(document.get("connector"))
+        | (OF_COPY if document.get("of_copy") else {}),
     )  # fmt: skip
 
 

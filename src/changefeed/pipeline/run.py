@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from changefeed.errors import ChangefeedError, ConfigError, SourceError
 from changefeed.local_files import local_path, sync_file_systems
+from changefeed.pipeline import copy_requests
 from changefeed.pipeline.absorb import without
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import DeadLetters, files_of
@@ -40,6 +41,7 @@ from changefeed.pipeline.state import State
 from changefeed.pipeline.store.hadoop import folder_of_session
 from changefeed.pipeline.tables import folder_of, open_tables
 from changefeed.sources import Backlog, NextBatch, Source, source
+from changefeed.sources.copies import CopyingSource
 from changefeed.spark_runtime.scratch import sweep
 from changefeed.spark_runtime.session import lives, suited
 from changefeed.spark_runtime.workers import check
@@ -223,6 +225,8 @@ class _Runner:
         self.source: Source = source(definition.source)
         self.flow = open_flow(definition, spark, self.source)
         self.ledger = self.flow.ledger
+        path = f"{own_folder(definition)}/{copy_requests.FOLDER}"
+        self.copy_folder = folder_of_session(spark, path, definition.storage)
         self.last_settled: State | None = None  # the state when it was last settled; None if something was read since
         self.short_first = self.flow.strategy.needs_ends  # in the next batch, partitions for which others wait
         self.joined: set[str] = set()  # topics without earlier records, whose changes may be below the cut
@@ -336,6 +340,8 @@ class _Runner:
 
     def _next_batch(self, end: str | None) -> NextBatch | None:
         passed("read.before")
+        if isinstance(self.source, CopyingSource):
+            copy_requests.take(self.copy_folder, self.ledger, self.source)
         try:
             batch = self.source.next_batch(self.spark, self.ledger.state.source, end, short_first=self.short_first)
         except ChangefeedError:

@@ -386,6 +386,8 @@ class Protocol:
         kernel: the corresponding class of the Rust kernel; None if only the decoder can read the protocol.
         recognize: record -> why it seems to be of this protocol, None if it does not. A quick test, not a proof.
         likely: record of this protocol -> options that its bytes show.
+        fixed_topics: options -> the topics whose records all go to partition 0, if each other record goes to the partition that
+            Kafka's default partitioner gives its key; None if the encoder chooses the partitions.
     """
 
     name: str
@@ -406,6 +408,7 @@ class Protocol:
     kernel: KernelTwin | None = None
     recognize: Callable[[SampleRecord], str | None] | None = None
     likely: Callable[[SampleRecord], Mapping[str, str]] | None = None
+    fixed_topics: Callable[[Any], frozenset[str]] | None = None
 
     def capabilities_of(self, options: Options) -> Capabilities:
         """Returns the capabilities with these options."""

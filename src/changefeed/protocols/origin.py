@@ -22,6 +22,7 @@ _SERVER = r'"server_id":(?P<server>\d+)'
 _GTID = r'"gtid":"(?P<gtid>[^"]*)"'
 _SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
 LAST = "last"  # the mark of a snapshot's last record
+OF_COPY: dict[str, Any] = {"changefeed": "copy"}  # members of a schema change that a source made itself
 
 
 def gtid(event: SchemaChange) -> str | None:
@@ -42,6 +43,11 @@ def snapshot_mark(event: SchemaChange) -> str | None:
     if isinstance(mark, bool):  # connectors of old wrote it without quotes
         return "true" if mark else None
     return None if mark is None else str(mark)
+
+
+def is_of_copy(event: SchemaChange) -> bool:
+    """Whether a source made a schema change itself, to copy a table, and no server has executed it."""
+    return event.origin.items() >= OF_COPY.items()
 
 
 def with_snapshot_mark(mark: str | None) -> dict[str, Any]:

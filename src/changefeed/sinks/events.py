@@ -3,8 +3,9 @@
 Theory of operation:
 
 Rule 1. An *append* takes changes in commit order and writes them as records, in the protocol of the sink. The
-protocol's encoder decides topic, partition, key, value and headers of each record; the target stores them unchanged. The
-target assigns offsets, separately for each partition of each topic.
+protocol's encoder decides topic, partition, key, value and headers of each record; the target stores them unchanged. (A
+target may choose the partition by the key, if the protocol has `fixed_topics`.) The target assigns offsets, separately for
+each partition of each topic.
 Rule 2. Records of one partition keep the order in which the encoder returned them, within an append and from one append to
 the next. There is no order between partitions.
 Rule 3. Every append carries, atomically with the records, the *write id* of the pipeline that made it. Write ids of one

@@ -6,6 +6,7 @@ the parts of a batch are read in this process, some of them twice, as by a task 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.pipeline import copy_requests
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import strategy
@@ -22,8 +24,9 @@ from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.state import State
 from changefeed.sources.mysql import CAPABILITIES, MySqlTables, Plan, open_changes
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
-from changefeed.sources.mysql.reader import read
+from changefeed.sources.mysql.reader import Part, read
 from changefeed.sources.mysql.section import MySqlSource
+from changefeed.storage.memory import MemoryFolder
 from tests.pipeline.faithful import FaithfulSink
 from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
 from tests.services.database import Database
@@ -48,6 +51,8 @@ class Follower:
     Attributes:
         options: of the source, drawn again for each run: from name to choices.
         notes: notes of all steps.
+        pipeline: options of the definition's section `pipeline`.
+        requests: the folder of requests to copy tables again.
     """
 
     database: Database
@@ -56,6 +61,11 @@ class Follower:
     options: dict[str, list[Any]] = field(default_factory=dict)
     storage: Storage = field(default_factory=Storage)
     notes: list[str] = field(default_factory=list)
+    pipeline: dict[str, Any] = field(default_factory=dict)
+    requests: MemoryFolder = field(default_factory=lambda: MemoryFolder(f"memory://{uuid.uuid4()}/snapshots"))
+
+    def before(self, part: Part) -> None:
+        """Called before a part of a batch is read; tests write to the server here."""
 
     def run(self, *, kill: float = 0.0, batches: int | None = None) -> State:
         """Takes the pipeline over, and reads what the log has.
@@ -80,9 +90,11 @@ class Follower:
         if flow.ledger.state.pending:
             flow.step(flow.ledger.state, _PARTITIONS)
         count = 0
-        while (batches is None or count < batches) and (
-            plan := source.plan(flow.ledger.state.source, None)
-        ) is not None:
+        while batches is None or count < batches:
+            copy_requests.take(self.requests, flow.ledger, source)
+            plan = source.plan(flow.ledger.state.source, None)
+            if plan is None:
+                break
             chunks = list(self._chunks(plan, kill))
             batch = Batch(partial(_given, chunks), plan.after.text(), _PARTITIONS, plan.caught_up)
             flow.take(batch)
@@ -93,6 +105,7 @@ class Follower:
         parts = list(plan.parts)
         self.random.shuffle(parts)  # tasks end in any order
         for part in parts:
+            self.before(part)
             if self.random.random() < kill:
                 raise Killed
             if self.random.random() < 0.1:
@@ -100,7 +113,7 @@ class Follower:
             yield from read(plan.reading, part)
 
     def _flow(self) -> Flow:
-        definition = memory_definition(keyless="append")
+        definition = memory_definition(keyless="append", **self.pipeline)
         rules = rules_of(definition, CAPABILITIES, None)
         ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
         options = RowOptions(definition.sink.irregular, False, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import changefeed as cf
+from changefeed.errors import ConfigError
 from changefeed.pipeline.ledger import read_ledger
+from tests.cli.command import invoke
 from tests.pipeline.tables import rows
 from tests.services.database import Database, MariaDb, MySql
 
@@ -74,3 +77,31 @@ def test_tables_follow_the_server(tmp_path: Path, spark: SparkSession, database:
         "shop.others": [{"id": 5}],
     }  # fmt: skip
     assert "binlog 000001:" in summary.cut
+
+
+def test_a_table_without_a_key(tmp_path: Path, spark: SparkSession, database: Database) -> None:
+    database.execute("USE shop; CREATE TABLE log (n INT); INSERT INTO log VALUES (1), (1), (NULL)")
+    pipeline = load(tmp_path, database)
+    pipeline.run(spark)
+    database.execute("USE shop; INSERT INTO log VALUES (1), (2)")
+    pipeline.run(spark)
+    rows_of_log = tables(pipeline, tmp_path)["shop.log"]
+    assert rows_of_log == [{"n": 1}, {"n": 1}, {"n": 1}, {"n": 2}, {"n": None}]
+
+
+def test_the_command_copies_a_table_again(tmp_path: Path, spark: SparkSession, database: Database) -> None:
+    pipeline = load(tmp_path, database)
+    pipeline.run(spark)
+    database.execute("SET sql_log_bin = 0; USE shop; DELETE FROM orders WHERE id = 1; UPDATE orders SET note = 'new'")
+    result = invoke("snapshot", tmp_path / "pipeline.yaml", "shop.orders", "--json")
+    assert json.loads(result.stdout) == {"tables": ["shop.orders"], "where": None, "running": False}
+    assert pipeline.status().to_dict()["snapshots"] == [{"tables": [["shop", "orders"]]}]
+    shown = invoke("status", tmp_path / "pipeline.yaml")
+    assert "copies  shop.orders again: requested, not complete" in shown.stdout
+    pipeline.run(spark)
+    assert tables(pipeline, tmp_path)["shop.orders"] == [
+        {"id": 2, "total": None, "note": "new"}, {"id": 3, "total": "0.10", "note": "new"},
+    ]  # fmt: skip
+    assert "snapshots" not in pipeline.status().to_dict()
+    with pytest.raises(ConfigError, match=r"the condition 'nothing = 1' cannot be used for shop\.orders"):
+        invoke("snapshot", tmp_path / "pipeline.yaml", "shop.orders", "--where", "nothing = 1")

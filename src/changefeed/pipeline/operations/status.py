@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from changefeed.errors import ConfigError, SourceError
+from changefeed.pipeline import copy_requests
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
@@ -19,9 +20,12 @@ from changefeed.pipeline.monitoring.texts import run_dict
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.operations.expire import old_folders, readable
 from changefeed.pipeline.operations.expired import gone
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
+from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.sources import Backlog, Source, source
+from changefeed.sources.copies import CopyingSource, CopyRequest
 from changefeed.ticdc.tso import iso
 
 NEWEST = 100  # cuts that are shown unless more are asked for
@@ -70,6 +74,7 @@ class Status:
         held_since: when the newest cut was published first, if something holds it; None if nothing does.
         run: the newest heartbeat of the newest run, which may be over; None if there is none.
         source_error: why the source does not answer; None if it does, or was not asked.
+        snapshots: requests of `changefeed snapshot` that are not complete, in their order.
         binlog: whether the commit_ts of cuts are places in a binlog: file number << 40 | position.
     """
 
@@ -90,6 +95,7 @@ class Status:
     run: RunNow | None = None
     source_error: str | None = None
     binlog: bool = False
+    snapshots: tuple[CopyRequest, ...] = ()
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -115,6 +121,7 @@ class Status:
             "held_by": [holder.to_dict() for holder in self.held_by],
             **({"held_since": iso(self.held_since)} if self.held_since else {}),
             **({"run": run_dict(self.run, now)} if self.run else {}),
+            **({"snapshots": [request.to_dict() for request in self.snapshots]} if self.snapshots else {}),
             **({"source_error": self.source_error} if self.source_error else {}),
         }
 
@@ -156,7 +163,18 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         beat,
         source_error,
         binlog,
+        _snapshots(definition, opened, state),
     )
+
+
+def _snapshots(definition: Definition, opened: Source, state: State) -> tuple[CopyRequest, ...]:
+    """The requests to copy tables again: those that a run has taken, then those that wait for one."""
+    if not isinstance(opened, CopyingSource):
+        return ()
+    path = f"{own_folder(definition)}/{copy_requests.FOLDER}"
+    folder = folder_to_read(path, definition.storage, definition.spark)
+    begun = () if state.source is None else opened.copies(state.source)
+    return (*begun, *copy_requests.waiting(folder).values())
 
 
 def _asked(opened: Source, before: str | None) -> tuple[Backlog | None, str | None]:

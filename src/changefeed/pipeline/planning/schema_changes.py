@@ -38,7 +38,7 @@ from changefeed.pipeline.planning.shadows import Shadows
 from changefeed.pipeline.planning.values import session_of
 from changefeed.pipeline.planning.writes import NEW_SNAPSHOT, Writes
 from changefeed.pipeline.state import Hold
-from changefeed.protocols.origin import LAST, snapshot_mark
+from changefeed.protocols.origin import LAST, is_of_copy, snapshot_mark
 
 SKIPPED = "skipped"  # first word of the note on a statement without effect in the sink
 
@@ -306,7 +306,7 @@ class SchemaChanges:
             if like is not None:
                 definition, declared, sent = like.table, like.declared, like.sent
         definition = replace(definition, database=database, name=table)
-        if there and behavior == "lenient":
+        if there and behavior == "lenient" and not is_of_copy(event):
             writes.flush(database, table, ts)
             self.notes.append(f"not applied, `lenient` keeps the rows that are there: {event.ddl}")
             self._extend(name, stated or definition.columns)
@@ -461,7 +461,9 @@ class SchemaChanges:
             self._refuse(event, str(error), error)
 
     def _forbidden(self, event: SchemaChange) -> bool:
-        """Whether the rules forbid changes of existing tables."""
+        """Whether the rules forbid a change of existing tables; the changes of a copy are always allowed."""
+        if is_of_copy(event):
+            return False
         if self.rules.behavior == "exception":
             raise UnsupportedError(
                 f"schema.change.behavior is `exception`, and there is a schema change at {event.place}: {event.ddl}"
@@ -471,6 +473,8 @@ class SchemaChanges:
         return self.rules.behavior == "ignore"
 
     def _keeps(self, event: SchemaChange) -> bool:
+        if is_of_copy(event):
+            return False
         if self.rules.behavior == "lenient":
             self.notes.append(f"not applied, `lenient` keeps what is there: {event.ddl}")
         return self.rules.behavior == "lenient"

@@ -60,6 +60,11 @@ def _kernel(options: Options) -> tuple[str, Mapping[str, Any]] | None:
     }
 
 
+def _fixed_topics(options: Options) -> frozenset[str]:
+    """Returns the topic of schema changes, which the connector writes to partition 0, so that they keep their order."""
+    return frozenset(() if options.topic_prefix is None else (options.topic_prefix,))
+
+
 PROTOCOL = Protocol(
     name=NAME,
     title="Debezium MySQL and MariaDB",
@@ -87,4 +92,5 @@ PROTOCOL = Protocol(
     kernel=KernelTwin(_kernel, headers=True),
     recognize=recognize,
     likely=likely,
+    fixed_topics=_fixed_topics,
 )

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
 def open_events(definition: Any, encoder: Callable[[], Encoder]) -> KafkaEvents:
     """Opens the event sink that a `type: kafka` section describes."""
+    from changefeed.protocols import protocol
     from changefeed.sinks.kafka.events import KafkaEvents
 
-    return KafkaEvents(definition.servers, definition.topic, encoder, definition.properties)
+    chosen = protocol(definition.protocol.name)
+    fixed = (
+        None if chosen.fixed_topics is None else chosen.fixed_topics(chosen.read_options(definition.protocol.options))
+    )
+    return KafkaEvents(
+        definition.servers, definition.topic, encoder, definition.properties, fixed=fixed, creation=definition.creation
+    )

@@ -1,6 +1,6 @@
 """Kafka topics as an event sink: one transaction for each append.
 
-    begin ─▶ records, each to the topic and partition that the encoder chose ─▶ write id ─▶ commit
+    begin ─▶ records, each to its topic and partition (`topics.py`) ─▶ write id ─▶ commit
                                                                                     │
                   offset of partition 0 of `topic`, in the owner's consumer group: its metadata is the mark, as JSON
 
@@ -11,7 +11,8 @@ and this producer's commit, the commit fails. Afterwards the sink remembers the 
 Rule 3. A producer may be refused because an older run woke up, not only because of a newer run. The write id in Kafka
 decides: if it has a higher epoch, the error is a `FencedError`; otherwise another try may succeed.
 Rule 4. Readers with `isolation.level=read_committed` see an append once and completely. Others also see uncommitted records.
-Rule 5. Topics are not created; they must have at least as many partitions as the encoder's options require.
+Rule 5. Topics are created if the definition has the form of new ones. Others must exist, with at least as many partitions as the
+encoder's options require.
 
 Kafka deletes the offsets of a consumer group without members after `offsets.retention.minutes`, by default seven days. A
 pipeline that was killed during an append and is not started for longer may repeat that append. If there were earlier appends
@@ -30,6 +31,7 @@ from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.errors import ConfigError, MissingExtraError, SinkError
 from changefeed.model.batch import Decoded
@@ -37,6 +39,7 @@ from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import AppendEncoder, Mark, is_made, made_by, mark_of
 from changefeed.sinks.kafka.producing import DEFAULTS, check_partitions, count_partitions, error_for, send
+from changefeed.sinks.kafka.topics import PARTITIONER, TopicCreation, by_key
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -45,7 +48,7 @@ except ImportError as error:
 
 _log = logging.getLogger(__name__)
 _MARK_BYTES = 4096  # a broker's default `offset.metadata.max.bytes`
-_DEFAULTS = {**DEFAULTS, "transaction.timeout.ms": 300_000}
+_DEFAULTS = {**DEFAULTS, "transaction.timeout.ms": 300_000, "partitioner": PARTITIONER}
 _OURS = ("transactional.id", "group.id", "enable.auto.commit", "isolation.level", "enable.idempotence", "acks")
 _REFUSED = (
     KafkaError._FENCED,
@@ -71,6 +74,9 @@ class KafkaEvents:
         encoder: creates an encoder of the protocol.
         properties: configuration of librdkafka, for security and sizes.
         timeout: seconds to wait for an answer of the brokers.
+        fixed: the topics of which all records go to partition 0, if those of others go to the partition of their key; None if the
+            encoder chooses the partitions.
+        creation: the form of topics that are created; None if none are.
     """
 
     servers: str
@@ -80,6 +86,8 @@ class KafkaEvents:
     timeout: float = 60.0
     owner: str = ""
     atomic: bool = True
+    fixed: frozenset[str] | None = None
+    creation: TopicCreation | None = None
     _writing: AppendEncoder = field(init=False, repr=False)
     _producer: Producer | None = field(init=False, default=None, repr=False)
     _last: Mark | None = field(init=False, default=None, repr=False)  # of `_producer`
@@ -124,6 +132,8 @@ class KafkaEvents:
             return
         try:
             records, number = self._writing.records(changes, self._last)
+            if self.fixed is not None:
+                records = by_key(records, self.fixed)
             self._check(records)
             mark = mark_of(write_id, number, note, self._last)
             self._commit(records, mark, write_id)
@@ -142,6 +152,8 @@ class KafkaEvents:
         """Opens a producer that fences off all older ones, then reads the last write id. See rules 1 and 2."""
         self._drop(unsure=self._unsure)
         with self._named("opening a transactional producer"):
+            if self.creation is not None:
+                self.creation.create([self.topic], self._common(), self.timeout)
             producer = Producer({**_DEFAULTS, **self._common(), "transactional.id": self._id}, logger=_log)
             count_partitions(producer, self.topic, self.servers, self.timeout)  # fails faster than the next line
             producer.init_transactions(self.timeout)
@@ -232,9 +244,12 @@ class KafkaEvents:
             producer.abort_transaction(self.timeout)
 
     def _check(self, records: pa.RecordBatch) -> None:
-        """Checks that the topics and partitions of records exist."""
+        """Checks that the topics and partitions of records exist, and creates topics if the definition allows it."""
         assert self._producer is not None
         with self._named("asking for topics"):
+            new = set(pc.unique(records.column("topic")).to_pylist()) - self._partitions.keys()
+            if self.creation is not None and new:
+                self.creation.create(new, self._common(), self.timeout)
             check_partitions(self._producer, records, self._partitions, self.servers, self.timeout)
 
     # Errors.

@@ -1,4 +1,4 @@
-"""Sends records to Kafka, for the event sink and for the PySpark writer. Topics are never created."""
+"""Sends records to Kafka, for the event sink and for the PySpark writer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def send(producer: Producer, records: pa.RecordBatch, timeout: float) -> None:
 
     Args:
         producer: the producer, which sends each record to its topic and partition.
-        records: the records, with the columns of Spark's Kafka source.
+        records: the records, with the columns of Spark's Kafka source; where the partition is NULL, the producer's partitioner
+            chooses it.
         timeout: seconds to wait after the last record.
 
     Raises:
@@ -82,7 +83,7 @@ def check_partitions(
     """
     places = pa.Table.from_batches([records.select(["topic", "partition"])])
     for place in places.group_by("topic").aggregate([("partition", "max")]).to_pylist():
-        topic, highest = place["topic"], place["partition_max"]
+        topic, highest = place["topic"], place["partition_max"] or 0
         if known.get(topic, 0) <= highest:
             known[topic] = count_partitions(producer, topic, servers, timeout)
         if known[topic] <= highest:
@@ -126,11 +127,13 @@ def error_for(message: str, error: Any, needs: str) -> Exception:
 
 
 def _messages(records: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    """Yields the arguments of `Producer.produce` for each record; the client adds missing timestamps."""
+    """Yields the arguments of `Producer.produce` for each record; the client adds missing partitions and timestamps."""
     times = records.column("timestamp").cast(pa.int64()).to_pylist()
     names = ("topic", "partition", "key", "value", "headers")
     columns = [records.column(name).to_pylist() for name in names]
     for topic, partition, key, value, headers, us in zip(*columns, times, strict=True):
-        record = {"topic": topic, "partition": partition, "key": key, "value": value}
+        record = {"topic": topic, "key": key, "value": value}
+        if partition is not None:
+            record["partition"] = partition
         record["headers"] = [(header["key"], header["value"]) for header in headers or ()]
         yield record if us is None else {**record, "timestamp": us // 1000}

@@ -2,7 +2,7 @@
 
     first_copy.py   chunks of tables  ─┐
     batches.py      slices of the log ─┴─▶ reader.py, in tasks: dump.py ─▶ changes.py, kernel_decoder.py ─▶ chunks
-    planning.py     batches of both, and of tables that join later
+    planning.py     batches of both, of tables that join later, and of tables that are copied again
     backlog.py      what is left to read, for people
     stream.py       for sinks of events: the same changes in one ordered stream, with all details of the log
 
@@ -17,20 +17,22 @@ Rule 4. Positions belong to one server. Another one continues by GTID (`failover
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from changefeed.errors import AccessError, ChangefeedError, SourceError
+from changefeed.errors import AccessError, ChangefeedError, ConfigError, SourceError
 from changefeed.frames.mapped import Mapped
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import Backlog, Compared, Missing, NextBatch
+from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql.backlog import backlog_of
 from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.copying_again import check
 from changefeed.sources.mysql.failover import moved
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.planning import Plan, Planner
@@ -39,6 +41,7 @@ from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
+from changefeed.sources.mysql.tables import Captured
 from changefeed.sources.mysql.unlogged import refuse_versioned, unlogged_actions
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -95,7 +98,7 @@ class MySqlTables:
         """See `Stream`; the first copy is read whatever `end` is, and the log at least to where it is complete.
 
         Raises:
-            ConfigError: a setting of the server is not as the source needs it, or a table has no key.
+            ConfigError: a setting of the server is not as the source needs it, or a table cannot be copied.
         """
         plan = self.plan(before, end)
         if plan is None:
@@ -183,6 +186,25 @@ class MySqlTables:
                     break
         low = plan.reading.low
         yield from read(plan.reading, LogSlice(low, low, events=()))
+
+    def check_copy(self, request: CopyRequest) -> None:
+        """See `CopyingSource`."""
+        if self.section.snapshot_mode == "initial_only":
+            raise ConfigError(
+                "with `snapshot.mode: initial_only` a pipeline does not follow the log, and tables cannot be copied again: "
+                "set it to `initial`, or start a new pipeline"
+            )
+        server = self._ask()
+        check(server, Captured(tuple(self.section.tables), {}), request)
+
+    def with_copies(self, source_offset: str, requests: Sequence[CopyRequest]) -> str:
+        """See `CopyingSource`."""
+        before = read_offset(source_offset)
+        return replace(before, requests=(*before.requests, *requests)).text()
+
+    def copies(self, source_offset: str) -> tuple[CopyRequest, ...]:
+        """See `CopyingSource`."""
+        return read_offset(source_offset).requests
 
     def close(self) -> None:
         """See `Stream`."""

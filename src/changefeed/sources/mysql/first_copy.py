@@ -10,10 +10,12 @@ Rule 1. Every transaction before L can be seen (`Server.committed`). H is the en
         has the whole row, so that at H the row is the server's.
 Rule 2. Chunks are ranges of the first column of the key, and together all its values. A row whose key moves between two ranges is
         in the log, which deletes the old key and writes the new one.
-Rule 3. So a table must have a key, and its columns must stay: a schema change of a captured table between L and H begins the copy
-        again (`SchemaChangedError`). The rows of the earlier try are dropped with their tables. The definitions are those at L
-        if they are the same before and after L is read: all rows before the first schema change are of these tables.
+Rule 3. Columns must stay: a schema change of a captured table between L and H begins the copy again (`SchemaChangedError`). The
+        rows of the earlier try are dropped with their tables. The definitions are those at L if they are the same before and
+        after L is read: all rows before the first schema change are of these tables.
 Rule 4. Any task may read a chunk again, and a run that was killed goes on at the chunk after the last that the ledger has.
+Rule 5. The rows of a table without a key cannot be applied twice. Such a table is one chunk, which a task reads in one view at a
+        position V between L and H; its rows replace what the log has of it up to V (`keyless.py`).
 """
 
 from __future__ import annotations
@@ -30,8 +32,8 @@ from changefeed.sources.mysql.tables import (
     CopiedTable,
     Name,
     describe,
+    engine_of,
     expression,
-    key_of,
     listed,
     literal,
     quoted,
@@ -49,21 +51,23 @@ class CopyChunk:
     Attributes:
         number: its place among all chunks, from 1.
         start, stop: SQL literals: the first value of the range, and the first after it; None: no bound.
+        where: a condition of its rows; None: all of the range.
     """
 
     table: CopiedTable
     number: int
     start: str | None = None
     stop: str | None = None
+    where: str | None = None
 
     @property
     def query(self) -> str:
         """The SELECT of its rows."""
         database, table = self.table.name
-        where = []
+        where = [] if self.where is None else [f"({self.where}\n)"]
         if self.table.ordered is not None:
             column = quoted(self.table.ordered.name or "")
-            where = [f"{column} >= {self.start}"] if self.start is not None else []
+            where += [f"{column} >= {self.start}"] if self.start is not None else []
             where += [f"{column} < {self.stop}"] if self.stop is not None else []
         condition = f" WHERE {' AND '.join(where)}" if where else ""
         return f"SELECT {self.table.expressions} FROM {quoted(database)}.{quoted(table)}{condition}"
@@ -76,10 +80,12 @@ class Definitions:
     Attributes:
         tables: those that the copy reads.
         dropped: names of tables whose rows are dropped first, such as those of an earlier try.
+        replaces: whether the tables are created before their rows; otherwise rows are merged into those that are there.
     """
 
     tables: tuple[CopiedTable, ...]
     dropped: tuple[Name, ...] = ()
+    replaces: bool = True
 
 
 def begin(
@@ -100,7 +106,7 @@ def begin(
         exact: whether changes after L will be applied; otherwise L may be any position, and nothing is locked.
 
     Raises:
-        ConfigError: a table has no key.
+        ConfigError: a table without a key has an engine without transactions.
         SchemaChangedError: the tables before L are not those after it.
     """
     before = _definitions(server, names())
@@ -109,7 +115,7 @@ def begin(
     if list(map(fingerprint, before)) != list(map(fingerprint, after)):
         raise SchemaChangedError("tables were created or changed")
     if copies:
-        _check_keys(server, [table.name for table in after])
+        _check_engines(server, [table.name for table in after if table.is_keyless])
     return low, gtids, Definitions(after, tuple(sorted({*dropped})))
 
 
@@ -117,19 +123,21 @@ def _definitions(server: Server, names: list[Name]) -> tuple[CopiedTable, ...]:
     return tuple(_described(server, name) for name in names)
 
 
-def _check_keys(server: Server, names: list[Name]) -> None:
-    """Checks that every table has a key: Rule 3.
+def _check_engines(server: Server, keyless: list[Name]) -> None:
+    """Checks that tables without a key can be read in one consistent view: Rule 5.
 
     Raises:
-        ConfigError: some have none.
+        ConfigError: some are of another engine than InnoDB.
     """
-    keyless = [name for name in names if not key_of(server, *name)]
-    if not keyless:
+    engines = {name: engine_of(server, *name) for name in keyless}
+    others = [name for name, engine in engines.items() if engine.lower() not in ("", "innodb")]
+    if not others:
         return
-    example = "!" + ".".join(map(quoted, keyless[0]))
+    example = "!" + ".".join(map(quoted, others[0]))
     raise ConfigError(
-        f"tables without a primary key, of which the source mysql makes no first copy: {listed(keyless)}. Give each a primary "
-        f"key, leave it out ({example} in source.tables), or set snapshot.mode to `no_data`"
+        f"tables without a primary key whose storage engine has no consistent view, so that no copy can be made of them: "
+        f"{listed(others)}. Give each a primary key or the engine InnoDB, leave it out ({example} in source.tables), or set "
+        "snapshot.mode to `no_data`"
     )
 
 
@@ -147,7 +155,7 @@ def next_chunks(
         if progress.fingerprints[progress.table] != fingerprint(table):
             raise SchemaChangedError(f"{'.'.join(table.name)} has other columns than before")
         stop = _bound(server, table, progress.start, chunk_rows)
-        chunks.append(CopyChunk(table, progress.chunks + 1, progress.start, stop))
+        chunks.append(CopyChunk(table, progress.chunks + 1, progress.start, stop, progress.where))
         following = progress.table if stop is not None else progress.table + 1
         progress = replace(progress, table=following, start=stop, chunks=progress.chunks + 1)
     return chunks, progress

@@ -4,11 +4,15 @@
     a running one       slices of the log                                                              `_log`
     tables that join    slices of the log up to L, without them; definitions and chunks at L;          `_join`, `_copy`, `_log`
                         then the log with them, up to where they are complete
+    tables copied again the same; the slices up to L have them, too                                    `_join`, `_copy`, `_log`
 
 Rule 1. The source offset has the patterns whose tables are complete. If the definition has others, the tables that they select in
         addition join: they are copied as in a first copy (`first_copy.py`), and meanwhile there is no cut.
 Rule 2. A schema change during a copy, other patterns, or another server: the copy begins again. Its rows are dropped with their
         tables.
+Rule 3. There may be a cut at the end of a transaction already. So the rows of a copy beside the log have a position behind it,
+        and their definitions the two before that. The next event there is a GTID, which is not a change: each copy takes three
+        of its bytes. When they are used up, a copy waits until the server writes its next transaction.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from changefeed.mysql.binlog.events import Query
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
 from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.copying_again import select
 from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
@@ -34,6 +39,8 @@ from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_ta
 from changefeed.sources.mysql.unlogged import refuse_versioned, unlogged_actions
 
 _log = logging.getLogger(__name__)
+_COPY_BYTES = 3
+_GTID_BYTES = 38  # of the shortest GTID event, which is MariaDB's
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +75,7 @@ class Planner:
             end: a source offset, where reading ends; None: at the end of the log.
 
         Raises:
-            ConfigError: a setting of the server is not as the source needs it, or a table has no key.
+            ConfigError: a setting of the server is not as the source needs it, or a table cannot be copied.
             SchemaChangedError: the schema changes at this moment.
             AccessError, SourceError: the server refuses the user, does not answer, or cannot continue.
         """
@@ -94,6 +101,8 @@ class Planner:
         try:
             if known.copy is not None and known.copy.table < len(known.copy.tables):
                 return self._copy(known, known.copy)
+            if known.requests and not known.is_copying:
+                return self._join(known, last)
             if known.copy is not None and known.complete is None:
                 known = replace(known, complete=replace(self.server.end(), shift=known.at.shift))
             return self._log(known, last)
@@ -151,40 +160,56 @@ class Planner:
     def _join(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
         """A batch of the log up to L without the tables that join, their definitions, and the first chunks of them: Rule 1.
 
+        Tables that are copied again are read in the same way.
+
         Raises:
             ConfigError, SchemaChangedError: see `plan`.
         """
         server, wanted, captured = self.server, tuple(self.section.tables), self._captured
         complete = replace(captured, patterns=known.patterns or ())
-        earlier = set() if known.copy is None else {*known.copy.tables}
+        is_again = known.copy is not None  # rows of an earlier try may be newer than the log up to L
+        earlier = set() if known.copy is None or known.copy.where is not None else {*known.copy.tables}
         joining = partial(_further, server, captured, complete)
-        names = joining()
+        selection = select(server, captured, known.requests, joining, copies=self._copies)
+        names, copies = selection.names(), self._copies or selection.requests > 0
         if known.joining is None and (left_out := _further(server, complete, captured)):
             _log.warning(
                 "source.tables no longer selects %s: what the sink has of them stays as it is", listed(left_out)
             )
-        if not names and not earlier:
-            return self._log(replace(known, patterns=wanted), last)
+        if not names and not is_again:
+            known = replace(known, patterns=wanted, requests=known.requests[selection.requests :])
+            return self._log(known, last) or (self._without_changes(known) if selection.requests else None)
         self._check()
-        dropped = {*earlier, *names} if self._copies else earlier
-        low, _, defined = first_copy.begin(server, joining, copies=self._copies, dropped=dropped)
+        dropped = {*earlier, *names} if copies and selection.where is None else earlier
+        low, _, defined = first_copy.begin(server, selection.names, copies=copies, dropped=dropped)
+        defined = replace(defined, replaces=selection.where is None)
         low, before = replace(low, shift=known.at.shift), replace(known, copy=None, complete=None)
         batch = self._divided(before, end=low)
         slices, after = batch.slices, _after(before, batch)
-        if earlier:  # of which there are rows, so that there is no cut before they are dropped
+        if is_again:  # no cut shows rows of the earlier try
             slices = tuple(replace(one, is_complete=False) for one in slices)
         reading = replace(self._reading(batch.end), captured=complete)
         if batch.end.number < low.number:
-            return Plan(reading, slices, replace(after, copy=known.copy, joining=() if earlier else None))
+            return Plan(reading, slices, replace(after, copy=known.copy, joining=() if is_again else None))
+        if after.behind + _COPY_BYTES > _GTID_BYTES:
+            _log.warning("no further tables are copied before the server writes its next transaction")
+            return None
+        after = replace(after, behind=after.behind + _COPY_BYTES)
         slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
-        chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
+        progress = first_copy.begun(defined, copies=copies)
+        chunks, progress = self._chunks(replace(progress, requests=selection.requests, where=selection.where))
         after = replace(after, copy=progress, joining=wanted)
-        return Plan(replace(reading, low=_beside(batch.end)), (*slices, defined, *chunks), after)
+        return Plan(replace(reading, low=_beside(after)), (*slices, defined, *chunks), after)
+
+    def _without_changes(self, known: SourceOffset) -> Plan:
+        """A batch that only moves to another source offset, at the same place of the log."""
+        mark = LogSlice(known.at, known.at, events=(), mark=_beside(known))
+        return Plan(self._reading(known.at), (mark,), known)
 
     def _copy(self, known: SourceOffset, progress: CopyProgress) -> Plan:
         """A batch of chunks."""
         chunks, progress = self._chunks(progress)
-        low = known.at if known.joining is None else _beside(known.at)
+        low = known.at if known.joining is None else _beside(known)
         return Plan(self._reading(low), tuple(chunks), replace(known, copy=progress))
 
     def _chunks(self, progress: CopyProgress) -> tuple[list[first_copy.CopyChunk], CopyProgress]:
@@ -211,13 +236,17 @@ class Planner:
         parts = list[Part](batch.slices)
         is_complete = complete is None or batch.end.number >= complete.number
         if not parts and complete is not None and is_complete:
-            mark = None if known.joining is None else _beside(batch.end)
+            mark = None if known.joining is None else _beside(known)
             parts = [LogSlice(known.at, batch.end, events=(), mark=mark)]  # nothing was written during the copy
         if not parts:
             return None
         after = _after(known, batch)
         if is_complete:
-            after = replace(after, copy=None, complete=None, patterns=tuple(self.section.tables), joining=None)
+            made = 0 if known.copy is None else known.copy.requests
+            after = replace(
+                after, copy=None, complete=None, patterns=tuple(self.section.tables), joining=None,
+                requests=known.requests[made:],
+            )  # fmt: skip
         return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up)
 
     def _divided(self, known: SourceOffset, *, end: LogPosition | None) -> LogBatch:
@@ -248,15 +277,13 @@ def _further(server: Server, captured: Captured, others: Captured) -> list[Name]
 
 
 def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
-    return replace(known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids)
+    behind = known.behind if batch.end == known.at else 0
+    return replace(known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids, behind=behind)
 
 
-def _beside(at: LogPosition) -> LogPosition:
-    """A position for the rows of tables that join at the end of a transaction: no change has it, or the two before it.
-
-    There may be a cut at the end of a transaction already. The next event there is a GTID, with 19 bytes or more.
-    """
-    return replace(at, position=at.position + 3)
+def _beside(known: SourceOffset) -> LogPosition:
+    """The position of the rows of a copy beside the log, behind the end of a transaction: see Rule 3."""
+    return replace(known.at, position=known.at.position + known.behind)
 
 
 class _Look:

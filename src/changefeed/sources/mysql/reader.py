@@ -6,13 +6,15 @@ change is there, because an event has at least 19 bytes:
     L - 2   DROP TABLE IF EXISTS, of an earlier try
     L - 1   CREATE TABLE, as the server shows it
     L       rows, with the op `read`; their offset is the number of the chunk, so that chunks are in order
+    V - 1   TRUNCATE TABLE, of a table without a key that is read at a later position V: see `keyless.py`
+    V       its rows, in the same form
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,6 +25,7 @@ from changefeed.model.batch import Decoded
 from changefeed.model.event import Control, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
+from changefeed.protocols.origin import OF_COPY
 from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, ShapeRows, records_at
 from changefeed.sources.mysql.columns import columns_of, of_select
@@ -30,9 +33,13 @@ from changefeed.sources.mysql.connection import Address, GoneError, connect, tra
 from changefeed.sources.mysql.dump import LogEvent, dump, dump_bytes
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
 from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
-from changefeed.sources.mysql.server import check_identity
+from changefeed.sources.mysql.keyless import begin_view
+from changefeed.sources.mysql.server import Server, check_identity
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, quoted
+
+if TYPE_CHECKING:
+    from pymysql.connections import Connection
 
 _PACKED_ROWS = 20_000  # rows that are packed together
 
@@ -77,8 +84,10 @@ def read(reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
     match part:
         case LogSlice():
             yield from _read_log(reading, part)
+        case CopyChunk() if part.table.is_keyless:
+            yield from _read_keyless(reading, part)
         case CopyChunk():
-            yield from _read_rows(reading, part)
+            yield from _read_chunk(reading, part)
         case Definitions():
             yield _packed_definitions(reading, part)
 
@@ -132,42 +141,68 @@ def _read_by_reference(reading: Reading, part: LogSlice) -> _Read:
     return decoder, at
 
 
-def _read_rows(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
+def _read_chunk(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
+    connection = connect(reading.address)
+    try:
+        with translated(reading.address):
+            check_identity(reading.address, connection, reading.identity)
+        yield from _read_rows(reading, part, connection, reading.low.number)
+    finally:
+        connection._force_close()  # a polite end would read the rows that are left
+
+
+def _read_keyless(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
+    server = Server.open(reading.address)
+    try:
+        check_identity(reading.address, server.connection, reading.identity)
+        at = begin_view(server, part.table, reading.low)
+        if at != reading.low:
+            yield _packed_truncation(reading, part, at.number - 1)
+        yield from _read_rows(reading, part, server.connection, at.number)
+    finally:
+        server.connection._force_close()
+
+
+def _read_rows(
+    reading: Reading, part: CopyChunk, connection: Connection[Any], commit_ts: int
+) -> Iterator[pa.RecordBatch]:
     from pymysql.cursors import SSCursor
 
     table = part.table.table
     shape = TableShape(table.database, table.table, columns_of(table))
     readers = [of_select(column) for column in table.columns]
-    connection, count = connect(reading.address), 0
-    try:
-        with translated(reading.address), connection.cursor(SSCursor) as cursor:
-            check_identity(reading.address, connection, reading.identity)
-            cursor.execute(part.query)
-            while rows := cursor.fetchmany(_PACKED_ROWS):
-                try:
-                    images = [
-                        tuple([None if v is None else of(v) for of, v in zip(readers, row, strict=True)])
-                        for row in rows
-                    ]
-                    packed = _packed_rows(reading.low, part.number, count, shape, images)
-                except (ValueError, IndexError, SchemaError) as error:  # planning again reads the definition again
-                    name = ".".join(part.table.name)
-                    raise GoneError(f"{name} was changed while it was read: {error}", transient=True) from error
-                yield packed
-                count += len(rows)
-    finally:
-        connection._force_close()  # a polite end would read the rows that are left
+    count = 0
+    with translated(reading.address), connection.cursor(SSCursor) as cursor:
+        cursor.execute(part.query)
+        while rows := cursor.fetchmany(_PACKED_ROWS):
+            try:
+                images = [
+                    tuple([None if v is None else of(v) for of, v in zip(readers, row, strict=True)]) for row in rows
+                ]
+                packed = _packed_rows(commit_ts, part.number, count, shape, images)
+            except (ValueError, IndexError, SchemaError) as error:  # planning again reads the definition again
+                name = ".".join(part.table.name)
+                raise GoneError(f"{name} was changed while it was read: {error}", transient=True) from error
+            yield packed
+            count += len(rows)
 
 
 def _packed_rows(
-    low: LogPosition, offset: int, first: int, shape: TableShape, images: list[tuple[Any, ...]]
+    commit_ts: int, offset: int, first: int, shape: TableShape, images: list[tuple[Any, ...]]
 ) -> pa.RecordBatch:
     count = len(images)
     rows = ShapeRows(
         list(range(count)), [offset] * count, list(range(first, first + count)), ["read"] * count,
-        [low.number] * count, [None] * count, [None] * count, list(images),
+        [commit_ts] * count, [None] * count, [None] * count, list(images),
     )  # fmt: skip
     return pack(Decoded([rows.built(shape)]), records_at([offset] * count))
+
+
+def _packed_truncation(reading: Reading, part: CopyChunk, commit_ts: int) -> pa.RecordBatch:
+    database, table = part.table.name
+    statement = f"TRUNCATE TABLE {quoted(database)}.{quoted(table)}"
+    change = _change("truncate_table", database, table, statement, commit_ts, 0, reading.kind)
+    return pack(Decoded(control=[change]), records_at([0]))
 
 
 def _packed_definitions(reading: Reading, part: Definitions) -> pa.RecordBatch:
@@ -175,7 +210,7 @@ def _packed_definitions(reading: Reading, part: Definitions) -> pa.RecordBatch:
     for database, name in part.dropped:
         drop = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
         changes.append(_change("drop_table", database, name, drop, low - 2, len(changes), reading.kind))
-    for table in part.tables:
+    for table in part.tables if part.replaces else ():
         database, name = table.name
         create = _change("create_table", database, name, table.create, low - 1, len(changes), reading.kind)
         changes.append(replace(create, columns=_columns(table)))
@@ -186,7 +221,8 @@ def _change(
     kind: str, database: str, table: str, statement: str, commit_ts: int, number: int, server: str
 ) -> SchemaChange:
     place = Place(TOPIC, PARTITION, 0, number, number)
-    return SchemaChange(kind, database, table, statement, place, commit_ts=commit_ts, origin={"connector": server})
+    origin = {"connector": server, **OF_COPY}
+    return SchemaChange(kind, database, table, statement, place, commit_ts=commit_ts, origin=origin)
 
 
 def _columns(table: CopiedTable) -> tuple[Column, ...] | None:

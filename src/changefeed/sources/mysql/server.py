@@ -6,7 +6,7 @@ Every question is one statement; `Server` keeps the connection on which they are
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -229,6 +229,35 @@ class Server:
         with self._locked():
             self.rows(begin)
             return self.end_with_gtids()
+
+    def begin_view_of(self, table: str) -> LogPosition:
+        """Begins a consistent view on this connection; returns the position in the log that belongs to it for one table.
+
+        Every change of the table before the position is in the view, and none after it. On MySQL, a lock keeps others from
+        writing the table while the view begins.
+
+        Args:
+            table: the quoted name of the table.
+
+        Raises:
+            AccessError: MySQL alone: the user may not lock the table.
+            GoneError: the table does not exist any more.
+            SourceError: a transaction that has written the table keeps the lock from being taken.
+        """
+        if self.kind == "mariadb":
+            return self.begin_view()[0]
+        with closing(Server.open(self.address)) as locking:
+            check_identity(self.address, locking.connection, self.identity)
+            locking.rows(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+            try:
+                locking.rows(f"LOCK TABLES {table} READ")
+            except AccessError as error:
+                raise AccessError(
+                    f"{self.address}: {table} has no key, and its copy needs the right LOCK TABLES, to lock it for a moment: "
+                    f"GRANT LOCK TABLES ON *.* TO '{self.address.user}'@'%'"
+                ) from error
+            self.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            return self.end()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

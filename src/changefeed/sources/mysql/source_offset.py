@@ -6,7 +6,9 @@
     {…, "joining": ["shop.*", "crm.*"], "copy": …}               and those for which tables are copied now
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
+    {…, "behind": 6}                                             bytes behind the position whose numbers earlier copies have taken
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
+    {…, "requests": [{"tables": [["shop", "orders"]], "where": "id > 7"}]}       tables to copy again, see `copying_again.py`
     {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
     {…, "unsent": ["binlog.000003", 14700, 1]}                  of one that continues a connector: what that has not sent
 
@@ -19,6 +21,8 @@ import json
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from typing import Any
+
+from changefeed.sources.copies import CopyRequest, read_request
 
 _POSITION_BITS = 40
 
@@ -61,6 +65,8 @@ class CopyProgress:
         table: index of the table that is read next.
         start: SQL literal of the first key that was not read of it; None at its beginning.
         chunks: number of chunks that have been read.
+        requests: the number of the source offset's requests that this copy carries out.
+        where: the condition of the rows that are copied; None: all rows.
     """
 
     tables: tuple[tuple[str, str], ...]
@@ -68,6 +74,8 @@ class CopyProgress:
     table: int = 0
     start: str | None = None
     chunks: int = 0
+    requests: int = 0
+    where: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,8 @@ class SourceOffset:
         transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
         unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
             all that comes next is unsent.
+        requests: tables to copy again that are not complete, in the order of the requests.
+        behind: the rows of copies beside the log have taken the positions up to `at` plus so many bytes; see `planning.py`.
     """
 
     server: str
@@ -102,6 +112,8 @@ class SourceOffset:
     joining: tuple[str, ...] | None = None
     transaction: dict[str, Any] | None = None
     unsent: tuple[LogPosition, int] | None = None
+    requests: tuple[CopyRequest, ...] = ()
+    behind: int = 0
 
     @property
     def is_first_copy(self) -> bool:
@@ -133,12 +145,18 @@ class SourceOffset:
             copy = self.copy
             tables = [[*name, mark] for name, mark in zip(copy.tables, copy.fingerprints, strict=True)]
             document["copy"] = {"tables": tables, "table": copy.table, "from": copy.start, "chunks": copy.chunks}
+            if copy.requests:
+                document["copy"] |= {"requests": copy.requests, "where": copy.where}
         if self.complete is not None:
             document["complete"] = [self.complete.file, self.complete.position]
         if self.transaction is not None:
             document["transaction"] = self.transaction
         if self.unsent is not None:
             document["unsent"] = [self.unsent[0].file, self.unsent[0].position, self.unsent[1]]
+        if self.behind:
+            document["behind"] = self.behind
+        if self.requests:
+            document["requests"] = [request.to_dict() for request in self.requests]
         return json.dumps(document)
 
 
@@ -159,6 +177,8 @@ def read(text: str) -> SourceOffset:
             copy["table"],
             copy["from"],
             copy["chunks"],
+            copy.get("requests", 0),
+            copy.get("where"),
         ),
         None if complete is None else LogPosition(complete[0], complete[1], shift),
         document.get("gtids"),
@@ -166,4 +186,6 @@ def read(text: str) -> SourceOffset:
         None if (joining := document.get("joining")) is None else tuple(joining),
         document.get("transaction"),
         None if (unsent := document.get("unsent")) is None else (LogPosition(*unsent[:2]), unsent[2]),
+        tuple(map(read_request, document.get("requests", ()))),
+        document.get("behind", 0),
     )

@@ -123,6 +123,11 @@ class CopiedTable:
         return self.table.database, self.table.table
 
     @property
+    def is_keyless(self) -> bool:
+        """Whether it has neither a primary key nor a unique key without NULL."""
+        return self.table.primary_key is None
+
+    @property
     def expressions(self) -> str:
         """The list of a SELECT of its columns: see the head of this file."""
         return ", ".join(expression(column) for column in self.table.columns)
@@ -170,6 +175,14 @@ def describe(server: Server, database: str, table: str) -> CopiedTable | None:
     if keys and described[names.index(keys[0])][1] in _ORDERED:
         ordered = columns[names.index(keys[0])]
     return CopiedTable(TableMap(0, 0, database, table, columns, primary), create, ordered)
+
+
+def engine_of(server: Server, database: str, table: str) -> str:
+    """Returns the storage engine of a table, such as `InnoDB`; empty if the server does not have the table."""
+    rows = server.texts(
+        "SELECT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", (database, table)
+    )
+    return rows[0][0] if rows else ""
 
 
 def key_of(server: Server, database: str, table: str) -> list[str]:

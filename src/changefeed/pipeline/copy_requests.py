@@ -1,0 +1,65 @@
+"""Requests to copy tables again, between `changefeed snapshot` and a run: files in the pipeline's folder `snapshots`.
+
+Rule 1. A command creates a file with a new name. It takes no epoch, so that a run goes on.
+Rule 2. A run looks before each batch. It writes the requests into the ledger's source offset first, and deletes their files then:
+        a run that is killed in between leaves the files, and the tables are copied once more.
+Rule 3. Before the first batch of a pipeline there is no source offset, and requests wait.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from changefeed.errors import SinkError
+from changefeed.pipeline.store.base import StateStore
+from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
+from changefeed.sources.copies import CopyingSource, CopyRequest, read_request
+
+FOLDER = "snapshots"
+_VERSION = 1
+
+
+def add(folder: WritableFolder, request: CopyRequest) -> None:
+    """Adds a request behind all others."""
+    document = {"version": _VERSION, **request.to_dict()}
+    folder.create(f"{time.time_ns():020}-{uuid.uuid4().hex}.json", (json.dumps(document) + "\n").encode())
+
+
+def waiting(folder: LedgerFolder) -> dict[str, CopyRequest]:
+    """Returns the requests that no run has taken, by the names of their files, oldest first.
+
+    Raises:
+        SinkError: a file is not a request, or is one of a later version of changefeed.
+    """
+    requests = {}
+    for name in folder.names(""):
+        data = folder.read(name)
+        if data is not None:
+            requests[name] = _read(f"{folder.path}/{name}", data)
+    return requests
+
+
+def take(folder: WritableFolder, ledger: StateStore, source: CopyingSource) -> None:
+    """Gives the requests that wait to the source, in the ledger's source offset: Rule 2."""
+    state = ledger.state
+    requests = {} if state.source is None else waiting(folder)
+    if requests and state.source is not None:
+        ledger.finish(replace(state, source=source.with_copies(state.source, list(requests.values()))))
+        folder.delete(requests)
+
+
+def _read(path: str, data: bytes) -> CopyRequest:
+    try:
+        document: dict[str, Any] = json.loads(data)
+        if document["version"] == _VERSION:
+            return read_request(document)
+        reason = f"it has version {document['version']}, and this changefeed reads version {_VERSION}"
+    except (ValueError, KeyError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+    raise SinkError(
+        f"{path} is not a request of `changefeed snapshot` ({reason}): delete it, and make the request again"
+    )
