@@ -16,6 +16,8 @@
     compaction.py  files that are written again
     partitions.py  specs, of the fields in partition_fields.py
     transforms.py  values of partitions
+    sort_orders.py sort orders, of the fields in sort_fields.py
+    sorting.py     rows in such an order
     row.py         the rows with a key in a snapshot
     trial.py       the trial of a catalog, for `changefeed check`
     tags.py        names of published cuts
@@ -58,7 +60,7 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     options = TableOptions(
         definition.partition_fields, definition.format_version, definition.write_mode == "merge-on-read",
-        CompactionRules() if definition.compaction == "auto" else None,
+        CompactionRules() if definition.compaction == "auto" else None, definition.sort_fields,
     )  # fmt: skip
     catalog = _catalog(definition, folder)
     return IcebergTables(catalog, tuple(names), session, cut_tags=definition.cut_tags, options=options)
