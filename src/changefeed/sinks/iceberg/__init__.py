@@ -11,6 +11,7 @@
     columns.py     changes of columns, by field id where rows may stay
     commit.py      one snapshot: summary, requirements
     manifests.py   its manifests, in the files of manifest_files.py
+    avro_files.py  the Avro files that these are
     version_3.py   metadata of format version 3
     deletes.py     delete files by data file, whose bytes are in delete_files.py
     compaction.py  files that are written again
