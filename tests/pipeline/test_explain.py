@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import MonthTransform
 from pyiceberg.types import DateType, IntegerType, NestedField
 
@@ -109,7 +110,7 @@ def test_the_write_mode_is_named_where_it_is_not_the_plain_one(tmp_path: Path) -
     assert modes == {"copy-on-write", None}
 
 
-def test_partitions_are_those_of_the_table_or_of_the_definition(tmp_path: Path) -> None:
+def test_partitions_and_sort_order_are_those_of_the_table_or_of_the_definition(tmp_path: Path) -> None:
     history = HistoryBuilder()
     for name in ("new", "old"):
         history.schema("app", name, f"CREATE TABLE `app`.`{name}` (`id` INT PRIMARY KEY, `day` DATE)")
@@ -119,19 +120,26 @@ def test_partitions_are_those_of_the_table_or_of_the_definition(tmp_path: Path) 
     schema = Schema(NestedField(1, "id", IntegerType()), NestedField(2, "day", DateType()))
     spec = PartitionSpec(PartitionField(2, 1000, MonthTransform(), "day_month"))
     catalog.create_namespace("app")
-    catalog.create_table(("app", "old"), schema, location=f"file://{lake}/app/old", partition_spec=spec)
+    order = SortOrder(SortField(2, MonthTransform(), SortDirection.DESC, NullOrder.NULLS_FIRST))
+    catalog.create_table(
+        ("app", "old"), schema, location=f"file://{lake}/app/old", partition_spec=spec, sort_order=order
+    )
     catalog.close()
     definition = {
         "source": {"type": "files", "path": str(log), "protocol": "ticdc-open"}, "pipeline": {"name": "test"},
         "sink": {
             "type": "iceberg", "path": str(lake), "adopt": ["app.*"], "write-mode": "merge-on-read",
-            "partition-by": {"app.*": ["day(day)", "bucket(4, id)"]},
+            "partition-by": {"app.*": ["day(day)", "bucket(4, id)"]}, "sort-by": {"app.*": ["day  DESC", "id nulls last"]},
         },
     }  # fmt: skip
     tables = explain(read(definition)).to_dict()["tables"]
     assert {table["table"]: (table["partitions"], table["apply"]) for table in tables} == {
         "app.new": (["days(day)", "bucket(4, id)"], "merge by key, merge-on-read"),
         "app.old": (["months(day)"], "merge by key, merge-on-read"),
+    }
+    assert {table["table"]: table["sort_order"] for table in tables} == {
+        "app.new": ["day desc", "id nulls last"],
+        "app.old": ["months(day) desc nulls first"],
     }
 
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -22,6 +22,7 @@ from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import PartitionField, parsed
 from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.iceberg.sort_fields import SortField, parsed_sort_field
 from changefeed.sinks.memory import Lake, MemorySink
 from changefeed.sinks.sql import SparkTypes
 from changefeed.storage.folders import folder_at
@@ -155,6 +156,11 @@ def _fields(table: str) -> tuple[PartitionField, ...]:
     return (parsed("bucket(3, id)"),) if table == "shop.orders" else (parsed("at"),)
 
 
+def _order(table: str) -> tuple[SortField, ...]:
+    """The sort order of the suite's tables."""
+    return (parsed_sort_field("id desc" if table == "shop.orders" else "at nulls last"),)
+
+
 ICEBERG = {
     "plain": TableOptions(),
     "partitions": TableOptions(_fields),
@@ -162,7 +168,12 @@ ICEBERG = {
     "partitions, merge-on-read": TableOptions(_fields, merges_on_read=True),
     "version 3": TableOptions(format_version=3),
     "version 3, partitions, merge-on-read": TableOptions(_fields, 3, merges_on_read=True),
+    "sorted": TableOptions(sort_fields=_order),
+    "version 3, all options": TableOptions(
+        _fields, 3, merges_on_read=True, compaction=CompactionRules(many=2, every=2), sort_fields=_order
+    ),
 }
+ICEBERG_ELSEWHERE = ["plain", "partitions, merge-on-read", "version 3, all options"]
 
 
 class TestIceberg(Conformance):
@@ -184,21 +195,27 @@ class TestIcebergInPostgres(Conformance):
 
 class TestIcebergInRestCatalog(Conformance):
     @pytest.fixture(params=["disk", pytest.param("s3", marks=pytest.mark.nightly)])
+    def place(self, request: pytest.FixtureRequest) -> Any:
+        return request.param
+
+    @pytest.fixture(params=by_turns(ICEBERG_ELSEWHERE, 3))
     def harness(
-        self, request: pytest.FixtureRequest, rest_catalog: RestCatalog, s3: S3Server, tmp_path: Path
+        self, place: str, request: pytest.FixtureRequest, rest_catalog: RestCatalog, s3: S3Server, tmp_path: Path
     ) -> Iceberg:
         catalog, prefix = {"type": "rest", "uri": rest_catalog.url}, f"t{uuid.uuid4().hex}_"  # tests share the catalog
-        if request.param == "s3":
-            return iceberg_on_s3(s3, catalog, prefix)
+        options = ICEBERG[request.param]
+        if place == "s3":
+            return iceberg_on_s3(s3, catalog, prefix, options)
         (tmp_path / "lake").mkdir()
-        return Iceberg(LocalFolder(str(tmp_path / "lake")), catalog, prefix=prefix)
+        return Iceberg(LocalFolder(str(tmp_path / "lake")), catalog, prefix=prefix, options=options)
 
 
 @pytest.mark.nightly
 class TestIcebergOnS3(Conformance):
-    @pytest.fixture
-    def harness(self, s3: S3Server, tmp_path: Path) -> Iceberg:
-        return iceberg_on_s3(s3, {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"})
+    @pytest.fixture(params=ICEBERG_ELSEWHERE)
+    def harness(self, request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> Iceberg:
+        catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+        return iceberg_on_s3(s3, catalog, options=ICEBERG[request.param])
 
 
 @pytest.mark.nightly
@@ -213,14 +230,16 @@ class TestIcebergInGlue(Conformance):
         pytest.skip("moto does not compare the versions of two commits, as AWS Glue does")
 
 
-def iceberg_on_s3(s3: S3Server, catalog: dict[str, str], prefix: str = "") -> Iceberg:
+def iceberg_on_s3(
+    s3: S3Server, catalog: dict[str, str], prefix: str = "", options: TableOptions | None = None
+) -> Iceberg:
     """A new folder in a bucket."""
     folder = folder_at(f"s3://lake/{uuid.uuid4().hex}", s3.storage())
     assert isinstance(folder, ObjectFolder)
     files = {
         "s3.endpoint": s3.url, "s3.region": "us-east-1", "s3.access-key-id": s3.keys[0], "s3.secret-access-key": s3.keys[1],
     }  # fmt: skip
-    return Iceberg(folder, catalog, files, prefix)
+    return Iceberg(folder, catalog, files, prefix, options or TableOptions())
 
 
 class TestDeltaOnS3(Conformance):

@@ -269,6 +269,10 @@ class LakeSink:
         """See `TableSink`: there are none."""
         return ()
 
+    def sort_order(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`: rows are not sorted."""
+        return ()
+
     # Writes.
 
     def prepare(self, requests: Sequence[WriteRequest]) -> Sequence[PreparedWrite]:

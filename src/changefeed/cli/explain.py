@@ -48,6 +48,8 @@ def _table(output: Output, table: ExplainedTable) -> None:
         output.lines([f"→ {table.name}"])
     if table.partitions:
         output.lines([f"partitions: {', '.join(table.partitions)}"])
+    if table.sort_order:
+        output.lines([f"sorted by: {', '.join(table.sort_order)}"])
     columns = [(c.name, c.upstream, c.sink, c.lossy or "") for c in table.columns]
     output.table(("  column", "upstream", "sink", "not kept"), [(f"  {name}", *rest) for name, *rest in columns])
     output.lines([""])

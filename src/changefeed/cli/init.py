@@ -57,6 +57,7 @@ sink:
   # catalog-properties: {type: rest, uri: "https://catalog.example"}  # by the names of PyIceberg
   # namespace: "lake_{database}"   # where the tables have their names
   # partition-by: {shop.orders: [days(created), "bucket(16, id)"]}  # of tables that the pipeline makes
+  # sort-by: {shop.orders: [created, id desc]}  # order of the rows in their data files
   # format-version: 2              # of them; or 3, with deletion vectors and row ids
   # cut-tags: 100                  # so many of the newest cuts are tags of every table, for readers
 

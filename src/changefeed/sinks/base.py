@@ -447,6 +447,10 @@ class TableSink(Protocol):
         """
         ...
 
+    def sort_order(self, path: str, table: Table) -> tuple[str, ...]:
+        """Returns the fields by which the rows of new data files are sorted, as `partitions`; empty without an order."""
+        ...
+
     def has_written(self, path: str) -> bool | None:
         """Whether the sink's owner has written the table at the path; None if there is no table. Needs no Spark."""
         ...

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import Load, Upsert
+from changefeed.sinks.base import ConvertedFrom, Load, Rewrite, Upsert
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
+from changefeed.sinks.iceberg.sort_fields import parsed_sort_field
 from changefeed.sinks.iceberg.transforms import result_type, transformed
 from tests.services.iceberg_spark import results_of
 from tests.sinks.contract import Row, sorted_rows, table
-from tests.sinks.iceberg.tables import Tables
+from tests.sinks.iceberg.tables import PATH, Tables
 
 pytestmark = pytest.mark.nightly
 
@@ -106,6 +108,47 @@ def test_row_ids_stay(tmp_path: Path, merges_on_read: bool) -> None:
         assert {number for number, row in before.items() if rows[number]["updated"] != row["updated"]} == changed
     assert second.to_pylist() == third.to_pylist()
     assert fourth.to_pylist()[4]["updated"] > second.to_pylist()[3]["updated"] == 2
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_both_sort_by_the_same_order(tmp_path: Path, version: int) -> None:
+    """Spark sorts by the option's order, the sink by the one that Spark sets, and Spark opens the table without the column."""
+    (tmp_path / "lake").mkdir()
+    fields = tuple(map(parsed_sort_field, ("place desc", "days(at)", "id")))
+    options = TableOptions(format_version=3 if version == 3 else 2, sort_fields=lambda name: fields)
+    tables = Tables(tmp_path / "lake", options=options, catalog="changefeed")
+    sink = tables.sink()
+    rows = [visit(number, "ab"[number % 2] if number % 5 else None) for number in range(30)]
+    tables.write(sink, Load, *rows, of=VISITS)
+    wanted = [row["id"] for row in pq.read_table(*(tables.root / "shop" / "orders" / "data").iterdir()).to_pylist()]
+    rewrite = (
+        "CALL changefeed.system.rewrite_data_files(table => 'shop.orders', strategy => 'sort', "
+        "options => map('rewrite-all', 'true'))"
+    )
+    files = f"SELECT file_path, sort_order_id FROM {NAME}.files"
+    _, after, described, _ = results_of(
+        tables.root,
+        [rewrite, files, f"SHOW CREATE TABLE {NAME}", f"ALTER TABLE {NAME} WRITE ORDERED BY at DESC NULLS FIRST, id"],
+    )
+    [file] = after.to_pylist()
+    assert pq.read_table(file["file_path"].removeprefix("file://")).column("id").to_pylist() == wanted
+    assert "'sort-order' = 'place DESC NULLS LAST, days(at) ASC NULLS FIRST, id ASC NULLS FIRST'" in str(
+        described[0][0]
+    )
+    assert sink.sort_order(PATH, VISITS) == ("at desc nulls first", "id")
+    tables.write(sink, Upsert, visit(3, "z"), visit(2, "z"), visit(1, "z"), of=VISITS)
+    [after] = results_of(tables.root, [files])
+    [file] = after.to_pylist()
+    places = {day: place for place, day in enumerate([None, DAYS[1], DAYS[0]])}
+    stored = pq.read_table(file["file_path"].removeprefix("file://")).to_pylist()
+    assert [(places[row["at"]], row["id"]) for row in stored] == sorted((places[DAYS[n % 3]], n) for n in range(30))
+    assert file["sort_order_id"] == 2
+    without = table("*id int", "place varchar(20)")
+    values = tuple(ConvertedFrom(column.name, column.type) for column in without.columns)
+    tables.write(sink, Rewrite, of=without, expressions=values)
+    tables.write(sink, Upsert, {"id": 31, "place": "z"}, of=without)
+    [read] = results_of(tables.root, [f"SELECT COUNT(*) AS n FROM {NAME} WHERE place = 'z'"])
+    assert (read.to_pylist(), sink.sort_order(PATH, without)) == ([{"n": 4}], ("id",))
 
 
 VALUES: dict[str, list[Any]] = {

@@ -33,6 +33,7 @@ from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
 from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.iceberg.sort_fields import parsed_sort_field
 from changefeed.sinks.iceberg.version_3 import writes_version_3
 from changefeed.storage.local import LocalFolder
 from tests.pipeline import in_memory
@@ -46,11 +47,12 @@ from tests.sinks.iceberg.rest_faults import DONE, UNDONE, refused
 
 HISTORIES = int(os.environ.get("CHANGEFEED_ICEBERG_HISTORIES", "4"))
 _RULES = CompactionRules(many=4, every=2)
+_ORDER = (parsed_sort_field("id desc"),)
 OPTIONS = [
     TableOptions(),
     TableOptions(lambda table: (parsed("bucket(2, id)"),), merges_on_read=True),
-    TableOptions(format_version=3, merges_on_read=True, compaction=_RULES),
-    TableOptions(lambda table: (parsed("truncate(5, id)"),), format_version=3),
+    TableOptions(format_version=3, merges_on_read=True, compaction=_RULES, sort_fields=lambda table: _ORDER),
+    TableOptions(lambda table: (parsed("truncate(5, id)"),), format_version=3, sort_fields=lambda table: _ORDER),
 ]
 Make = Callable[..., tuple[Pipeline, Random]]
 

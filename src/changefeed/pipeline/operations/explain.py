@@ -70,6 +70,7 @@ class ExplainedTable:
         apply: how changes are applied: merged by key, or appended.
         write_mode: `copy-on-write` or `merge-on-read`; None for a table without a handle key.
         partitions: the fields by which its rows are divided; empty without partitions.
+        sort_order: the fields by which the rows of its data files are sorted; empty without an order.
         types_from: `DDL`, or `rows` if the records contain no CREATE TABLE.
         columns: the columns, in upstream order.
         name: name of the table in the catalog; None if it has none, or the definition names no catalog.
@@ -81,6 +82,7 @@ class ExplainedTable:
     apply: str
     write_mode: str | None
     partitions: tuple[str, ...]
+    sort_order: tuple[str, ...]
     types_from: str
     columns: tuple[ExplainedColumn, ...]
     name: str | None = None
@@ -229,6 +231,7 @@ def _table(
         apply=f"{apply}, {mode}" if mode not in ("", "copy-on-write") else apply,
         write_mode=mode or None,
         partitions=partitions,
+        sort_order=target.sort_order(state.path, state.table),
         types_from=_types_from(state),
         columns=tuple(columns),
         name=entry,

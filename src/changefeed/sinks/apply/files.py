@@ -345,7 +345,7 @@ class _PartitionFile:
         """Writes the rows in memory as a row group; ends the file if it is large enough."""
         if not self._kept:
             return
-        batches, rows = self._kept, pa.Table.from_batches(self._kept, self._schema)
+        batches, rows = self._kept, self._layout.ordered(pa.Table.from_batches(self._kept, self._schema))
         self._kept, self.held_bytes = [], 0
         with self._writable():
             if self._name is None:

@@ -75,6 +75,10 @@ class Layout(Protocol):
         """
         ...
 
+    def ordered(self, rows: pa.Table) -> pa.Table:
+        """Returns the rows of a row group in the order in which they are written."""
+        ...
+
     def key_filter(self, names: Sequence[str], keys: Sequence[pa.ChunkedArray]) -> KeyFilter:
         """Returns a function: a file of `Item.files` -> whether its partition can contain each key; None if any key may be there.
 
@@ -118,7 +122,7 @@ class Layout(Protocol):
 
 
 class WholeFiles:
-    """The part of a `Layout` about partitions, for tables without; their files have all values of their rows."""
+    """The part of a `Layout` about partitions and order, for tables without; their files have all values of their rows."""
 
     __slots__ = ()
 
@@ -130,6 +134,10 @@ class WholeFiles:
     def divided(self, rows: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
         """See `Layout`."""
         return (("", rows),)
+
+    def ordered(self, rows: pa.Table) -> pa.Table:
+        """See `Layout`."""
+        return rows
 
     def key_filter(self, names: Sequence[str], keys: Sequence[pa.ChunkedArray]) -> KeyFilter:
         """See `Layout`."""

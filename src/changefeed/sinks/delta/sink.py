@@ -166,6 +166,10 @@ class DeltaTables:
         """See `TableSink`."""
         return ()
 
+    def sort_order(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`."""
+        return ()
+
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
         if self.folder is None or self._native is None:

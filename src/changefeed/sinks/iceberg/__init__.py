@@ -11,11 +11,14 @@
     columns.py     changes of columns, by field id where rows may stay
     commit.py      one snapshot: summary, requirements
     manifests.py   its manifests, in the files of manifest_files.py
+    avro_files.py  the Avro files that these are
     version_3.py   metadata of format version 3
     deletes.py     delete files by data file, whose bytes are in delete_files.py
     compaction.py  files that are written again
     partitions.py  specs, of the fields in partition_fields.py
     transforms.py  values of partitions
+    sort_orders.py sort orders, of the fields in sort_fields.py
+    sorting.py     rows in such an order
     row.py         the rows with a key in a snapshot
     trial.py       the trial of a catalog, for `changefeed check`
     tags.py        names of published cuts
@@ -58,7 +61,7 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     options = TableOptions(
         definition.partition_fields, definition.format_version, definition.write_mode == "merge-on-read",
-        CompactionRules() if definition.compaction == "auto" else None,
+        CompactionRules() if definition.compaction == "auto" else None, definition.sort_fields,
     )  # fmt: skip
     catalog = _catalog(definition, folder)
     return IcebergTables(catalog, tuple(names), session, cut_tags=definition.cut_tags, options=options)

@@ -23,7 +23,7 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.table.metadata import TableMetadataV2, TableMetadataV3
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -62,6 +62,7 @@ from changefeed.sinks.iceberg.opened import (
     read_write_id,
     write_id_text,
 )
+from changefeed.sinks.iceberg.sort_orders import order_after
 from changefeed.sinks.iceberg.version_3 import UpgradeTo3
 
 # Properties of new tables: a file of metadata for each commit would otherwise stay for ever.
@@ -82,6 +83,7 @@ def commit(catalog: TableCatalog, opened: Opened, change: Change, request: Write
     check_order(opened, request.write_id)
     updates, schema_id = _schema_updates(opened, change)
     updates += _spec_updates(opened, change)
+    updates += _order_updates(opened, change)
     made = _snapshot(catalog, opened, change, schema_id, summary_of(opened.owner, request))
     updates += [*_snapshot_updates(made), _write_id_update(opened.owner, request.write_id)]
     _put(catalog, opened.table, _requirements(opened), updates, made.snapshot_id, opened.owner, request)
@@ -134,12 +136,14 @@ class NewTable:
         location: the location of the table.
         schema: the columns.
         spec: the partition spec, with id 0.
+        order: the sort order.
         version: the format version.
     """
 
     location: str
     schema: Schema
     spec: PartitionSpec
+    order: SortOrder
     version: FormatVersion
 
 
@@ -174,7 +178,7 @@ def create(catalog: TableCatalog, new: NewTable, owner: str, added: Sequence[Add
         SetCurrentSchemaUpdate(schema_id=-1),  # type: ignore[call-arg]
         AddPartitionSpecUpdate(spec=new.spec),
         SetDefaultSpecUpdate(spec_id=-1),  # type: ignore[call-arg]
-        AddSortOrderUpdate(sort_order=UNSORTED_SORT_ORDER),  # type: ignore[call-arg]
+        AddSortOrderUpdate(sort_order=new.order),  # type: ignore[call-arg]
         SetDefaultSortOrderUpdate(sort_order_id=-1),  # type: ignore[call-arg]
         SetLocationUpdate(location=new.location),
         SetPropertiesUpdate(updates=_NEW_TABLE),
@@ -265,6 +269,18 @@ def _spec_updates(opened: Opened, change: Change) -> list[TableUpdate]:
     if change.spec.spec_id in opened.metadata.specs():
         return [SetDefaultSpecUpdate(spec_id=change.spec.spec_id)]  # type: ignore[call-arg]
     return [AddPartitionSpecUpdate(spec=change.spec), SetDefaultSpecUpdate(spec_id=-1)]  # type: ignore[call-arg]
+
+
+def _order_updates(opened: Opened, change: Change) -> list[TableUpdate]:
+    """Returns the updates that change the table's default sort order, as its columns have changed."""
+    metadata = opened.metadata
+    schema = change.schema if change.restored is None else metadata.schema_by_id(change.restored.schema_id or 0)
+    order = metadata.sort_order() if schema is None else order_after(metadata, schema)
+    if order == metadata.sort_order():
+        return []
+    known = metadata.sort_order_by_id(order.order_id) is not None
+    added = [] if known else [AddSortOrderUpdate(sort_order=order)]  # type: ignore[call-arg]
+    return [*added, SetDefaultSortOrderUpdate(sort_order_id=order.order_id)]  # type: ignore[call-arg]
 
 
 def next_schema_id(opened: Opened) -> int:

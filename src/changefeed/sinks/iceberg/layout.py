@@ -32,6 +32,8 @@ from changefeed.sinks.apply.keys import codes
 from changefeed.sinks.apply.layout import Floats, KeyFilter, RowNumbers
 from changefeed.sinks.iceberg.delete_files import deleted_rows
 from changefeed.sinks.iceberg.partition_fields import PartitionField
+from changefeed.sinks.iceberg.sort_fields import SortField
+from changefeed.sinks.iceberg.sorting import sorted_rows
 from changefeed.sinks.iceberg.transforms import transformed
 from changefeed.storage import Folder
 
@@ -57,6 +59,7 @@ class Metrics(msgspec.Struct, frozen=True):
         lower, upper: bounds, in Iceberg's encoding of single values, as base64.
         offsets: where row groups begin, in bytes.
         partition: the text of its partition, see `partition_text`.
+        order_id: the sort order of all of its rows; 0 for none.
     """
 
     sizes: dict[int, int]
@@ -66,6 +69,7 @@ class Metrics(msgspec.Struct, frozen=True):
     upper: dict[int, str]
     offsets: list[int]
     partition: str = ""
+    order_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +81,16 @@ class IcebergLayout:
         schema: the columns of new files, with field ids.
         specs: id -> fields of each partition spec of the table.
         spec_id: the spec of new files.
+        order: the fields by which the rows of new files are sorted.
+        order_id: the sort order of new files; 0 if the rows are not sorted by all of its fields.
     """
 
     folder: Folder
     schema: pa.Schema
     specs: Mapping[int, tuple[PartitionField, ...]] = field(default_factory=dict)
     spec_id: int = 0
+    order: tuple[SortField, ...] = ()
+    order_id: int = 0
     footer: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -109,6 +117,10 @@ class IcebergLayout:
         starts = np.searchsorted(code, np.arange(count + 1))
         for start, end in pairwise(starts.tolist()):
             yield partition_text([column[start] for column in values]), rows.slice(start, end - start)
+
+    def ordered(self, rows: pa.Table) -> pa.Table:
+        """See `Layout`: by the table's sort order."""
+        return sorted_rows(rows, self.order) if self.order else rows
 
     def key_filter(self, names: Sequence[str], keys: Sequence[pa.ChunkedArray]) -> KeyFilter:
         """See `Layout`: a bucket holds some of the keys. Other partitions show in the bounds of their files."""
@@ -138,7 +150,8 @@ class IcebergLayout:
     def statistics(self, footer: Any, schema: pa.Schema, floats: Mapping[str, Floats], partition: str) -> str:
         """See `Layout`: `Metrics` as JSON."""
         made = metrics(footer, self.schema, floats)
-        return msgspec.json.encode(msgspec.structs.replace(made, partition=partition)).decode()
+        order_id = self.order_id if footer.num_row_groups == 1 else 0
+        return msgspec.json.encode(msgspec.structs.replace(made, partition=partition, order_id=order_id)).decode()
 
     def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
         """See `Layout`: rows keep their id in another file, and if they are not changed the number of their last snapshot."""

@@ -19,9 +19,10 @@ Source:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Literal
 
-from pyiceberg.avro.file import AvroFile, AvroOutputFile
+from pyiceberg.avro.file import AvroOutputFile
 from pyiceberg.io import FileIO, OutputFile
 from pyiceberg.manifest import (
     MANIFEST_ENTRY_SCHEMAS,
@@ -36,9 +37,14 @@ from pyiceberg.manifest import (
     ManifestListWriterV2,
     ManifestWriterV2,
     PartitionFieldSummary,
+    data_file_with_partition,
+    manifest_entry_schema_with_data_file,
 )
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.types import StructType
+
+from changefeed.sinks.iceberg.avro_files import BlockFile, CompiledSchema, RowFile, RowKind
 
 FormatVersion = Literal[2, 3]
 
@@ -46,6 +52,34 @@ _FULL: Literal[3] = 3  # the version whose fields entries have in memory
 # Places of fields in PyIceberg's records, which have no names for them.
 _MANIFEST_FIRST_ROW_ID = 15
 _FIRST_ROW_ID, _REFERENCED, _OFFSET, _SIZE = 16, 17, 18, 19
+
+
+_MANIFESTS = RowKind(
+    MANIFEST_LIST_FILE_SCHEMAS[_FULL], {-1: ManifestFile, 508: PartitionFieldSummary}, {517: ManifestContent}
+)
+_ENTRIES = RowKind(
+    MANIFEST_ENTRY_SCHEMAS[_FULL], {-1: ManifestEntry, 2: DataFile},
+    {0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+)  # fmt: skip
+
+
+@lru_cache(maxsize=2)
+def _manifest_schema(version: FormatVersion) -> CompiledSchema:
+    """Compiles the schema of manifest lists."""
+    schemas = MANIFEST_LIST_FILE_SCHEMAS
+    return CompiledSchema.of(schemas[version], schemas[_FULL], "manifest_file")
+
+
+@lru_cache(maxsize=256)
+def _entry_schema(version: FormatVersion, partition: StructType) -> CompiledSchema:
+    """Compiles the schema of manifests of data files with these partitions."""
+    stored, rows = (
+        manifest_entry_schema_with_data_file(
+            format_version=fields, data_file=data_file_with_partition(partition, format_version=fields)
+        )
+        for fields in (version, _FULL)
+    )
+    return CompiledSchema.of(stored, rows, "manifest_entry")
 
 
 def first_row_id(file: DataFile) -> int | None:
@@ -67,20 +101,14 @@ def content_range(file: DataFile) -> tuple[int, int]:
 
 def read_list(io: FileIO, location: str) -> list[ManifestFile]:
     """Returns the manifests of a manifest list."""
-    with AvroFile[ManifestFile](
-        io.new_input(location), MANIFEST_LIST_FILE_SCHEMAS[_FULL], read_types={-1: ManifestFile, 508: PartitionFieldSummary},
-        read_enums={517: ManifestContent},
-    ) as reader:  # fmt: skip
-        return list(reader)
+    with RowFile[ManifestFile](io.new_input(location), _MANIFESTS) as rows:
+        return list(rows)
 
 
 def read_manifest(io: FileIO, manifest: ManifestFile) -> tuple[ManifestEntry, ...]:
     """Returns the live entries of a manifest, with what they inherit from it."""
-    with AvroFile[ManifestEntry](
-        io.new_input(manifest.manifest_path), MANIFEST_ENTRY_SCHEMAS[_FULL], read_types={-1: ManifestEntry, 2: DataFile},
-        read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
-    ) as reader:  # fmt: skip
-        entries = list(reader)
+    with RowFile[ManifestEntry](io.new_input(manifest.manifest_path), _ENTRIES) as rows:
+        entries = list(rows)
     next_row_id: int | None = manifest[_MANIFEST_FIRST_ROW_ID]
     for entry in entries:
         is_added, file = entry.status == ManifestEntryStatus.ADDED, entry.data_file
@@ -132,10 +160,8 @@ class ManifestFileWriter(ManifestWriterV2):
 
     def new_writer(self) -> AvroOutputFile[ManifestEntry]:
         """Opens the file."""
-        return AvroOutputFile[ManifestEntry](
-            output_file=self._output_file, file_schema=self._with_partition(self._version),
-            record_schema=self._with_partition(_FULL), schema_name="manifest_entry", metadata=self._meta,
-        )  # fmt: skip
+        schema = _entry_schema(self._version, self._spec.partition_type(self._schema))
+        return BlockFile[ManifestEntry](self._output_file, schema, self._meta)
 
     def written(self, entries: Iterable[ManifestEntry]) -> ManifestFile:
         """Writes the entries; returns the manifest for the list."""
@@ -172,10 +198,8 @@ class ManifestListFileWriter(ManifestListWriterV2):
 
     def __enter__(self) -> ManifestListFileWriter:
         """Opens the file."""
-        self._writer = AvroOutputFile[ManifestFile](
-            output_file=self._output_file, record_schema=MANIFEST_LIST_FILE_SCHEMAS[_FULL],
-            file_schema=MANIFEST_LIST_FILE_SCHEMAS[self._format_version], schema_name="manifest_file", metadata=self._meta,
-        )  # fmt: skip
+        schema = _manifest_schema(self._format_version)
+        self._writer = BlockFile[ManifestFile](self._output_file, schema, self._meta)
         self._writer.__enter__()
         return self
 

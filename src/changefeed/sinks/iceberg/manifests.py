@@ -238,6 +238,7 @@ def data_file(file: Added, snapshot: NewSnapshot) -> DataFile:
         lower_bounds=_decoded(metrics.lower),
         upper_bounds=_decoded(metrics.upper),
         split_offsets=metrics.offsets,
+        sort_order_id=metrics.order_id,
     )
     made.spec_id = snapshot.spec.spec_id
     return made

@@ -23,6 +23,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER_ID
 from pyiceberg.types import IntegerType, LongType, PrimitiveType
 
 from changefeed.errors import SinkError
@@ -34,6 +35,7 @@ from changefeed.sinks.iceberg.layout import ROW_COLUMNS, IcebergLayout, values_t
 from changefeed.sinks.iceberg.manifest_files import FormatVersion, first_row_id, read_list, read_manifest
 from changefeed.sinks.iceberg.partitions import fields_of, unknown_partition
 from changefeed.sinks.iceberg.schema import arrow_schema, unknown_type
+from changefeed.sinks.iceberg.sort_orders import order_after, sort_fields_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_CHANGED, TABLE_DAMAGED
 from changefeed.storage import Folder
 
@@ -123,7 +125,10 @@ class Opened:
         columns = arrow_schema(schema)
         if moves and self.version_of_format == 3:
             columns = pa.schema([*columns, *ROW_COLUMNS])
-        return IcebergLayout(self.folder, columns, specs, spec.spec_id)
+        order = order_after(self.metadata, schema)
+        fields = sort_fields_of(order, schema)
+        order_id = order.order_id if len(fields) == len(order.fields) else UNSORTED_SORT_ORDER_ID
+        return IcebergLayout(self.folder, columns, specs, spec.spec_id, fields, order_id)
 
     def table_snapshot(self) -> TableSnapshot:
         """Returns the state of the table for the contract."""

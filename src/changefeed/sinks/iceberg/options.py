@@ -13,9 +13,15 @@ from changefeed.sinks.iceberg.commit import NewTable
 from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.partition_fields import PartitionField
 from changefeed.sinks.iceberg.partitions import spec_of
+from changefeed.sinks.iceberg.sort_fields import SortField
+from changefeed.sinks.iceberg.sort_orders import order_of
 
 
 def _no_fields(table: str) -> tuple[PartitionField, ...]:
+    return ()
+
+
+def _no_order(table: str) -> tuple[SortField, ...]:
     return ()
 
 
@@ -27,6 +33,7 @@ class TableOptions:
         partition_fields: `database.table` -> the partition fields of a new table.
         format_version: of new tables.
         merges_on_read: whether rows of tables with a key are marked as deleted, instead of writing their files again.
+        sort_fields: `database.table` -> the sort fields of a new table.
         compaction: when to compact such tables; None for never.
     """
 
@@ -34,11 +41,17 @@ class TableOptions:
     format_version: FormatVersion = 2
     merges_on_read: bool = False
     compaction: CompactionRules | None = None
+    sort_fields: Callable[[str], tuple[SortField, ...]] = _no_order
 
     def new_table(self, location: str, schema: Schema, of: Table) -> NewTable:
         """Describes a table that does not exist yet."""
-        return NewTable(location, schema, spec_of(self.fields_of(of), schema), self.format_version)
+        spec, order = spec_of(self.fields_of(of), schema), order_of(self.order_of(of), schema)
+        return NewTable(location, schema, spec, order, self.format_version)
 
     def fields_of(self, table: Table) -> tuple[PartitionField, ...]:
         """Returns the partition fields of a new table."""
         return self.partition_fields(f"{table.database}.{table.name}")
+
+    def order_of(self, table: Table) -> tuple[SortField, ...]:
+        """Returns the sort fields of a new table."""
+        return self.sort_fields(f"{table.database}.{table.name}")

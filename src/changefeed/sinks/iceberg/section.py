@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from changefeed.local_files import local_path
 from changefeed.sinks.iceberg.partition_fields import FORMS, PartitionField, parsed
+from changefeed.sinks.iceberg.sort_fields import SortField, parsed_sort_field
 from changefeed.sinks.section import SinkSection
 
 
@@ -40,6 +41,12 @@ class IcebergSink(SinkSection):
         description="Partitions of tables that the pipeline makes, by patterns as in `adopt`, of which the first that matches "
         "counts: `{shop.orders: [days(created), 'bucket(16, id)'], shop.*: [region]}`. " + f"Each field is {FORMS}. "
         "A table that exists keeps its own.",
+    )
+    sort_by: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Order of the rows in data files of tables that the pipeline makes, by patterns as in `partition-by`: "
+        "`{shop.orders: [created, id desc], shop.*: [days(at) desc nulls first]}`. Readers skip more row groups by the columns "
+        "of the order. A table that exists keeps its own.",
     )
     write_mode: Literal["copy-on-write", "merge-on-read"] = Field(
         default="copy-on-write",
@@ -74,14 +81,24 @@ class IcebergSink(SinkSection):
 
     def partition_fields(self, table: str) -> tuple[PartitionField, ...]:
         """Returns the partition fields of a new table, by `database.table`."""
-        matches = (texts for pattern, texts in self.partition_by.items() if fnmatchcase(table, pattern))
-        return tuple(map(parsed, next(matches, ())))
+        return tuple(map(parsed, _first_match(self.partition_by, table)))
+
+    def sort_fields(self, table: str) -> tuple[SortField, ...]:
+        """Returns the sort fields of a new table, by `database.table`."""
+        return tuple(map(parsed_sort_field, _first_match(self.sort_by, table)))
 
     @field_validator("partition_by")
     @classmethod
     def _are_fields(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
         for text in (text for texts in value.values() for text in texts):
             parsed(text)
+        return value
+
+    @field_validator("sort_by")
+    @classmethod
+    def _are_sort_fields(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
+        for text in (text for texts in value.values() for text in texts):
+            parsed_sort_field(text)
         return value
 
     @field_validator("namespace")
@@ -92,6 +109,11 @@ class IcebergSink(SinkSection):
                 f"expected letters, digits and `_` around one `{{database}}`, as `lake_{{database}}`, not {value!r}"
             )
         return value
+
+
+def _first_match(texts: dict[str, list[str]], table: str) -> list[str]:
+    """Returns the fields of the first pattern that matches a table; none if there is no such pattern."""
+    return next((fields for pattern, fields in texts.items() if fnmatchcase(table, pattern)), [])
 
 
 SECTION = IcebergSink

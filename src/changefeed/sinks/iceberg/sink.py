@@ -56,6 +56,8 @@ from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partitions import fields_of, refusal, spec_after
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
+from changefeed.sinks.iceberg.sort_orders import refusal as order_refusal
+from changefeed.sinks.iceberg.sort_orders import sort_fields_of
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_DAMAGED
@@ -128,8 +130,11 @@ class IcebergTables:
         taken = _ROW_COLUMNS & {column.name.lower() for column in table.columns}
         if self.options.format_version == 3 and taken:
             return f"column {min(taken)} has the name of a column of format version 3. Set sink.format-version to 2"
-        reason = refusal(self.options.fields_of(table), columns_of(table, self.metadata_columns))
-        return f"sink.partition-by: {reason}" if reason else None
+        columns = columns_of(table, self.metadata_columns)
+        if reason := refusal(self.options.fields_of(table), columns):
+            return f"sink.partition-by: {reason}"
+        reason = order_refusal(self.options.order_of(table), columns)
+        return f"sink.sort-by: {reason}" if reason else None
 
     def fallback(self, path: str) -> str | None:
         """See `TableSink`: there is one way to write."""
@@ -144,6 +149,13 @@ class IcebergTables:
         opened = self.open(path)
         fields = self.options.fields_of(table) if opened is None else fields_of(opened.metadata.spec(), opened.schema)
         return tuple(map(str, fields))
+
+    def sort_order(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`: in the form of the option."""
+        opened = self.open(path)
+        if opened is None:
+            return tuple(map(str, self.options.order_of(table)))
+        return tuple(map(str, sort_fields_of(opened.metadata.sort_order(), opened.schema)))
 
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
@@ -375,7 +387,10 @@ class IcebergTables:
     def _new_layout(self, write: Write, schema: Schema) -> IcebergLayout:
         """Returns the layout of the table that a write makes."""
         new = self._new_table(write, schema)
-        return IcebergLayout(self._folder(write.path), arrow_schema(schema), {0: fields_of(new.spec, schema)})
+        specs, order = {0: fields_of(new.spec, schema)}, self.options.order_of(write.table)
+        return IcebergLayout(
+            self._folder(write.path), arrow_schema(schema), specs, order=order, order_id=new.order.order_id
+        )
 
     def _replaced_by(self, opened: Opened, write: Copy | Import, source: Opened) -> Change:
         schema = new_columns(opened, _plain(source.columns))

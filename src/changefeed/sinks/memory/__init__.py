@@ -124,6 +124,10 @@ class MemorySink:
         """See `TableSink`."""
         return ()
 
+    def sort_order(self, path: str, table: Table) -> tuple[str, ...]:
+        """See `TableSink`."""
+        return ()
+
     def has_written(self, path: str) -> bool | None:
         """See `TableSink`."""
         snapshot = self.snapshot(path)
