@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +24,7 @@ from changefeed.model.definition import Table
 from changefeed.monitor.finding import FoundPipeline
 from changefeed.monitor.rows import PendingChanges, RowVersion, pending_changes, row_versions, versions_of
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import EventDefinition, spark_of
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.letter_files import LetterFiles, LetterSummary, StoredLetter
@@ -102,6 +103,7 @@ class Glance:
         lag, held_by: see `Status`.
         held_since: when the newest cut was published first, if something holds it; None if that is not known.
         binlog: see `Status`.
+        kind: `events` for an event pipeline, which has no cuts and no dead letters, and of which nothing waits.
     """
 
     newest: Newest | None
@@ -111,6 +113,7 @@ class Glance:
     held_by: tuple[Holder, ...]
     held_since: datetime | None
     binlog: bool
+    kind: Literal["tables", "events"] = "tables"
 
 
 @dataclass(slots=True)
@@ -134,8 +137,9 @@ class PipelineReader:
 
     @property
     def definition(self) -> Definition | None:
-        """The pipeline's definition; None if only its folder is known."""
-        return self.pipeline.definition
+        """The definition of a pipeline into tables; None if only its folder is known, or for an event pipeline."""
+        known = self.pipeline.definition
+        return known if isinstance(known, Definition) else None
 
     def glance(self) -> Glance:
         """Returns the pipeline at a glance.
@@ -150,7 +154,10 @@ class PipelineReader:
             lag = lag_of(state, beat.backlog if beat else None, binlog=binlog)
             waiting = sum(letter.replayed is None for letter in self._summaries())
             since = self._standing_since(state.barrier) if held_by and newest else None
-            return Glance(newest, beat, waiting, lag, held_by, since, binlog)
+            is_events = isinstance(self.pipeline.definition, EventDefinition) or (
+                beat is not None and beat.kind == "events"
+            )
+            return Glance(newest, beat, waiting, lag, held_by, since, binlog, "events" if is_events else "tables")
 
     def state(self) -> State:
         """Returns the newest state with its tables and their definitions; raises as `glance`."""
@@ -231,6 +238,8 @@ class PipelineReader:
     # The parts.
 
     def _tables_folder(self) -> Folder:
+        if isinstance(self.pipeline.definition, EventDefinition):
+            raise ConfigError("an event pipeline writes no tables, so there are no rows to show")
         if self.definition is not None:
             folder = folder_to_read(tables_folder(self.definition), self.definition.storage, self.definition.spark)
         elif (beside := str(self.pipeline.folder)).endswith("/_changefeed"):
@@ -256,10 +265,9 @@ class PipelineReader:
         return self._ledger
 
     def _folder(self, name: str) -> Any:
-        storage = self.definition.storage if self.definition else StorageSection()
-        return folder_to_read(
-            f"{self.pipeline.folder}/{name}", storage, self.definition.spark if self.definition else {}
-        )
+        known = self.pipeline.definition
+        storage, spark = (known.storage, spark_of(known)) if known else (StorageSection(), dict[str, str]())
+        return folder_to_read(f"{self.pipeline.folder}/{name}", storage, spark)
 
     def _letter_files(self) -> LetterFiles:
         return files_of(self.definition) if self.definition else LetterFiles(self._folder("dead_letters"))
@@ -303,8 +311,8 @@ class PipelineReader:
             self._ledger_id = ledger
 
     def _binlog(self, state: State) -> bool:
-        if self.definition is not None:
-            return has_binlog(self.definition)
+        if self.pipeline.definition is not None:
+            return has_binlog(self.pipeline.definition)
         return state.time is not None or bool(state.reached)  # only sources without resolved events have them
 
     def _held_by(self, state: State) -> tuple[Holder, ...]:
