@@ -42,7 +42,8 @@ def explain(output: Output, path: Path, records: int) -> None:
         _table(output, table)
     policies = [(name.replace("_", " "), getattr(plan, name)) for name in ("barrier", "schema_changes", "guarantee")]
     looked = f"{many(plan.records, 'record')}: {many(plan.rows, 'row')}, {many(plan.dead_letters, 'dead letter')}"
-    output.table(("policy", "meaning"), [*policies, ("read", looked)])
+    lag = [("lag", plan.lag)] if plan.lag else []
+    output.table(("policy", "meaning"), [*policies, ("read", looked), *lag])
     output.lines(["", *(f"note: {note}" for note in plan.notes)] if plan.notes else [])
 
 

@@ -111,7 +111,7 @@ def _show_events(output: Output, report: EventStatus) -> None:
 def _show_tables(output: Output, report: Status) -> None:
     from changefeed.pipeline.monitoring.cuts import cut_text
     from changefeed.pipeline.monitoring.holders import held_text
-    from changefeed.pipeline.monitoring.texts import clock_text
+    from changefeed.pipeline.monitoring.texts import clock_text, pending_text
     from changefeed.pipeline.operations.status import listed
 
     cuts = [(cut_text(cut.commit_ts, cut.name, binlog=report.binlog), cut.tables) for cut in report.cuts]
@@ -130,7 +130,8 @@ def _show_tables(output: Output, report: Status) -> None:
     if report.incomplete_transaction:
         output.lines([report.incomplete_transaction, ""])
     held = held_text(report.held_by, clock_text(report.held_since) if report.held_since else None)
-    output.lines([*_facts(report), *filter(None, [held]), "", _counts(report)])
+    pending = f"pending {pending_text(report.pending_by_table)}" if report.pending_by_table else ""
+    output.lines([*_facts(report), *filter(None, [pending, held]), "", _counts(report)])
 
 
 def _facts(report: Status | EventStatus) -> Iterator[str]:

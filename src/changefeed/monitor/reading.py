@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, SinkError
 from changefeed.model.definition import Table
 from changefeed.monitor.finding import FoundPipeline
 from changefeed.monitor.rows import PendingChanges, RowVersion, pending_changes, row_versions, versions_of
@@ -33,6 +33,7 @@ from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_o
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.paths import tables_folder
+from changefeed.pipeline.pending.by_table import PENDING, pending_rows
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import Cut, StoreReader
 from changefeed.pipeline.store.entries import LedgerEntry, decoded
@@ -176,6 +177,18 @@ class PipelineReader:
                 self._state = sum, state
             return self._state[1]
 
+    def pending_by_table(self) -> dict[str, int]:
+        """Returns the pending rows of each table that has some, most first; empty if they cannot be counted at this moment."""
+        with self._lock:
+            newest = self._newest()
+        if newest is None or not newest.state.counts.pending:
+            return {}
+        try:
+            folder = self._folder(PENDING)
+            return pending_rows(folder, newest.state) if isinstance(folder, Folder) else {}
+        except SinkError:  # a run has just deleted a folder that it has applied
+            return {}
+
     def steps(self, count: int, before: int | None = None) -> list[StepRow]:
         """Returns steps, newest first; raises as `glance`.
 
@@ -233,7 +246,7 @@ class PipelineReader:
         table = state.tables[name].table
         section = self.definition.sink if self.definition is not None else None
         past = list(row_versions(versions, lambda path: key_reader(section, tables, path, key)))
-        return past, pending_changes(self._folder("pending"), state.pending, table.database, table.name, key)
+        return past, pending_changes(self._folder(PENDING), state.pending, table.database, table.name, key)
 
     # The parts.
 

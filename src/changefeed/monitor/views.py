@@ -152,6 +152,7 @@ def pipeline(reader: PipelineReader, now: datetime, count: int = STEPS, before: 
     return {
         "at": tso.iso(now),
         **shown,
+        **({"pending_by_table": reader.pending_by_table()} if glance.kind == "tables" else {}),
         "partitions": list(_partitions(glance)),
         "phases": _phases(glance.beat),
         "steps": steps if glance.kind == "tables" else [_without(one) for one in steps],

@@ -1,7 +1,8 @@
 """The metrics of a run: what each is, and its values at one moment. A value that is not known is absent, and never 0.
 
 Names are `cdc_<noun>_<unit>`, as OpenMetrics has them. Every series has the label `pipeline`. Those of `BY_TABLE` have a series
-for each topic or table, and are left out unless `pipeline.metrics-by-table` is set. Nothing is computed until somebody asks.
+for each topic or table, and are left out unless `pipeline.metrics-by-table` is set. Nothing is computed until somebody asks; then
+only the pending rows of each table are counted in files.
 
 `prometheus.py` and `otlp.py` send them.
 """
@@ -19,6 +20,7 @@ from changefeed.pipeline.config.events import AnyDefinition
 from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow, RunView, Tally
+from changefeed.pipeline.pending.by_table import pending_rows_of
 from changefeed.pipeline.state import State
 from changefeed.ticdc import tso
 
@@ -150,6 +152,12 @@ def _table_lags(sight: Sight) -> Values:
             yield (name,), max((sight.now.at - time).total_seconds(), 0.0)
 
 
+def _table_pending(sight: Sight) -> Values:
+    """The pending rows of each table, counted in the pending store; not of tables without any."""
+    if isinstance(sight.definition, Definition):
+        yield from _by_label(pending_rows_of(sight.definition, sight.state))
+
+
 def _memory(sight: Sight) -> float | None:
     """Resident memory of this process and all that it has started, where there is `/proc`."""
     children: dict[int, list[int]] = {}
@@ -238,6 +246,7 @@ BY_TABLE = (
     Metric("cdc_topic_behind_records", "Records that the source had behind the last batch, by topic.", "gauge", ("topic",),
            lambda s: _by_label(s.lag.topics())),
     Metric("cdc_table_applied_lag_seconds", "Age of the newest commit in each table.", "gauge", ("table",), _table_lags),
+    Metric("cdc_table_pending_rows", "Row changes of each table that were read and wait.", "gauge", ("table",), _table_pending),
     Metric("cdc_table_held", "Tables that are held back: 1.", "gauge", ("table",),
            lambda s: iter([((h.name,), 1.0) for h in s.held_by if h.kind == "table"])),
     Metric("cdc_partition_resolved_timestamp_seconds", "Time of the highest resolved event of each partition.", "gauge",

@@ -19,6 +19,7 @@ from changefeed.pipeline.monitoring.texts import run_dict
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.operations.expire import old_folders, readable
 from changefeed.pipeline.operations.expired import gone
+from changefeed.pipeline.pending.by_table import pending_rows_of
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
 from changefeed.sources import Backlog, Source, source
@@ -71,6 +72,8 @@ class Status:
         run: the newest heartbeat of the newest run, which may be over; None if there is none.
         source_error: why the source does not answer; None if it does, or was not asked.
         binlog: whether the commit_ts of cuts are places in a binlog: file number << 40 | position.
+        pending_by_table: `database.table` -> number of its pending row changes, most first; empty if nothing is pending, or
+            if only Spark can reach the pending store.
     """
 
     pipeline: str
@@ -90,6 +93,7 @@ class Status:
     run: RunNow | None = None
     source_error: str | None = None
     binlog: bool = False
+    pending_by_table: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -106,6 +110,7 @@ class Status:
             "cuts": [cut.to_dict() for cut in self.cuts],
             **({"older_cuts": True} if self.older_cuts else {}),
             "pending": self.pending,
+            **({"pending_by_table": dict(self.pending_by_table)} if self.pending_by_table else {}),
             "dead_letters": self.dead_letters,
             "counts": asdict(self.counts),
             **({"not_captured": list(self.not_captured)} if self.not_captured else {}),
@@ -156,6 +161,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         beat,
         source_error,
         binlog,
+        pending_rows_of(definition, state),
     )
 
 
