@@ -133,6 +133,8 @@ if TYPE_CHECKING:
     from changefeed.model.record import Record
     from changefeed.model.table import Column, TableShape
     from changefeed.model.types import ColumnType
+    from changefeed.pipeline.events.explain import EventExplanation, ExplainedEvents
+    from changefeed.pipeline.events.status import EventStatus
     from changefeed.pipeline.operations.check import Check, CheckReport
     from changefeed.pipeline.operations.detect import DetectedTopic, ProtocolFit
     from changefeed.pipeline.operations.explain import ExplainedColumn, ExplainedTable, Explanation
@@ -145,8 +147,9 @@ __all__ = [  # noqa: RUF022  # by subject
     "Decoder", "Encoder", "Events", "Record", "Transcoded", "Written",
     "decoder", "detect", "encoder", "list_protocols", "read", "transcode", "write",
     # pipelines
-    "Check", "CheckReport", "EventPipeline", "EventProgress", "EventSummary", "ExplainedColumn", "ExplainedTable", "Explanation",
-    "KeptDeadLetter", "Pipeline", "Progress", "PublishedCut", "Status", "Summary", "TableVersion", "spark",
+    "Check", "CheckReport", "EventExplanation", "EventPipeline", "EventProgress", "EventStatus", "EventSummary",
+    "ExplainedColumn", "ExplainedEvents", "ExplainedTable", "Explanation", "KeptDeadLetter", "Pipeline", "Progress",
+    "PublishedCut", "Status", "Summary", "TableVersion", "spark",
     # values
     "Column", "ColumnType", "DeadLetter", "Decoded", "DetectedTopic", "Heartbeat", "Instant", "Position", "ProtocolFit",
     "ProtocolInfo", "Resolved", "RowChange", "SchemaChange", "Table", "TableBatch", "TableShape", "TransactionMark",
@@ -182,6 +185,8 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "changefeed.model.record": ("Record",),
     "changefeed.model.table": ("Column", "TableShape"),
     "changefeed.model.types": ("ColumnType",),
+    "changefeed.pipeline.events.explain": ("EventExplanation", "ExplainedEvents"),
+    "changefeed.pipeline.events.status": ("EventStatus",),
     "changefeed.pipeline.operations.check": ("Check", "CheckReport"),
     "changefeed.pipeline.operations.detect": ("DetectedTopic", "ProtocolFit"),
     "changefeed.pipeline.operations.explain": ("ExplainedColumn", "ExplainedTable", "Explanation"),

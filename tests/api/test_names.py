@@ -18,7 +18,8 @@ from tests.example_files import copy_examples
 ROOT = Path(__file__).parents[2]
 PUBLIC = """
 AccessError ChangefeedError Check CheckReport Column ColumnType ConfigError DamagedError DeadLetter Decoded Decoder DetectedTopic
-Encoder EventPipeline EventProgress EventSummary Events ExplainedColumn ExplainedTable Explanation FencedError Heartbeat Instant
+Encoder EventExplanation EventPipeline EventProgress EventStatus EventSummary Events ExplainedColumn ExplainedEvents
+ExplainedTable Explanation FencedError Heartbeat Instant
 KeptDeadLetter
 MissingExtraError NeedsSparkError Pipeline Position Progress ProtocolError ProtocolFit ProtocolInfo PublishedCut Record
 Resolved ResourceError RowChange SchemaChange SchemaError SchemaRegistryError SinkError SourceError Status

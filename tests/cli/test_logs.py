@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from changefeed.api.results import Progress
 from changefeed.cli import run
 from changefeed.cli.output import Output, RunLine
-from changefeed.cli.progress import RunProgress
+from changefeed.cli.progress import RunProgress, table_words
 from changefeed.pipeline.monitoring.view import Failure
 from changefeed.redaction import remember
 from tests.cli.test_progress import _now as now
@@ -71,7 +73,7 @@ def test_a_line_of_the_package_names_its_logger_and_its_life_is_left_out_of_text
 
 
 def test_a_source_that_does_not_answer_is_a_warning(output: Output, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = RunProgress(output, RunLine(), "shop", cuts=True, ages=False)
+    shown = RunProgress[Progress](output, RunLine(), "shop", partial(table_words, cuts=True, ages=False))
     shown.watch(now(source_down=Failure(datetime.now(UTC), "Connection refused")))
     shown.watch(now())
     assert [(line["level"], "Connection refused" in line["message"]) for line in lines(capsys)] == [

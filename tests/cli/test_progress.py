@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 
 from changefeed.api.results import Progress
 from changefeed.cli.output import Output, RunLine
-from changefeed.cli.progress import RunProgress
+from changefeed.cli.progress import RunProgress, table_words
 from changefeed.pipeline.config.load import read
 from changefeed.pipeline.monitoring.view import Failure, RunNow
 from changefeed.pipeline.state import Counts, State
@@ -48,8 +49,10 @@ class _Line(RunLine):
         self.bars.append((done, total))
 
 
-def _progress(line: RunLine, output: Output | None = None, **more: bool) -> RunProgress:
-    return RunProgress(output or Output(), line, "p", **{"cuts": True, "ages": True, **more})
+def _progress(line: RunLine, output: Output | None = None, **more: bool) -> RunProgress[Progress]:
+    options = {"cuts": True, "ages": True, **more}
+    words = partial(table_words, cuts=options["cuts"], ages=options["ages"])
+    return RunProgress(output or Output(), line, "p", words)
 
 
 def test_the_line_names_who_holds_the_cut_once_all_is_read() -> None:

@@ -87,6 +87,11 @@ class Conformance:
         sink = harness.sink(Plain)
         assert (sink.last(), harness.records(), sink.atomic) == (None, [], True)
 
+    def test_a_check_appends_nothing(self, harness: Harness) -> None:
+        sink = harness.sink(Plain)
+        sink.check()
+        assert (sink.last(), harness.records()) == (None, [])
+
     def test_appends_follow_each_other_with_their_write_ids(self, harness: Harness) -> None:
         topic, sink = harness.topic(2), harness.sink(Plain)
         sink.append(marks(topic, 1, 2), WriteId(1, 1, 1), "{}")

@@ -52,6 +52,11 @@ class SqliteEvents:
         """See `EventSink`."""
         return replace(self, owner=owner)
 
+    def check(self) -> None:
+        """See `EventSink`: opens the file."""
+        with self._transaction():
+            pass
+
     def last(self) -> WriteId | None:
         """See `EventSink`."""
         with self._transaction() as database:

@@ -5,15 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.config.events import EventDefinition
 from changefeed.pipeline.config.load import load_any, read_any
+from changefeed.pipeline.events.explain import EventExplanation, explain_events
+from changefeed.pipeline.events.status import EventStatus, event_lag_dict, event_status
+from changefeed.pipeline.monitoring.holders import has_binlog
+from changefeed.pipeline.monitoring.lag import NO_LAG, Lag, lag_of
+from changefeed.pipeline.operations.check import CheckReport, checks
 
 if TYPE_CHECKING:
     from changefeed.api.pipeline import Pipeline
+    from changefeed.pipeline.monitoring.view import RunNow
     from changefeed.pipeline.retry import Retry
     from changefeed.pipeline.state import State
 
@@ -25,15 +32,21 @@ class EventProgress:
     Attributes:
         rows, schema_changes: number of changes that were appended since the pipeline began.
         position: where the source continues, in the source's own form; None inside of a snapshot.
+        lag: the time of the newest change that was appended, and what is left to read.
+        rows_per_second: row changes a second in this step; None if it is not known.
     """
 
     rows: int
     schema_changes: int
     position: str | None
+    lag: Lag = NO_LAG
+    rows_per_second: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the attributes as JSON values."""
-        return asdict(self)
+        """Returns the fields of a line `{"event": "step", …}` of `changefeed run --json`."""
+        rate = None if self.rows_per_second is None else round(self.rows_per_second)
+        counts = {"rows": self.rows, "schema_changes": self.schema_changes, "position": self.position}
+        return {**counts, "lag": event_lag_dict(self.lag, datetime.now(UTC)), "rows_per_second": rate}
 
     def __str__(self) -> str:
         where = "inside of the snapshot" if self.position is None else f"up to {self.position}"
@@ -110,6 +123,7 @@ class EventPipeline:
         progress: Callable[[EventProgress], None] | None = None,
         stopping: Callable[[], bool] = lambda: False,
         retrying: Callable[[Retry], None] | None = None,
+        watching: Callable[[RunNow], None] | None = None,
     ) -> EventSummary:
         """Appends the changes of the source, from where the last run ended.
 
@@ -118,6 +132,7 @@ class EventPipeline:
             progress: called after every step.
             stopping: called between steps; once it returns True, the run ends.
             retrying: called before each wait for a retry, after a transient error.
+            watching: called every second with what the run is doing, in a thread of its own; not for decisions.
 
         Raises:
             ConfigError: the pipeline cannot run as defined.
@@ -127,16 +142,50 @@ class EventPipeline:
         """
         from changefeed.pipeline.events.run import run_events
 
-        def report(state: State) -> None:
+        binlog = has_binlog(self.definition)
+
+        def report(state: State, now: RunNow) -> None:
             if progress is not None:
-                progress(EventProgress(state.counts.rows, state.counts.schema_changes, state.source))
+                lag, counts = lag_of(state, now.backlog, binlog=binlog), state.counts
+                progress(EventProgress(counts.rows, counts.schema_changes, state.source, lag, now.rows_per_second))
 
         began = time.monotonic()
-        done = run_events(self.definition, once=once, progress=report, stopping=stopping, retrying=retrying)
+        done = run_events(
+            self.definition, once=once, progress=report, stopping=stopping, retrying=retrying, watching=watching
+        )
         return EventSummary(
             done.pipeline, done.epoch, done.steps, done.rows, done.schema_changes, time.monotonic() - began,
             done.source_offset,
         )  # fmt: skip
+
+    def check(self) -> CheckReport:
+        """Checks that the pipeline can run: its source, sink, folder and ledger. Leaves no files behind.
+
+        Returns:
+            The result of every check; `ok` is False if one failed. A failed check raises no error.
+        """
+        return CheckReport(tuple(checks(self.definition)))
+
+    def explain(self) -> EventExplanation:
+        """Explains what a run would do: its tables, where it begins, how often a change is appended. Changes nothing.
+
+        Raises:
+            ConfigError: the source or its server lacks a setting, or an option of the sink is wrong.
+            SourceError: the source cannot be read.
+        """
+        return explain_events(self.definition)
+
+    def status(self, *, ask_source: bool = True) -> EventStatus:
+        """Reads the pipeline's positions and counts from its ledger, and asks its source what is left to read.
+
+        Args:
+            ask_source: whether to ask the source. If it does not answer, the result contains the reason.
+
+        Raises:
+            ConfigError: the ledger belongs to another pipeline.
+            SinkError: the ledger cannot be read.
+        """
+        return event_status(self.definition, ask_source=ask_source)
 
 
 def load_pipeline(path: str | Path) -> Pipeline | EventPipeline:

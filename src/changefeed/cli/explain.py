@@ -11,6 +11,7 @@ from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
 
 if TYPE_CHECKING:
+    from changefeed.pipeline.events.explain import EventExplanation
     from changefeed.pipeline.operations.explain import ExplainedTable
 
 
@@ -27,9 +28,13 @@ def explain(output: Output, path: Path, records: int) -> None:
     Takes the first records of the source through the steps of a run, and changes nothing. What would stop the run stops the
     command, with the same message and exit code. If the definition names a catalog, Spark is started to look into it.
     """
-    from changefeed.api.pipeline import Pipeline
+    from changefeed.api.events import EventPipeline, load_pipeline
 
-    plan = Pipeline.load(path).explain(records)
+    pipeline = load_pipeline(path)
+    if isinstance(pipeline, EventPipeline):
+        _events(output, pipeline.explain())
+        return
+    plan = pipeline.explain(records)
     if output.json:
         output.document(plan.to_dict())
         return
@@ -37,7 +42,21 @@ def explain(output: Output, path: Path, records: int) -> None:
         _table(output, table)
     policies = [(name.replace("_", " "), getattr(plan, name)) for name in ("barrier", "schema_changes", "guarantee")]
     looked = f"{many(plan.records, 'record')}: {many(plan.rows, 'row')}, {many(plan.dead_letters, 'dead letter')}"
-    output.table(("policy", "meaning"), [*policies, ("read", looked)])
+    lag = [("lag", plan.lag)] if plan.lag else []
+    output.table(("policy", "meaning"), [*policies, ("read", looked), *lag])
+    output.lines(["", *(f"note: {note}" for note in plan.notes)] if plan.notes else [])
+
+
+def _events(output: Output, plan: EventExplanation) -> None:
+    """Shows the plan of an event pipeline."""
+    if output.json:
+        output.document(plan.to_dict())
+        return
+    rows = [(one.table, ", ".join(one.keys) or "none", f"{len(one.columns):,}") for one in plan.tables]
+    output.table(("table", "key", "columns"), rows)
+    output.lines(["", f"→ {plan.sink}, as {plan.protocol}", ""])
+    policies = [(name, getattr(plan, name)) for name in ("begins", "guarantee", "lag")]
+    output.table(("policy", "meaning"), policies)
     output.lines(["", *(f"note: {note}" for note in plan.notes)] if plan.notes else [])
 
 

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Protocol as TypingProtocol
 
 from changefeed.cli.output import Output, RunLine, many
 
 if TYPE_CHECKING:
+    from changefeed.api.events import EventProgress
     from changefeed.api.results import Progress, Summary
+    from changefeed.pipeline.monitoring.lag import Lag
     from changefeed.pipeline.monitoring.view import Failure, RunNow
 
 
-class RunProgress:
+class Report(TypingProtocol):
+    """A report of a step."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON values."""
+        ...
+
+
+R = TypeVar("R", bound=Report)
+
+
+class RunProgress(Generic[R]):
     """Shows the steps of a run, and what it does in between.
 
     Args:
         output: of the command.
         line: the line of the run.
         pipeline: its name.
-        cuts: whether the pipeline has cuts.
-        ages: whether the age of the newest change is shown; it has no meaning for a run that does not follow its source.
+        words: makes the parts of the line for people of a report.
     """
 
-    def __init__(self, output: Output, line: RunLine, pipeline: str, *, cuts: bool, ages: bool) -> None:
-        self._output, self._line, self._pipeline, self._cuts, self._ages = output, line, pipeline, cuts, ages
+    def __init__(self, output: Output, line: RunLine, pipeline: str, words: Callable[[R], Iterable[str]]) -> None:
+        self._output, self._line, self._pipeline, self._words = output, line, pipeline, words
         self._reached = ""  # the newest step, for people
         self._down: Failure | None = None
 
-    def step(self, reached: Progress) -> None:
+    def step(self, reached: R) -> None:
         """Reports a step."""
         if self._output.json:
             self._output.document({"event": "step", **reached.to_dict()})
@@ -66,22 +79,49 @@ class RunProgress:
             else:
                 self._output.note(failure_text(down), logging.WARNING)
 
-    def _words(self, reached: Progress) -> Iterator[str]:
-        from changefeed.pipeline.monitoring.holders import held_text
-        from changefeed.pipeline.monitoring.lag import duration, to_read_words
 
-        rate = reached.rows_per_second
-        yield f"{many(reached.counts.applied, 'row')} applied" + ("" if rate is None else f" ({rate:,.0f}/s)")
-        yield f"{reached.counts.pending:,} pending"
-        yield many(reached.tables, "table") + (f" at {reached.cut}" if self._cuts else "")
-        age = reached.lag.behind_now(datetime.now(UTC))
-        if self._ages and age is not None:
-            yield f"{duration(age)} behind"
-        if reached.lag.records or reached.lag.bytes:
-            yield from to_read_words(reached.lag)
-        else:  # as long as there is more to read, nothing is held by anybody
-            yield from filter(None, [held_text(h for h in reached.held_by if h.kind == "partition")])
-        yield from troubles(reached)
+def table_words(reached: Progress, *, cuts: bool, ages: bool) -> Iterator[str]:
+    """Yields the parts of the line for people after a step of a pipeline into tables.
+
+    Args:
+        reached: the report.
+        cuts: whether the pipeline has cuts.
+        ages: whether the age of the newest change is shown; it has no meaning for a run that does not follow its source.
+    """
+    from changefeed.pipeline.monitoring.holders import held_text
+
+    yield f"{many(reached.counts.applied, 'row')} applied{_rate(reached.rows_per_second)}"
+    yield f"{reached.counts.pending:,} pending"
+    yield many(reached.tables, "table") + (f" at {reached.cut}" if cuts else "")
+    yield from _lag_words(reached.lag, ages=ages)
+    if (
+        not reached.lag.records and not reached.lag.bytes
+    ):  # as long as there is more to read, nothing is held by anybody
+        yield from filter(None, [held_text(h for h in reached.held_by if h.kind == "partition")])
+    yield from troubles(reached)
+
+
+def event_words(reached: EventProgress, *, ages: bool) -> Iterator[str]:
+    """Yields the parts of the line for people after a step of an event pipeline; `ages` as in `table_words`."""
+    yield f"{many(reached.rows, 'row')} appended{_rate(reached.rows_per_second)}"
+    yield many(reached.schema_changes, "schema change")
+    if reached.position is None:
+        yield "inside of the first copy"
+    yield from _lag_words(reached.lag, ages=ages)
+
+
+def _rate(rows_per_second: float | None) -> str:
+    return "" if rows_per_second is None else f" ({rows_per_second:,.0f}/s)"
+
+
+def _lag_words(lag: Lag, *, ages: bool) -> Iterator[str]:
+    from changefeed.pipeline.monitoring.lag import duration, to_read_words
+
+    age = lag.behind_now(datetime.now(UTC))
+    if ages and age is not None:
+        yield f"{duration(age)} behind"
+    if lag.records or lag.bytes:
+        yield from to_read_words(lag)
 
 
 def troubles(reached: Progress | Summary) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,10 @@ from changefeed.api.signals import Stop, stop_on_signals
 from changefeed.cli.moment import moment
 from changefeed.cli.options import common, example, log_options, pipeline
 from changefeed.cli.output import Output, many
-from changefeed.cli.progress import RunProgress, troubles
+from changefeed.cli.progress import RunProgress, event_words, table_words, troubles
 
 if TYPE_CHECKING:
-    from changefeed.api.events import EventPipeline, EventProgress
+    from changefeed.api.events import EventPipeline
     from changefeed.api.pipeline import Pipeline
     from changefeed.api.results import Summary, TableVersion
     from changefeed.pipeline.retry import Retry
@@ -70,7 +71,8 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
         if output.is_terminal:
             line.say(f"{pipeline.name}: starting Spark")
         with spark_for(pipeline.definition) as spark, stop_on_signals() as stop:
-            shown = RunProgress(output, line, pipeline.name, cuts=_has_cuts(pipeline), ages=not once)
+            words = partial(table_words, cuts=_has_cuts(pipeline), ages=not once)
+            shown = RunProgress(output, line, pipeline.name, words)
             done = pipeline.run(
                 spark,
                 once=once,
@@ -92,15 +94,14 @@ def _append(output: Output, pipeline: EventPipeline, *, once: bool) -> int:
     if not output.json:
         output.note(f"{pipeline.name}: reading {pipeline.definition.source.reads}")
     with output.run_line() as line, stop_on_signals() as stop:
-
-        def show(progress: EventProgress) -> None:
-            if output.json:
-                output.document({"event": "step", **progress.to_dict()})
-                output.flush()
-            else:
-                line.say(f"{pipeline.name}: {progress}")
-
-        done = pipeline.run(once=once, progress=show, stopping=_announced(stop, output), retrying=_retrying(output))
+        shown = RunProgress(output, line, pipeline.name, partial(event_words, ages=not once))
+        done = pipeline.run(
+            once=once,
+            progress=shown.step,
+            stopping=_announced(stop, output),
+            retrying=_retrying(output),
+            watching=shown.watch,
+        )
     if output.json:
         output.document({"event": "summary", **done.to_dict(), "stopped_by": stop.signal and stop.signal.name})
     else:

@@ -14,7 +14,9 @@ from changefeed.cli.options import common, example, pipeline
 from changefeed.cli.output import Output, many
 
 if TYPE_CHECKING:
+    from changefeed.pipeline.events.status import EventStatus
     from changefeed.pipeline.operations.status import Status
+    from changefeed.sources.copies import CopyRequest
 
 
 def _cuts(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
@@ -58,13 +60,17 @@ def status(output: Output, path: Path, cuts: int | str | None, watch: bool, inte
     upstream had. All of it comes from the pipeline's folder, from any machine; only what is left to read is asked of the
     source. Spark is started only if the sink's file system cannot be reached without it.
     """
-    from changefeed.api.pipeline import Pipeline
+    from changefeed.api.events import EventPipeline, load_pipeline
     from changefeed.pipeline.operations.status import NEWEST
 
-    opened = Pipeline.load(path)
+    opened = load_pipeline(path)
     number = None if isinstance(cuts, str) else cuts or (NEWEST if output.json else 1)
     while True:
-        report = opened.status(number, ask_source=not no_source)
+        report: Status | EventStatus
+        if isinstance(opened, EventPipeline):
+            report = opened.status(ask_source=not no_source)
+        else:
+            report = opened.status(number, ask_source=not no_source)
         if watch and output.is_terminal:
             click.clear()
         _show(output, report)
@@ -73,14 +79,40 @@ def status(output: Output, path: Path, cuts: int | str | None, watch: bool, inte
         time.sleep(interval)
 
 
-def _show(output: Output, report: Status) -> None:
+def _show(output: Output, report: Status | EventStatus) -> None:
+    from changefeed.pipeline.events.status import EventStatus
+
     if output.json:
         output.document(report.to_dict())
-        return
-    if not report.epoch:
+    elif not report.epoch:
         output.lines([f"{report.pipeline} has not run yet"])
-        return
+    elif isinstance(report, EventStatus):
+        _show_events(output, report)
+    else:
+        _show_tables(output, report)
+
+
+def _show_events(output: Output, report: EventStatus) -> None:
+    from changefeed.pipeline.monitoring.cuts import offset_text
+
+    rows = [
+        (topic, str(number), offset_text(offset, binlog=report.binlog))
+        for topic, of in report.positions.items()
+        for number, offset in of.items()
+    ]
+    if rows:
+        output.table(("topic", "partition", "next offset"), rows)
+        output.lines([""])
+    else:
+        output.lines(["inside of the first copy: a run that ends there begins it again", ""])
+    counts = f"{many(report.rows, 'row')} appended, {many(report.schema_changes, 'schema change')}"
+    output.lines([*_facts(report), "", f"{report.pipeline}, epoch {report.epoch}: {counts}"])
+
+
+def _show_tables(output: Output, report: Status) -> None:
     from changefeed.pipeline.monitoring.cuts import cut_text
+    from changefeed.pipeline.monitoring.holders import held_text
+    from changefeed.pipeline.monitoring.texts import clock_text, pending_text
     from changefeed.pipeline.operations.status import listed
 
     cuts = [(cut_text(cut.commit_ts, cut.name, binlog=report.binlog), cut.tables) for cut in report.cuts]
@@ -98,14 +130,20 @@ def _show(output: Output, report: Status) -> None:
         output.lines([f"no tables any more, kept for older cuts until `changefeed expire`: {folders}", ""])
     if report.incomplete_transaction:
         output.lines([report.incomplete_transaction, ""])
-    output.lines([*_facts(report), "", _counts(report)])
+    held = held_text(report.held_by, clock_text(report.held_since) if report.held_since else None)
+    pending = f"pending {pending_text(report.pending_by_table)}" if report.pending_by_table else ""
+    output.lines([*_facts(report), *map(_copy_text, report.snapshots), *filter(None, [pending, held]), "", _counts(report)])
 
 
-def _facts(report: Status) -> Iterator[str]:
-    """The run, the source, the lag, and what holds the cut: a line each."""
-    from changefeed.pipeline.monitoring.holders import held_text
+def _copy_text(request: CopyRequest) -> str:
+    condition = "" if request.where is None else f", only rows with {request.where}"
+    return f"copies  {', '.join('.'.join(name) for name in request.tables)} again{condition}: requested, not complete"
+
+
+def _facts(report: Status | EventStatus) -> Iterator[str]:
+    """The run, the source and the lag: a line each."""
     from changefeed.pipeline.monitoring.lag import lag_text
-    from changefeed.pipeline.monitoring.texts import clock_text, failure_text, run_text
+    from changefeed.pipeline.monitoring.texts import failure_text, run_text
 
     now = datetime.now(UTC)
     if report.run is not None:
@@ -114,12 +152,7 @@ def _facts(report: Status) -> Iterator[str]:
         yield f"source  {report.source_error}"
     elif report.run is not None and report.run.is_alive(now) and report.run.source_down is not None:
         yield f"source  {failure_text(report.run.source_down)}"
-    for request in report.snapshots:
-        condition = "" if request.where is None else f", only rows with {request.where}"
-        yield f"copies  {', '.join('.'.join(name) for name in request.tables)} again{condition}: requested, not complete"
     yield f"lag     {lag_text(report.lag, now) or 'nothing is known to be left'}"
-    if report.held_by:
-        yield held_text(report.held_by, clock_text(report.held_since) if report.held_since else None)
 
 
 def _counts(report: Status) -> str:

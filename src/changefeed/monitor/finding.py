@@ -16,7 +16,7 @@ from pathlib import Path
 from changefeed.errors import ChangefeedError, ConfigError
 from changefeed.local_files import local_path
 from changefeed.pipeline.config import load, yaml_file
-from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import AnyDefinition
 from changefeed.pipeline.paths import own_folder
 from changefeed.storage import Folder
 from changefeed.storage.folders import folder_at
@@ -41,7 +41,7 @@ class FoundPipeline:
     name: str
     folder: str | None = None
     path: Path | None = None
-    definition: Definition | None = None
+    definition: AnyDefinition | None = None
     error: str = ""
 
     @property
@@ -118,7 +118,7 @@ def _is_definition(path: Path) -> bool:
 
 def _of_file(path: Path) -> FoundPipeline:
     try:
-        definition = load.load(path)
+        definition = load.load_any(path)
     except ChangefeedError as error:
         return FoundPipeline(path.stem, None, path, None, str(error))
     return FoundPipeline(definition.pipeline.name, own_folder(definition), path, definition)

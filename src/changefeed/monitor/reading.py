@@ -15,15 +15,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, SinkError
 from changefeed.model.definition import Table
 from changefeed.monitor.finding import FoundPipeline
 from changefeed.monitor.rows import PendingChanges, RowVersion, pending_changes, row_versions, versions_of
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import EventDefinition, spark_of
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.letter_files import LetterFiles, LetterSummary, StoredLetter
@@ -32,6 +33,7 @@ from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_o
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.paths import tables_folder
+from changefeed.pipeline.pending.by_table import PENDING, pending_rows
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import Cut, StoreReader
 from changefeed.pipeline.store.entries import LedgerEntry, decoded
@@ -102,6 +104,7 @@ class Glance:
         lag, held_by: see `Status`.
         held_since: when the newest cut was published first, if something holds it; None if that is not known.
         binlog: see `Status`.
+        kind: `events` for an event pipeline, which has no cuts and no dead letters, and of which nothing waits.
     """
 
     newest: Newest | None
@@ -111,6 +114,7 @@ class Glance:
     held_by: tuple[Holder, ...]
     held_since: datetime | None
     binlog: bool
+    kind: Literal["tables", "events"] = "tables"
 
 
 @dataclass(slots=True)
@@ -134,8 +138,9 @@ class PipelineReader:
 
     @property
     def definition(self) -> Definition | None:
-        """The pipeline's definition; None if only its folder is known."""
-        return self.pipeline.definition
+        """The definition of a pipeline into tables; None if only its folder is known, or for an event pipeline."""
+        known = self.pipeline.definition
+        return known if isinstance(known, Definition) else None
 
     def glance(self) -> Glance:
         """Returns the pipeline at a glance.
@@ -150,7 +155,10 @@ class PipelineReader:
             lag = lag_of(state, beat.backlog if beat else None, binlog=binlog)
             waiting = sum(letter.replayed is None for letter in self._summaries())
             since = self._standing_since(state.barrier) if held_by and newest else None
-            return Glance(newest, beat, waiting, lag, held_by, since, binlog)
+            is_events = isinstance(self.pipeline.definition, EventDefinition) or (
+                beat is not None and beat.kind == "events"
+            )
+            return Glance(newest, beat, waiting, lag, held_by, since, binlog, "events" if is_events else "tables")
 
     def state(self) -> State:
         """Returns the newest state with its tables and their definitions; raises as `glance`."""
@@ -168,6 +176,18 @@ class PipelineReader:
                     state = latest.state if latest else State()
                 self._state = sum, state
             return self._state[1]
+
+    def pending_by_table(self) -> dict[str, int]:
+        """Returns the pending rows of each table that has some, most first; empty if they cannot be counted at this moment."""
+        with self._lock:
+            newest = self._newest()
+        if newest is None or not newest.state.counts.pending:
+            return {}
+        try:
+            folder = self._folder(PENDING)
+            return pending_rows(folder, newest.state) if isinstance(folder, Folder) else {}
+        except SinkError:  # a run has just deleted a folder that it has applied
+            return {}
 
     def steps(self, count: int, before: int | None = None) -> list[StepRow]:
         """Returns steps, newest first; raises as `glance`.
@@ -226,11 +246,13 @@ class PipelineReader:
         table = state.tables[name].table
         section = self.definition.sink if self.definition is not None else None
         past = list(row_versions(versions, lambda path: key_reader(section, tables, path, key)))
-        return past, pending_changes(self._folder("pending"), state.pending, table.database, table.name, key)
+        return past, pending_changes(self._folder(PENDING), state.pending, table.database, table.name, key)
 
     # The parts.
 
     def _tables_folder(self) -> Folder:
+        if isinstance(self.pipeline.definition, EventDefinition):
+            raise ConfigError("an event pipeline writes no tables, so there are no rows to show")
         if self.definition is not None:
             folder = folder_to_read(tables_folder(self.definition), self.definition.storage, self.definition.spark)
         elif (beside := str(self.pipeline.folder)).endswith("/_changefeed"):
@@ -256,10 +278,9 @@ class PipelineReader:
         return self._ledger
 
     def _folder(self, name: str) -> Any:
-        storage = self.definition.storage if self.definition else StorageSection()
-        return folder_to_read(
-            f"{self.pipeline.folder}/{name}", storage, self.definition.spark if self.definition else {}
-        )
+        known = self.pipeline.definition
+        storage, spark = (known.storage, spark_of(known)) if known else (StorageSection(), dict[str, str]())
+        return folder_to_read(f"{self.pipeline.folder}/{name}", storage, spark)
 
     def _letter_files(self) -> LetterFiles:
         return files_of(self.definition) if self.definition else LetterFiles(self._folder("dead_letters"))
@@ -303,8 +324,8 @@ class PipelineReader:
             self._ledger_id = ledger
 
     def _binlog(self, state: State) -> bool:
-        if self.definition is not None:
-            return has_binlog(self.definition)
+        if self.pipeline.definition is not None:
+            return has_binlog(self.pipeline.definition)
         return state.time is not None or bool(state.reached)  # only sources without resolved events have them
 
     def _held_by(self, state: State) -> tuple[Holder, ...]:

@@ -20,8 +20,9 @@ from changefeed.model.position import Place
 from changefeed.monitor.finding import FoundPipeline
 from changefeed.monitor.reading import Glance, PipelineReader, StepRow
 from changefeed.pipeline.config import yaml_file
+from changefeed.pipeline.events.status import event_lag_dict
 from changefeed.pipeline.letter_files import LetterSummary, StoredLetter
-from changefeed.pipeline.monitoring.cuts import cut_text
+from changefeed.pipeline.monitoring.cuts import cut_text, offset_text
 from changefeed.pipeline.monitoring.lag import lag_text
 from changefeed.pipeline.monitoring.texts import failure_text, run_text
 from changefeed.pipeline.monitoring.view import STOPPED, RunNow
@@ -67,11 +68,34 @@ def at_a_glance(pipeline: FoundPipeline, reader: PipelineReader | None, now: dat
         return {**head, "state": "unreadable", "error": redact(str(error))}
 
 
+_OF_TABLES = frozenset({
+    "cut", "commit_ts", "held_by", "held_since", "held_tables", "pending", "dead_letters", "records", "repeated", "written",
+    "tables_written", "gone",
+})  # fmt: skip
+"""Fields that an event pipeline and its steps do not have."""
+
+
 def _glance(glance: Glance, now: datetime) -> dict[str, Any]:
+    """The fields of a pipeline; those of `_OF_TABLES` only if it writes tables."""
+    shown = _all_fields(glance, now)
+    if glance.kind == "tables":
+        return shown
+    lag = event_lag_dict(glance.lag, now)
+    counts = {name: shown["counts"][name] for name in ("rows", "schema_changes") if shown["counts"]}
+    position = ", ".join(offset_text(one["next_offset"], binlog=glance.binlog) for one in _partitions(glance))
+    return {**_without(shown), "lag": lag, "counts": counts, "position": position or None}
+
+
+def _without(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in shown.items() if name not in _OF_TABLES}
+
+
+def _all_fields(glance: Glance, now: datetime) -> dict[str, Any]:
     newest, beat = glance.newest, glance.beat
     state = newest.state if newest else None
     barrier, mark = (state.barrier, state.mark) if state else (None, None)
     return {
+        "kind": glance.kind,
         "state": _state(glance, now),
         "error": None if beat is None or beat.error is None else redact(beat.error.reason),
         "run": None if beat is None else run_text(beat, now),
@@ -124,12 +148,14 @@ def pipeline(reader: PipelineReader, now: datetime, count: int = STEPS, before: 
         return {"at": tso.iso(now), **shown, **_NO_STEPS}
     glance = reader.glance()
     rows = reader.steps(count, before)
+    steps = [step(row, glance.beat, binlog=glance.binlog) for row in rows]
     return {
         "at": tso.iso(now),
         **shown,
+        **({"pending_by_table": reader.pending_by_table()} if glance.kind == "tables" else {}),
         "partitions": list(_partitions(glance)),
         "phases": _phases(glance.beat),
-        "steps": [step(row, glance.beat, binlog=glance.binlog) for row in rows],
+        "steps": steps if glance.kind == "tables" else [_without(one) for one in steps],
         "older": rows[-1].step if rows and rows[-1].step > 1 and len(rows) == count else None,
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import AnyDefinition, EventDefinition
 
 
 def tables_folder(definition: Definition) -> str:
@@ -10,8 +11,13 @@ def tables_folder(definition: Definition) -> str:
     return definition.sink.path.rstrip("/")
 
 
-def own_folder(definition: Definition) -> str:
-    """Returns the folder that contains `ledger`, `pending` and `dead_letters`: `pipeline.folder`, or one beside the tables."""
+def own_folder(definition: AnyDefinition) -> str:
+    """Returns the folder that contains `ledger`, `pending` and `dead_letters`: `pipeline.folder`, or one beside the tables.
+
+    An event pipeline always has `pipeline.folder`, and in it only `ledger` and `heartbeat`.
+    """
+    if isinstance(definition, EventDefinition):
+        return definition.pipeline.folder.rstrip("/")
     chosen = definition.pipeline.folder
     return _beside(definition) if chosen is None else chosen.rstrip("/")
 

@@ -24,7 +24,7 @@ from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
-from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, Heartbeat
+from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, Heartbeat, beat_seconds
 from changefeed.pipeline.monitoring.otlp import sent
 from changefeed.pipeline.monitoring.prometheus import served
 from changefeed.pipeline.monitoring.view import RunNow, RunView
@@ -40,12 +40,12 @@ from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.hadoop import folder_of_session
 from changefeed.pipeline.tables import folder_of, open_tables
+from changefeed.pipeline.waiting import wait_for_records
 from changefeed.sources import Backlog, NextBatch, Source, source
 from changefeed.sources.copies import CopyingSource
 from changefeed.spark_runtime.scratch import sweep
 from changefeed.spark_runtime.session import lives, suited
 from changefeed.spark_runtime.workers import check
-from changefeed.storage.local import LocalFolder
 from changefeed.telemetry import passed
 
 if TYPE_CHECKING:
@@ -54,9 +54,6 @@ if TYPE_CHECKING:
 OnState = Callable[[State], None]
 
 Begun = tuple[int, State]  # the last completed step when a run began, and the state after it
-
-_LOOK = 0.5  # seconds between looks whether the run should stop
-_BEAT, _REMOTE_BEAT = 5.0, 15.0  # seconds between two heartbeats: on a local disk, and where each is two requests
 
 _log = logging.getLogger(__name__)
 
@@ -125,12 +122,7 @@ def run(
             progress(state, watch.view.now())
 
     with served(definition, watch.view), sent(definition, watch.view), watch.on():
-        try:
-            result = _with_retries(definition, spark, retries, once, until, report, stopping)
-        except BaseException as error:
-            passed("run.ended", error=error)
-            raise
-        passed("run.ended", error=None)
+        result = _with_retries(definition, spark, retries, once, until, report, stopping)
         return replace(result, busy_seconds=watch.view.now().busy)
 
 
@@ -197,9 +189,8 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
 
 def _watch(definition: Definition, spark: SparkSession, show: Callable[[RunNow], None] | None) -> Watch:
     """Returns the watch of a run: its heartbeat, and `show`, which is called every second in a thread of its own."""
-    path = f"{own_folder(definition)}/{HEARTBEATS}"
-    folder = folder_of_session(spark, path, definition.storage)
-    view = RunView(definition.pipeline.name, _BEAT if isinstance(folder, LocalFolder) else _REMOTE_BEAT)
+    folder = folder_of_session(spark, f"{own_folder(definition)}/{HEARTBEATS}", definition.storage)
+    view = RunView(definition.pipeline.name, beat_seconds(folder))
     return Watch(view, source(definition.source).unreachable, Heartbeat(folder), show)
 
 
@@ -328,7 +319,7 @@ class _Runner:
             if batch is None:
                 self._settle()
             if batch is None or self.source.partitions(batch.source_offset) <= batch.ended:
-                self._wait(began + interval)
+                wait_for_records(began + interval, self._done)
 
     def _take_next(self, end: str | None) -> NextBatch | None:
         """Takes the next batch, and returns it; None if there is nothing to read."""
@@ -351,13 +342,6 @@ class _Runner:
             raise
         passed("read.after", left=Backlog(0) if batch is None else batch.left)
         return batch
-
-    def _wait(self, until: float) -> None:
-        """Waits until this time of the monotonic clock, or the end of the run."""
-        passed("wait.before", why="waiting for new records")
-        while (left := until - time.monotonic()) > 0 and not self._done():
-            time.sleep(min(left, _LOOK))
-        passed("wait.after")
 
     def _take(self, batch: NextBatch) -> None:
         before = self.ledger.state

@@ -75,6 +75,15 @@ class EventSink(Protocol):
         """Returns the same sink for the pipeline with this owner text, with its own encoder; see rule 3."""
         ...
 
+    def check(self) -> None:
+        """Checks that the target answers and can be written, as far as that shows without an append. Changes nothing.
+
+        Raises:
+            ConfigError: the target lacks a topic or a folder, or this user may not write there.
+            SinkError: the target does not answer.
+        """
+        ...
+
     def last(self) -> WriteId | None:
         """Reads the write id of the owner's last append from the target; None if there is none. See rule 5."""
         ...

@@ -196,11 +196,13 @@ class StreamBatch:
         changes: the changes, in order by `(record, index)`.
         source_offset: where the stream continues after them; None if it cannot continue there, as inside of a snapshot.
         tables: `database.table` -> the definition of the table after them, for the tables that are known.
+        place: where the stream continues as a number, as the commit_ts of its changes; None if it has none there.
     """
 
     changes: Decoded
     source_offset: str | None
     tables: Mapping[str, Table]
+    place: int | None = None
 
 
 class EventStream(Protocol):
@@ -217,6 +219,10 @@ class EventStream(Protocol):
             AccessError, SourceError: the server refuses the user, does not answer, or no longer has what comes next.
             UnsupportedError: the log has something that the source does not read.
         """
+        ...
+
+    def current_tables(self) -> Mapping[str, Table]:
+        """Returns `database.table` -> its definition at this moment, for the tables that are captured; raises as `batches`."""
         ...
 
     def close(self) -> None:

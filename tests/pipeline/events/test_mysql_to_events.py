@@ -182,8 +182,8 @@ def test_heartbeats_are_sent_at_an_interval(tmp_path: Path, database: Database) 
 
 def test_other_commands_name_the_way_out(tmp_path: Path, database: Database) -> None:
     path = write(tmp_path, database)
-    with pytest.raises(ConfigError, match="an event pipeline, whose sink is files: only `changefeed run` takes it"):
-        invoke("status", path)
+    with pytest.raises(ConfigError, match="an event pipeline, whose sink is files: only `run`, `check`, `explain`"):
+        invoke("dlq", "list", path)
     with pytest.raises(click.UsageError, match="--until is for pipelines to tables"):
         invoke("run", path, "--until", 5)
 

@@ -85,6 +85,29 @@ def checked_interval(value: str) -> str:
     return value
 
 
+def checked_address(value: str) -> str:
+    """Returns an address such as `127.0.0.1:9464`.
+
+    Raises:
+        ValueError: the text is not one.
+    """
+    host, _, port = value.rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise ValueError(f"expected host:port, such as `127.0.0.1:9464`, not {value!r}")
+    return value
+
+
+def checked_collector(value: str) -> str:
+    """Returns the URL of a collector, such as `http://127.0.0.1:4318`.
+
+    Raises:
+        ValueError: the text is not one.
+    """
+    if not re.match(r"https?://[^/]", value):
+        raise ValueError(f"expected a URL, such as `http://127.0.0.1:4318`, not {value!r}")
+    return value
+
+
 class Behaviour(Section):
     """The section `pipeline`: how changes are applied."""
 
@@ -211,17 +234,12 @@ class Behaviour(Section):
     @field_validator("metrics")
     @classmethod
     def _address(cls, value: str | None) -> str | None:
-        host, _, port = (value or "").rpartition(":")
-        if value is not None and not (host and port.isascii() and port.isdigit() and int(port) < 2**16):
-            raise ValueError(f"expected host:port, such as `127.0.0.1:9464`, not {value!r}")
-        return value
+        return None if value is None else checked_address(value)
 
     @field_validator("metrics_otlp")
     @classmethod
     def _url(cls, value: str | None) -> str | None:
-        if value is not None and not re.match(r"https?://[^/]", value):
-            raise ValueError(f"expected a URL, such as `http://127.0.0.1:4318`, not {value!r}")
-        return value
+        return None if value is None else checked_collector(value)
 
     @field_validator("session_time_zone")
     @classmethod

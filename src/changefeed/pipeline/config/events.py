@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from pydantic import Field, field_validator
 
-from changefeed.pipeline.config.definition import AnySource, Own, checked_interval, one_of, or_own
+from changefeed.pipeline.config.definition import (
+    AnySource,
+    Definition,
+    Own,
+    checked_address,
+    checked_collector,
+    checked_interval,
+    one_of,
+    or_own,
+)
 from changefeed.section import Section, readable_path
 from changefeed.sinks import event_sink_sections
 from changefeed.storage.section import StorageSection
@@ -48,6 +57,16 @@ class EventBehaviour(Section):
         description="Wait before the first retry: `1 second`. It doubles with each retry, up to a minute.",
     )
 
+    metrics: str | None = Field(
+        default=None,
+        description="Address at which a run serves its metrics to Prometheus: `127.0.0.1:9464`. Without it, none are served.",
+    )
+    metrics_otlp: str | None = Field(
+        default=None,
+        description="URL of an OpenTelemetry collector to which a run sends its metrics by OTLP over HTTP: "
+        "`http://127.0.0.1:4318`.",
+    )
+
     @field_validator("folder")
     @classmethod
     def _readable(cls, value: str) -> str:
@@ -57,6 +76,16 @@ class EventBehaviour(Section):
     @classmethod
     def _interval(cls, value: str | None) -> str | None:
         return None if value is None else checked_interval(value)
+
+    @field_validator("metrics")
+    @classmethod
+    def _address(cls, value: str | None) -> str | None:
+        return None if value is None else checked_address(value)
+
+    @field_validator("metrics_otlp")
+    @classmethod
+    def _collector(cls, value: str | None) -> str | None:
+        return None if value is None else checked_collector(value)
 
 
 if TYPE_CHECKING:
@@ -73,3 +102,12 @@ class EventDefinition(Section):
     sink: AnyEventSink
     pipeline: EventBehaviour
     storage: StorageSection = Field(default_factory=StorageSection)
+
+
+AnyDefinition: TypeAlias = Definition | EventDefinition
+"""The definition of a pipeline into tables, or of an event pipeline."""
+
+
+def spark_of(definition: AnyDefinition) -> dict[str, str]:
+    """Returns the properties of Spark in a definition; an event pipeline has none."""
+    return definition.spark if isinstance(definition, Definition) else {}

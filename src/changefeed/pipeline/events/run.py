@@ -7,37 +7,42 @@ Rule 2. A run that finds a begun step makes a touch, which fences off the run th
         was made. If it was, the state after it counts; if not, the state before it: its changes are read again.
 Rule 3. Inside of a snapshot the stream cannot continue. A run that finds no source offset begins with another snapshot.
 Rule 4. The driver alone reads, encodes and appends: no Spark is started.
+Rule 5. The run is observed as a run to tables is (`telemetry`); what is left to read is asked over a connection of its own.
 """
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
-from changefeed.codec.encoding import encoder
-from changefeed.errors import ChangefeedError, ConfigError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changefeed.errors import ChangefeedError
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
-from changefeed.model.event import Heartbeat, Instant, SchemaChange
+from changefeed.model.event import Heartbeat as HeartbeatEvent
+from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.config.events import EventDefinition
+from changefeed.pipeline.events.parts import open_folder, open_ledger, open_sink
+from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, Heartbeat, beat_seconds
+from changefeed.pipeline.monitoring.otlp import sent
+from changefeed.pipeline.monitoring.prometheus import served
+from changefeed.pipeline.monitoring.view import RunNow, RunView
+from changefeed.pipeline.monitoring.watch import Watch
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.retry import Retries, Retry, seconds
-from changefeed.pipeline.state import State, TableState
-from changefeed.pipeline.store.base import StateStore
-from changefeed.pipeline.store.files import FileStore
-from changefeed.protocols import protocol
-from changefeed.sinks import event_sink
+from changefeed.pipeline.state import Positions, State, TableState
+from changefeed.pipeline.waiting import wait_for_records
 from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import EventSink
-from changefeed.sources import StreamBatch, event_stream
-from changefeed.storage.folders import folder_at
-from changefeed.stores import stores_of
+from changefeed.sources import Backlog, StreamBatch, event_stream, source
 from changefeed.telemetry import passed
 
-_LOOK = 0.5  # seconds between looks whether the run should stop
+_MILLISECONDS = pa.timestamp("ms", tz="UTC")
 OnState = Callable[[State], None]
 
 
@@ -65,18 +70,20 @@ def run_events(
     definition: EventDefinition,
     *,
     once: bool = False,
-    progress: OnState = lambda state: None,
+    progress: Callable[[State, RunNow], None] = lambda state, now: None,
     stopping: Callable[[], bool] = lambda: False,
     retrying: Callable[[Retry], None] | None = None,
+    watching: Callable[[RunNow], None] | None = None,
 ) -> EventRunResult:
     """Appends the changes of the source: all that it has with `once`, else without end.
 
     Args:
         definition: the pipeline.
         once: stop after what the source has now.
-        progress: called after every step with the state after it.
+        progress: called after every step with the state after it, and the run at this moment.
         stopping: called between two steps, and every half second; once it returns True, the run ends.
         retrying: called before the wait for a retry, after a transient error.
+        watching: called every second with the run at this moment, in a thread of its own.
 
     Raises:
         ConfigError: the pipeline cannot run as defined.
@@ -84,7 +91,22 @@ def run_events(
         SourceError, SinkError: source or sink failed, and all retries failed, too.
     """
     behaviour = definition.pipeline
+    folder = open_folder(definition, HEARTBEATS)
+    view = RunView(behaviour.name, beat_seconds(folder), kind="events")
+    watch = Watch(view, source(definition.source).unreachable, Heartbeat(folder), watching)
     retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
+
+    def report(state: State) -> None:
+        progress(state, view.now())
+
+    with served(definition, view), sent(definition, view), watch.on():
+        return _with_retries(definition, retries, once, report, stopping)
+
+
+def _with_retries(
+    definition: EventDefinition, retries: Retries, once: bool, progress: OnState, stopping: Callable[[], bool]
+) -> EventRunResult:
+    """Runs until the end of the run, or an error that no retry can mend; arguments and errors are those of `run_events`."""
     first: tuple[int, State] | None = None
     while True:
         runner = _Runner(definition, once, progress, stopping)
@@ -101,7 +123,7 @@ def run_events(
         step, before = first
         ledger = runner.ledger
         return EventRunResult(
-            behaviour.name,
+            definition.pipeline.name,
             ledger.epoch,
             ledger.step - step,
             ledger.state.counts.rows - before.counts.rows,
@@ -117,14 +139,18 @@ class _Runner:
         self, definition: EventDefinition, once: bool, progress: OnState, stopping: Callable[[], bool]
     ) -> None:
         self._definition, self._once, self._progress, self._stopping = definition, once, progress, stopping
-        self.ledger = _ledger(definition)
+        self.ledger = open_ledger(definition)
+        self._source = source(definition.source)  # asked what is left to read
+        self._copied = 0  # rows of the snapshot that is being read
+        self._copy_rows: int | None = None  # about all of its rows
         self._sink: EventSink | None = None
         self._sent = time.monotonic()  # the last heartbeat
 
     def begin(self) -> None:
         """Takes the pipeline over, and finishes what an earlier run began: Rule 2."""
         self.ledger.claim()
-        self._sink = _sink(self._definition, self.ledger.owner)
+        passed("run.begun", epoch=self.ledger.epoch, state=self.ledger.state)
+        self._sink = open_sink(self._definition, self.ledger.owner)
         plan = self.ledger.unfinished
         if plan is None:
             return
@@ -140,6 +166,7 @@ class _Runner:
         try:
             while not self._stopping():
                 began, continued = time.monotonic(), self.ledger.state.source is not None
+                self._ask()
                 for batch in stream.batches(self.ledger.state.source):
                     self._take(batch)
                     if self._stopping():
@@ -148,28 +175,58 @@ class _Runner:
                     return
                 if continued:
                     self._beat()
-                    self._wait(began + interval)
+                    wait_for_records(began + interval, self._stopping)
         finally:
             stream.close()
 
     def close(self) -> None:
-        """Closes the sink."""
+        """Closes the sink, and the connection that was asked what is left to read."""
+        self._source.close()
         if self._sink is not None:
             self._sink.close()
+
+    def _ask(self) -> None:
+        """Asks the source what is left to read, for those who watch the run."""
+        passed("read.before")
+        left = self._source.backlog(self.ledger.state.source)
+        if self.ledger.state.source is None:
+            self._copied, self._copy_rows = 0, left.records if left is not None else None
+        passed("read.after", left=left)
+
+    def _left_behind(self, batch: StreamBatch, rows: int) -> Backlog | None:
+        """Returns the backlog behind a batch: about the rows of a snapshot, or bytes of the log."""
+        if batch.source_offset is not None:
+            return self._source.backlog(batch.source_offset)
+        self._copied += rows
+        return None if self._copy_rows is None else Backlog(max(0, self._copy_rows - self._copied))
 
     def _take(self, batch: StreamBatch) -> None:
         """Appends a batch, and stores the state after it."""
         state = self.ledger.state
         rows = sum(map(len, batch.changes.tables))
+        kinds = Counter(event.type for event in batch.changes.control if isinstance(event, SchemaChange))
+        passed("stream.read", rows=rows, schema_changes=kinds, left=self._left_behind(batch, rows))
         counts = replace(
             state.counts,
             rows=state.counts.rows + rows,
             applied=state.counts.applied + rows,
-            schema_changes=state.counts.schema_changes
-            + sum(isinstance(event, SchemaChange) for event in batch.changes.control),
+            schema_changes=state.counts.schema_changes + kinds.total(),
         )
-        tables = {name: TableState(table, name, declared=True) for name, table in batch.tables.items()}
-        self._append(batch.changes, replace(state, source=batch.source_offset, tables=tables, counts=counts))
+        after = replace(
+            state,
+            source=batch.source_offset,
+            tables={name: TableState(table, name, declared=True) for name, table in batch.tables.items()},
+            counts=counts,
+            positions=self._positions(batch),
+            time=_newest_time(batch.changes, state.time),
+        )
+        self._append(batch.changes, after)
+
+    def _positions(self, batch: StreamBatch) -> Positions:
+        """Returns the places where the source continues, for people; empty inside of a snapshot."""
+        if batch.source_offset is None or batch.place is None:
+            return {}
+        return {topic: {number: batch.place} for topic, number in self._source.partitions(batch.source_offset)}
 
     def _append(self, changes: Decoded, after: State) -> None:
         """Makes one step: Rule 1."""
@@ -178,12 +235,13 @@ class _Runner:
             self.ledger.begin(Plan(actions=[], folders=(), sums={}, state=after, notes=[]))
             passed("append.before")
             self._sink.append(changes, WriteId(self.ledger.epoch, self.ledger.step + 1, 1), "{}")
-            passed("append.after")
+            passed("append.after", write="append", files=None, bytes=None)
         if changes.tables or changes.control or after != self.ledger.state:
             self._finish(after)
 
     def _finish(self, state: State) -> None:
         self.ledger.finish(state)
+        passed("step", state=state, step=self.ledger.step)
         self._progress(state)
 
     def _beat(self) -> None:
@@ -192,28 +250,19 @@ class _Runner:
         if interval is None or time.monotonic() < self._sent + seconds(interval):
             return
         self._sent = time.monotonic()
-        beat = Heartbeat(Place("heartbeat", 0, 0), Instant(time.time_ns() // 1_000_000 * 1000, 3))
+        beat = HeartbeatEvent(Place("heartbeat", 0, 0), Instant(time.time_ns() // 1_000_000 * 1000, 3))
         self._append(Decoded(control=[beat]), self.ledger.state)
-
-    def _wait(self, until: float) -> None:
-        """Waits until this time of the monotonic clock, or the end of the run."""
-        while (left := until - time.monotonic()) > 0 and not self._stopping():
-            time.sleep(min(left, _LOOK))
-
-
-def _ledger(definition: EventDefinition) -> StateStore:
-    path = f"{definition.pipeline.folder.rstrip('/')}/ledger"
-    folder = folder_at(path, definition.storage)
-    if folder is None:
-        raise ConfigError(f"pipeline.folder: {path} is on a file system that only Spark can reach. Set another folder")
-    return FileStore(folder, definition.pipeline.name)
-
-
-def _sink(definition: EventDefinition, owner: str) -> EventSink:
-    chosen = definition.sink.protocol
-    options = protocol(chosen.name).read_options(chosen.options)
-    return event_sink(definition.sink, partial(encoder, chosen.name, options, stores_of(options))).owned_by(owner)
 
 
 def _tables(state: State) -> Mapping[str, Table]:
     return {name: table.table for name, table in state.tables.items()}
+
+
+def _newest_time(changes: Decoded, before: int | None) -> int | None:
+    """The newest commit time of changes, in milliseconds since 1970; `before`: that of earlier ones."""
+    rows = [pc.max(table.rows.column("commit_time").cast(_MILLISECONDS, safe=False)) for table in changes.tables]
+    times = [row.cast(pa.int64()).as_py() for row in rows if row.is_valid]
+    times += [
+        event.instant.us // 1000 for event in changes.control if isinstance(event, SchemaChange) and event.instant
+    ]
+    return max((time for time in [*times, before] if time is not None), default=None)

@@ -16,14 +16,16 @@ from dataclasses import dataclass
 import msgspec
 
 from changefeed.errors import SinkError
-from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import AnyDefinition, spark_of
 from changefeed.pipeline.decoders import decoder_of
 from changefeed.pipeline.monitoring.view import FORMAT, RunNow
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
 from changefeed.pipeline.store.hadoop import folder_to_read
+from changefeed.storage.local import LocalFolder
 
 HEARTBEATS = "heartbeat"  # the folder, in the pipeline's own
+_BEAT, _REMOTE_BEAT = 5.0, 15.0  # seconds between two heartbeats: on a local disk, and where each is two requests
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +64,14 @@ class Heartbeat:
         self.folder.delete([name for name in old if name < _name(now.epoch, number)])
 
 
-def heartbeat_folder(definition: Definition) -> LedgerFolder:
+def beat_seconds(folder: WritableFolder) -> float:
+    """Returns the seconds between two heartbeats in a folder."""
+    return _BEAT if isinstance(folder, LocalFolder) else _REMOTE_BEAT
+
+
+def heartbeat_folder(definition: AnyDefinition) -> LedgerFolder:
     """Opens the folder of a pipeline's heartbeats to read them; raises as `folder_to_read`."""
-    return folder_to_read(f"{own_folder(definition)}/{HEARTBEATS}", definition.storage, definition.spark)
+    return folder_to_read(f"{own_folder(definition)}/{HEARTBEATS}", definition.storage, spark_of(definition))
 
 
 def read_heartbeat(folder: LedgerFolder) -> RunNow | None:

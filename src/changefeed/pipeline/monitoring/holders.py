@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import AnyDefinition
 from changefeed.pipeline.frontier.base import Partition
 from changefeed.pipeline.monitoring.cuts import cut_text
 from changefeed.pipeline.state import State
@@ -93,7 +94,7 @@ def held_by_of(definition: Definition, state: State) -> tuple[Holder, ...]:
     return holders(definition, opened.capabilities, state, named)
 
 
-def has_binlog(definition: Definition) -> bool:
+def has_binlog(definition: AnyDefinition) -> bool:
     """Whether the commit_ts of a pipeline's source are places in a binlog: file number << 40 | position."""
     capabilities = source(definition.source).capabilities
     return capabilities.cuts == "transactions" or capabilities.binlog_places

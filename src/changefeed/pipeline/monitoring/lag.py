@@ -102,7 +102,7 @@ def lag_text(lag: Lag, now: datetime) -> str:
     return ", ".join(words)
 
 
-def to_read_words(lag: Lag) -> list[str]:
+def to_read_words(lag: Lag | Backlog) -> list[str]:
     """The records or bytes that were not read yet, for people: `1,204 records to read`; empty if it is not known."""
     words = []
     if lag.records is not None:

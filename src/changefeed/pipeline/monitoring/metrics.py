@@ -1,7 +1,8 @@
 """The metrics of a run: what each is, and its values at one moment. A value that is not known is absent, and never 0.
 
 Names are `cdc_<noun>_<unit>`, as OpenMetrics has them. Every series has the label `pipeline`. Those of `BY_TABLE` have a series
-for each topic or table, and are left out unless `pipeline.metrics-by-table` is set. Nothing is computed until somebody asks.
+for each topic or table, and are left out unless `pipeline.metrics-by-table` is set. Nothing is computed until somebody asks; then
+only the pending rows of each table are counted in files.
 
 `prometheus.py` and `otlp.py` send them.
 """
@@ -15,15 +16,24 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import AnyDefinition
 from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow, RunView, Tally
+from changefeed.pipeline.pending.by_table import pending_rows_of
 from changefeed.pipeline.state import State
 from changefeed.ticdc import tso
 
 Labels: TypeAlias = tuple[str, ...]
 Values: TypeAlias = Iterator[tuple[Labels, float]]
 """The values of the metric's own labels, and the value of the series."""
+
+OF_TABLES_ALONE = frozenset({
+    "cdc_resolved_lag_seconds", "cdc_read_lag_seconds", "cdc_pending_rows", "cdc_pending_bytes", "cdc_held_seconds",
+    "cdc_holders", "cdc_waiting_dead_letters", "cdc_records_read", "cdc_rows_read", "cdc_rows_repeated", "cdc_dead_letters",
+    "cdc_data_files", "cdc_data_bytes",
+})  # fmt: skip
+"""Metrics that event pipelines do not have: nothing of theirs waits, and all that they read is appended."""
 
 _KINDS = ("partition", "transaction", "table")
 
@@ -32,7 +42,7 @@ _KINDS = ("partition", "transaction", "table")
 class Sight:
     """A run at one moment."""
 
-    definition: Definition
+    definition: AnyDefinition
     now: RunNow
     tally: Tally
     state: State
@@ -64,11 +74,19 @@ class Metric:
         return f"{self.name}_total" if self.kind == "counter" else self.name
 
 
-def sight_of(definition: Definition, view: RunView) -> Sight:
+def sight_of(definition: AnyDefinition, view: RunView) -> Sight:
     """The run at this moment; nothing is asked of source or sink."""
     state, now = view.state or State(), view.now()
     lag = lag_of(state, now.backlog, binlog=has_binlog(definition))
-    return Sight(definition, now, view.tally, state, lag, held_by_of(definition, state))
+    held_by = held_by_of(definition, state) if isinstance(definition, Definition) else ()
+    return Sight(definition, now, view.tally, state, lag, held_by)
+
+
+def metrics_of(definition: AnyDefinition) -> tuple[Metric, ...]:
+    """The metrics of a pipeline's runs, in the order in which they are shown."""
+    if isinstance(definition, Definition):
+        return metrics(by_table=definition.pipeline.metrics_by_table)
+    return tuple(metric for metric in METRICS if metric.name not in OF_TABLES_ALONE)
 
 
 def metrics(*, by_table: bool) -> tuple[Metric, ...]:
@@ -134,22 +152,32 @@ def _table_lags(sight: Sight) -> Values:
             yield (name,), max((sight.now.at - time).total_seconds(), 0.0)
 
 
+def _table_pending(sight: Sight) -> Values:
+    """The pending rows of each table, counted in the pending store; not of tables without any."""
+    if isinstance(sight.definition, Definition):
+        yield from _by_label(pending_rows_of(sight.definition, sight.state))
+
+
 def _memory(sight: Sight) -> float | None:
     """Resident memory of this process and all that it has started, where there is `/proc`."""
+    children: dict[int, list[int]] = {}
+    for number in (int(entry.name) for entry in Path("/proc").glob("[0-9]*")):
+        if (stat := _of_process(number, "stat")) is not None:
+            children.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(number)
+    numbers, waiting = [os.getpid()], [os.getpid()]
+    while waiting:
+        new = children.get(waiting.pop(), [])
+        numbers, waiting = numbers + new, waiting + new
+    sizes = [size for number in numbers if (size := _of_process(number, "statm")) is not None]
+    return float(sum(int(size.split()[1]) for size in sizes) * os.sysconf("SC_PAGE_SIZE")) if sizes else None
+
+
+def _of_process(number: int, name: str) -> str | None:
+    """The text of a file of `/proc`; None if the process has ended."""
     try:
-        children: dict[int, list[int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-        pids, waiting = [os.getpid()], [os.getpid()]
-        while waiting:
-            new = children.get(waiting.pop(), [])
-            pids, waiting = pids + new, waiting + new
-        pages = [int((Path("/proc") / str(pid) / "statm").read_text().split()[1]) for pid in pids]
-    except (OSError, ValueError, IndexError):  # no `/proc`, or a process has ended meanwhile
+        return Path(f"/proc/{number}/{name}").read_text()
+    except (OSError, ValueError):
         return None
-    return float(sum(pages) * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _resolved_times(sight: Sight) -> Values:
@@ -167,13 +195,14 @@ METRICS = (
            lambda s: _one(s.now.started.timestamp())),
     Metric("cdc_source_up", "Whether the source answers: 1, or 0 after some seconds without an answer.", "gauge", (),
            lambda s: _one(_source_up(s))),
-    Metric("cdc_applied_lag_seconds", "Age of the newest commit in the tables.", "gauge", (),
+    Metric("cdc_applied_lag_seconds", "Age of the newest commit in the tables, or of the newest change that was appended.",
+           "gauge", (),
            lambda s: _one(_applied_lag(s))),
     Metric("cdc_resolved_lag_seconds", "Age of the lowest resolved event of all partitions.", "gauge", (),
            lambda s: _one(_resolved_lag(s))),
     Metric("cdc_read_lag_seconds", "Time between the newest commit in the tables and the newest one that was read.",
            "gauge", (), lambda s: _one(_read_lag(s))),
-    Metric("cdc_behind_records", "Records that the source had behind the last batch.", "gauge", (),
+    Metric("cdc_behind_records", "Records that the source had behind the last batch; in a first copy, rows.", "gauge", (),
            lambda s: _one(s.now.left)),
     Metric("cdc_behind_bytes", "Bytes of a database's log that the source had behind the last batch.", "gauge", (),
            lambda s: _one(s.now.left_bytes)),
@@ -185,13 +214,14 @@ METRICS = (
            "gauge", (), lambda s: _one(_held_for(s))),
     Metric("cdc_holders", "What the cut waits for: partitions, transactions; and tables that are held back.", "gauge", ("kind",),
            _holders),
-    Metric("cdc_tables", "Tables in the sink.", "gauge", (), lambda s: _one(len(s.state.tables))),
+    Metric("cdc_tables", "Tables of the pipeline.", "gauge", (), lambda s: _one(len(s.state.tables))),
     Metric("cdc_waiting_dead_letters", "Dead letters that have not been replayed.", "gauge", (),
            lambda s: _one(s.state.counts.dead)),
     Metric("cdc_records_read", "Records read since the pipeline began.", "counter", (),
            lambda s: _one(s.state.counts.records)),
     Metric("cdc_rows_read", "Row changes read since the pipeline began.", "counter", (), lambda s: _one(s.state.counts.rows)),
-    Metric("cdc_rows_committed", "Row changes applied to the tables since the pipeline began.", "counter", (),
+    Metric("cdc_rows_committed", "Row changes applied to the tables, or appended, since the pipeline began.",
+           "counter", (),
            lambda s: _one(s.state.counts.applied)),
     Metric("cdc_rows_repeated", "Row changes that were sent again since the pipeline began.", "counter", (),
            lambda s: _one(s.state.counts.repeated)),
@@ -199,7 +229,7 @@ METRICS = (
            lambda s: _by_label(s.tally.schema_changes)),
     Metric("cdc_dead_letters", "Dead letters of this run, by reason.", "counter", ("reason",), lambda s: _by_label(s.tally.dead)),
     Metric("cdc_steps", "Steps of this run.", "counter", (), lambda s: _one(s.now.steps)),
-    Metric("cdc_commits", "Commits of tables in this run, by kind of write.", "counter", ("write",),
+    Metric("cdc_commits", "Commits of tables in this run, by kind of write; or appends.", "counter", ("write",),
            lambda s: _by_label(s.tally.writes)),
     Metric("cdc_data_files", "Data files that this run has added, where the sink counts them.", "counter", (),
            lambda s: _one(s.tally.files)),
@@ -216,6 +246,7 @@ BY_TABLE = (
     Metric("cdc_topic_behind_records", "Records that the source had behind the last batch, by topic.", "gauge", ("topic",),
            lambda s: _by_label(s.lag.topics())),
     Metric("cdc_table_applied_lag_seconds", "Age of the newest commit in each table.", "gauge", ("table",), _table_lags),
+    Metric("cdc_table_pending_rows", "Row changes of each table that were read and wait.", "gauge", ("table",), _table_pending),
     Metric("cdc_table_held", "Tables that are held back: 1.", "gauge", ("table",),
            lambda s: iter([((h.name,), 1.0) for h in s.held_by if h.kind == "table"])),
     Metric("cdc_partition_resolved_timestamp_seconds", "Time of the highest resolved event of each partition.", "gauge",

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import MissingExtraError
-from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.monitoring.metrics import Metric, metrics, sight_of
+from changefeed.pipeline.config.events import AnyDefinition
+from changefeed.pipeline.monitoring.metrics import Metric, metrics_of, sight_of
 from changefeed.pipeline.monitoring.view import RunView
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _TIMEOUT = 5_000  # milliseconds: of a send, and of the last one at the end of a
 
 
 @contextmanager
-def sent(definition: Definition, view: RunView) -> Iterator[None]:
+def sent(definition: AnyDefinition, view: RunView) -> Iterator[None]:
     """Sends the metrics to `pipeline.metrics-otlp` every 15 seconds, and at the end; does nothing if no URL is set.
 
     A collector that does not answer is logged by OpenTelemetry, and ends nothing.
@@ -44,7 +44,7 @@ def sent(definition: Definition, view: RunView) -> Iterator[None]:
     resource = Resource.create({"service.name": "changefeed", "service.version": view.now().version})
     provider = MeterProvider([reader], resource, shutdown_on_exit=False)
     meter = provider.get_meter("changefeed")
-    for metric in metrics(by_table=definition.pipeline.metrics_by_table):
+    for metric in metrics_of(definition):
         make: Any = meter.create_observable_counter if metric.kind == "counter" else meter.create_observable_gauge
         make(metric.name, [_callback(definition, view, metric)], description=metric.help)
     try:
@@ -54,7 +54,7 @@ def sent(definition: Definition, view: RunView) -> Iterator[None]:
 
 
 def _callback(
-    definition: Definition, view: RunView, metric: Metric
+    definition: AnyDefinition, view: RunView, metric: Metric
 ) -> Callable[[CallbackOptions], Iterable[Observation]]:
     """The function that gives the series of a metric when they are sent."""
     from opentelemetry.metrics import Observation

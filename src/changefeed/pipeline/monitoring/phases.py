@@ -1,6 +1,7 @@
 """The time of a run, divided among the parts of its steps.
 
-read            between steps: the start of the run, the source's answers, and Spark's start of a batch
+read            between steps: the start of the run, the source's answers, and Spark's start of a batch; for event sinks, the
+                changes themselves
 idle            the wait for more to read, or for a retry
 decode, stage   records to chunks in the pending store: one job
 plan            chunks to the writes of a step
@@ -20,7 +21,7 @@ from typing import Any
 
 PHASES = ("read", "idle", "decode, stage", "plan", "write", "commit", "ledger", "clean up")
 _ENDS = {"stage.before": "read", "stage.after": "decode, stage", "begun.before": "plan", "begun.after": "ledger",
-         "done.after": "ledger", "cleanup.before": "read", "cleanup.after": "clean up",
+         "stream.read": "read", "done.after": "ledger", "cleanup.before": "read", "cleanup.after": "clean up",
          "wait.before": "read", "wait.after": "idle"}  # fmt: skip
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from changefeed.errors import ConfigError, MissingExtraError
-from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.monitoring.metrics import metrics, sight_of
+from changefeed.pipeline.config.events import AnyDefinition
+from changefeed.pipeline.monitoring.metrics import metrics_of, sight_of
 from changefeed.pipeline.monitoring.view import RunView
 
 
 @contextmanager
-def served(definition: Definition, view: RunView) -> Iterator[int | None]:
+def served(definition: AnyDefinition, view: RunView) -> Iterator[int | None]:
     """Serves the metrics at `pipeline.metrics` as long as this lasts; yields the port, None if no address is set.
 
     Raises:
@@ -30,7 +30,7 @@ def served(definition: Definition, view: RunView) -> Iterator[int | None]:
     except ImportError as error:
         raise MissingExtraError("The endpoint pipeline.metrics", "metrics") from error
 
-    shown, pipeline = metrics(by_table=definition.pipeline.metrics_by_table), definition.pipeline.name
+    shown, pipeline = metrics_of(definition), definition.pipeline.name
 
     class Run(Collector):
         """Makes the values when they are asked for."""

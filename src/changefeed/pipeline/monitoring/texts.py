@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,8 @@ import msgspec
 
 from changefeed.pipeline.monitoring.lag import duration
 from changefeed.pipeline.monitoring.view import STOPPED, Failure, RunNow
+
+_NAMED = 5  # tables in a sentence
 
 
 def clock_text(time: datetime) -> str:
@@ -39,6 +42,12 @@ def run_text(now: RunNow, at: datetime) -> str:
 def failure_text(down: Failure) -> str:
     """Why the source does not answer, and since when."""
     return f"the source has not answered since {clock_text(down.since)} ({down.reason})"
+
+
+def pending_text(rows: Mapping[str, int]) -> str:
+    """The pending rows of tables for people: `1,204 of shop.orders, 7 of shop.items`."""
+    named = [f"{count:,} of {name}" for name, count in rows.items()]
+    return ", ".join(named[:_NAMED]) + (f" and {len(named) - _NAMED:,} more tables" if len(named) > _NAMED else "")
 
 
 def speed_words(now: RunNow) -> list[str]:

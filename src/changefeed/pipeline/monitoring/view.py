@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -41,6 +41,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pipeline, epoch: the pipeline's name, and the number of the run.
+        kind: `tables`, or `events` for a run that appends to an event sink.
         host, pid: the machine and the process of the driver.
         started, at: when the run began, and the moment.
         every: seconds between two heartbeats.
@@ -66,6 +67,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
     format: int = FORMAT
     version: str = __version__
     pipeline: str
+    kind: Literal["tables", "events"] = "tables"
     epoch: int = 0
     host: str
     pid: int
@@ -165,6 +167,7 @@ class RunView:
         clock: returns the time.
         state: the newest state of the ledger that the run has seen; None before the first.
         tally: what the run has done so far, by kind.
+        kind: see `RunNow`.
     """
 
     pipeline: str
@@ -173,6 +176,7 @@ class RunView:
     state: State | None = None
     tally: Tally = field(default_factory=Tally)
     phases: Phases = field(default_factory=Phases)
+    kind: Literal["tables", "events"] = "tables"
     _now: RunNow = field(init=False)
     _before: State | None = None
     _step: tuple[int, float] | None = None  # rows and busy seconds at the last step that applied rows
@@ -183,8 +187,8 @@ class RunView:
     def __post_init__(self) -> None:
         at = self.clock()
         self._now = RunNow(
-            pipeline=self.pipeline, host=socket.gethostname(), pid=os.getpid(), started=at, at=at, every=self.every,
-            stage="starting", stage_since=at,
+            pipeline=self.pipeline, kind=self.kind, host=socket.gethostname(), pid=os.getpid(), started=at, at=at,
+            every=self.every, stage="starting", stage_since=at,
         )  # fmt: skip
 
     def now(self) -> RunNow:
@@ -220,6 +224,11 @@ class RunView:
                     assert self._before is not None
                     self._set(read=facts["records"] - self._before.counts.records, source_down=None)
                     self._at_stage("planning")
+                case "stream.read":
+                    self._set(read=self._now.read + facts["rows"], source_down=None)
+                    self._planned = facts["schema_changes"]
+                    self._found(facts["left"])
+                    self._at_stage("appending 1 row" if facts["rows"] == 1 else f"appending {facts['rows']:,} rows")
                 case "planned":
                     self._planned = facts["schema_changes"]
                     self._at_stage(f"writing {facts['tables']} tables" if facts["tables"] != 1 else "writing 1 table")

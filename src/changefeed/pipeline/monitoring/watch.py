@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from changefeed.pipeline.monitoring.heartbeat import Heartbeat
 from changefeed.pipeline.monitoring.view import ASKING, READING, RunNow, RunView
-from changefeed.telemetry import observed
+from changefeed.telemetry import observed, passed
 
 _TICK = 1.0  # seconds
 _LAST = 10.0  # seconds for the last heartbeat
@@ -39,13 +39,18 @@ class Watch:
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """Watches what runs inside."""
+        """Watches the run that is made inside, and passes `run.ended` at its end."""
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(over,), name="watch", daemon=True)
         with observed(self.view):
             thread.start()
             try:
                 yield
+            except BaseException as error:
+                passed("run.ended", error=error)
+                raise
+            else:
+                passed("run.ended", error=None)
             finally:
                 over.set()
                 thread.join(_LAST)  # a storage that is gone must not hold up the end of the run

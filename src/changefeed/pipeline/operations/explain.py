@@ -7,20 +7,23 @@ that a run would start with, not tables whose first change comes later, and it s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
+from changefeed.pipeline.monitoring.holders import has_binlog
+from changefeed.pipeline.monitoring.lag import lag_of, lag_text
 from changefeed.pipeline.operations.rehearsal import ENDS, lacks_ends, rehearse
 from changefeed.pipeline.registration import outlook
-from changefeed.pipeline.state import TableState
+from changefeed.pipeline.state import State, TableState
 from changefeed.pipeline.tables import open_tables
 from changefeed.protocols.base import Capabilities
 from changefeed.sinks.base import TableSink
-from changefeed.sources import protocol_of, source
+from changefeed.sources import Source, protocol_of, source
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
 _BY_KEY_WAITS = {
@@ -101,6 +104,7 @@ class Explanation:
         guarantee: a sentence about how often a change is applied.
         tables: the tables that a run would start with, and those that the pipeline has already.
         not_captured: tables that are known by their DDL alone, and left out: no row and no topic shows that they are captured.
+        lag: a sentence about how far the tables are behind, as `status` has it; empty if nothing is known.
         notes: sentences to read before running the pipeline.
     """
 
@@ -115,6 +119,7 @@ class Explanation:
     tables: tuple[ExplainedTable, ...]
     notes: tuple[str, ...]
     not_captured: tuple[str, ...] = ()
+    lag: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON document of `changefeed explain --json`."""
@@ -184,7 +189,17 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         tables=tuple(_table(definition, target, n, table, names.get(n)) for n, table in sorted(tables.items())),
         notes=tuple(notes),
         not_captured=tuple(name for name in rehearsal.left_out if name not in tables),
+        lag=_lag(definition, opened, latest.state if latest else State()),
     )
+
+
+def _lag(definition: Definition, opened: Source, state: State) -> str:
+    """The lag of the tables, and what is left to read, in the words of `status`."""
+    try:
+        backlog = opened.backlog(state.source)
+    except (ConfigError, SourceError):
+        backlog = None
+    return lag_text(lag_of(state, backlog, binlog=has_binlog(definition)), datetime.now(UTC))
 
 
 def _barrier(consistency: str, can: Capabilities) -> str:

@@ -21,6 +21,7 @@ from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.operations.expire import old_folders, readable
 from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.pending.by_table import pending_rows_of
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
 from changefeed.pipeline.store.hadoop import folder_to_read
@@ -76,6 +77,8 @@ class Status:
         source_error: why the source does not answer; None if it does, or was not asked.
         snapshots: requests of `changefeed snapshot` that are not complete, in their order.
         binlog: whether the commit_ts of cuts are places in a binlog: file number << 40 | position.
+        pending_by_table: `database.table` -> number of its pending row changes, most first; empty if nothing is pending, or
+            if only Spark can reach the pending store.
     """
 
     pipeline: str
@@ -96,6 +99,7 @@ class Status:
     source_error: str | None = None
     binlog: bool = False
     snapshots: tuple[CopyRequest, ...] = ()
+    pending_by_table: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -112,6 +116,7 @@ class Status:
             "cuts": [cut.to_dict() for cut in self.cuts],
             **({"older_cuts": True} if self.older_cuts else {}),
             "pending": self.pending,
+            **({"pending_by_table": dict(self.pending_by_table)} if self.pending_by_table else {}),
             "dead_letters": self.dead_letters,
             "counts": asdict(self.counts),
             **({"not_captured": list(self.not_captured)} if self.not_captured else {}),
@@ -164,6 +169,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         source_error,
         binlog,
         _snapshots(definition, opened, state),
+        pending_rows_of(definition, state),
     )
 
 

@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import msgspec
 import pyarrow as pa
@@ -92,6 +94,12 @@ class FileEvents:
     def owned_by(self, owner: str) -> FileEvents:
         """See `EventSink`."""
         return replace(self, owner=owner)
+
+    def check(self) -> None:
+        """See `EventSink`: creates a file in the folder, or in its nearest parent, and deletes it."""
+        there = next(parent for parent in (Path(self.path), *Path(self.path).absolute().parents) if parent.exists())
+        with _named(self.path), tempfile.TemporaryFile(dir=there):
+            pass
 
     def last(self) -> WriteId | None:
         """See `EventSink`."""

@@ -47,6 +47,7 @@ except ImportError as error:
     raise MissingExtraError("a Kafka sink", "kafka") from error
 
 _log = logging.getLogger(__name__)
+_CHECK_SECONDS = 10.0
 _MARK_BYTES = 4096  # a broker's default `offset.metadata.max.bytes`
 _DEFAULTS = {**DEFAULTS, "transaction.timeout.ms": 300_000, "partitioner": PARTITIONER}
 _OURS = ("transactional.id", "group.id", "enable.auto.commit", "isolation.level", "enable.idempotence", "acks")
@@ -107,6 +108,12 @@ class KafkaEvents:
     def owned_by(self, owner: str) -> KafkaEvents:
         """See `EventSink`."""
         return replace(self, owner=owner)
+
+    def check(self) -> None:
+        """See `EventSink`: looks up the topic of the write id."""
+        with self._named("looking up the topic"):
+            producer = Producer({**_DEFAULTS, **self._common()}, logger=_log)
+            count_partitions(producer, self.topic, self.servers, min(self.timeout, _CHECK_SECONDS))
 
     def last(self) -> WriteId | None:
         """See `EventSink`. Waits until open transactions have ended; first ends its own after an append that raised."""

@@ -54,6 +54,9 @@ class MemoryEvents:
         """See `EventSink`."""
         return replace(self, owner=owner)
 
+    def check(self) -> None:
+        """See `EventSink`: memory can always be written."""
+
     def last(self) -> WriteId | None:
         """See `EventSink`."""
         mark = self.log.marks.get(self.owner)

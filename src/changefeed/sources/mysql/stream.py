@@ -71,6 +71,16 @@ class MySqlStream:
         else:
             yield from self._snapshot(server)
 
+    def current_tables(self) -> Mapping[str, Table]:
+        """See `EventStream`."""
+        if self._server is None:
+            self._open()
+        server, definitions = self._ask(), Definitions({})
+        read_charsets(server, definitions)
+        for table in captured_tables(server, self._tables):
+            definitions.apply(table.create, table.name[0])
+        return dict(definitions.tables)
+
     def close(self) -> None:
         """See `EventStream`."""
         if self._server is not None:
@@ -194,7 +204,12 @@ class MySqlStream:
             yield cut(inside=False)
 
     def _batch(self, changes: Decoded, after: SourceOffset | None) -> StreamBatch:
-        return StreamBatch(changes, None if after is None else after.text(), dict(self._definitions.tables))
+        tables = dict(self._definitions.tables)
+        return (
+            StreamBatch(changes, None, tables)
+            if after is None
+            else StreamBatch(changes, after.text(), tables, after.at.number)
+        )
 
 
 def _from(changes: Decoded, first: LogPosition, rows: int) -> Decoded:

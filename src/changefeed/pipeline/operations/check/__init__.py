@@ -13,8 +13,10 @@ from pathlib import Path
 
 from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.config.load import load
+from changefeed.pipeline.config.events import AnyDefinition, EventDefinition
+from changefeed.pipeline.config.load import load_any
 from changefeed.pipeline.operations.check.catalog import check_catalog, check_commits
+from changefeed.pipeline.operations.check.events import event_checks
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check, CheckReport
 from changefeed.pipeline.operations.check.sink import check_folder, check_ledger
 from changefeed.pipeline.operations.check.source import check_source
@@ -35,7 +37,7 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
         records: maximum number of records of the source to decode.
     """
     try:
-        definition = load(path)
+        definition = load_any(path)
     except ConfigError as error:
         fix = (
             "correct the file"
@@ -47,9 +49,10 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
     yield from checks(definition, records)
 
 
-def checks(definition: Definition, records: int = _RECORDS) -> Iterator[Check]:
+def checks(definition: AnyDefinition, records: int = _RECORDS) -> Iterator[Check]:
     """Runs the checks of a definition that has been loaded."""
-    for one in _checks(definition, records):
+    of_kind = event_checks(definition) if isinstance(definition, EventDefinition) else _checks(definition, records)
+    for one in of_kind:
         yield replace(one, message=redact(one.message))
 
 

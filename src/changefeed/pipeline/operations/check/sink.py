@@ -19,6 +19,7 @@ from changefeed.errors import (
     SinkError,
 )
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import AnyDefinition, spark_of
 from changefeed.pipeline.guard import Guard
 from changefeed.pipeline.ledger import ledger_name, read_ledger
 from changefeed.pipeline.monitoring.cuts import cut_text
@@ -40,7 +41,7 @@ _BY_SPARK = "`changefeed status` reads it through Spark"
 _JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
-def check_folder(name: str, option: str, folder: str, definition: Definition) -> Check:
+def check_folder(name: str, option: str, folder: str, definition: AnyDefinition) -> Check:
     """Checks that a folder can be written; `name` is that of the check, `option` the one that has the folder."""
     scheme = urlsplit(folder).scheme
     if scheme not in ("", "file"):
@@ -53,11 +54,11 @@ def check_folder(name: str, option: str, folder: str, definition: Definition) ->
     return Check(name, OK, f"{folder} can be written")
 
 
-def _url(name: str, option: str, url: str, scheme: str, definition: Definition) -> Check:
+def _url(name: str, option: str, url: str, scheme: str, definition: AnyDefinition) -> Check:
     """Checks a folder at a URL: Spark needs a jar for its file system, and this process a package to reach it."""
     if is_object_store(url):
         return _object_store(name, option, url, definition)
-    if scheme not in _IN_SPARK and not any(jars in definition.spark for jars in _JARS):
+    if scheme not in _IN_SPARK and not any(jars in spark_of(definition) for jars in _JARS):
         what = f"Spark has no file system for {scheme}:// among its jars"
         return Check(name, FAIL, what, "name its jar in `spark: {spark.jars.packages: …}`")
     try:
@@ -77,11 +78,11 @@ def _url(name: str, option: str, url: str, scheme: str, definition: Definition) 
     return Check(name, OK, f"{url} can be written")
 
 
-def _object_store(name: str, option: str, url: str, definition: Definition) -> Check:
+def _object_store(name: str, option: str, url: str, definition: AnyDefinition) -> Check:
     """Creates a file in the folder, tries to create it again, and deletes it."""
     probe = f".changefeed-check-{uuid.uuid4().hex}"
     try:
-        folder = folder_at(url, definition.storage, definition.spark)
+        folder = folder_at(url, definition.storage, spark_of(definition))
         assert folder is not None
         folder.create(probe, b"first")
         is_conditional = not folder.create(probe, b"second")
