@@ -7,7 +7,7 @@ model of its section, and the functions that its contract names, such as `open_s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -41,6 +41,24 @@ def module_of(kind: str, type: str, known: Mapping[str, str]) -> ModuleType:
         raise ConfigError(
             f'{kind} "{type}" is not a module that Python can import ({error}): install it, or add its folder to PYTHONPATH'
         ) from error
+
+
+def function_of(kind: str, type: str, known: Mapping[str, str], name: str) -> Callable[..., Any]:
+    """A function that the contract of a section's kind requires of the module.
+
+    Args:
+        kind: of section, for messages: `sink`.
+        type: `type` of the section.
+        known: type -> module, of changefeed's own.
+        name: of the function: `open_sink`.
+
+    Raises:
+        ConfigError: no module has this type, or the module does not define the function.
+    """
+    function: Callable[..., Any] | None = getattr(module_of(kind, type, known), name, None)
+    if function is None:
+        raise ConfigError(f'{kind} "{type}" has no {name}: define it in the module, as docs/guides/own.md shows')
+    return function
 
 
 def own_section(kind: str, type: str) -> Any:

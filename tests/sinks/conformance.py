@@ -6,80 +6,41 @@ An implementation gets its tests by a class of its own, in this repository or ou
         @pytest.fixture
         def harness(self): return Memory(Lake())
 
-A harness opens the sink and reads its tables, see `contract.py`. From outside: `pytest -c changefeed/pyproject.toml
---rootdir changefeed my_test.py`, with `changefeed` the folder of this repository; the suite needs no JVM, a sink may.
+A harness opens the sink and reads its tables, see `contract.py`; `row_conformance.py` has the cases about rows.
+From outside: `pytest -c changefeed/pyproject.toml --rootdir changefeed my_test.py`, with `changefeed` the folder of this
+repository; the suite needs no JVM, a sink may.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.model.types import ColumnType
-from changefeed.sinks.base import (
-    AddColumns,
-    Append,
-    Constant,
-    ConvertedFrom,
-    Copy,
-    Create,
-    Import,
-    IrregularUpdate,
-    Load,
-    Null,
-    Restore,
-    Rewrite,
-    TableSink,
-    Touch,
-    Upsert,
-    WriteId,
-    WriteRequest,
-)
-from tests.sinks.contract import Given, Harness, Row, apply, sorted_rows, table
-
-ORDERS = table("*id int", "note varchar(20)", "total decimal(10,2)")
-LOG = table("at int", "note varchar(20)", name="log")
-ONE: Row = {"id": 1, "note": "one", "total": Decimal("1.00")}
-TWO: Row = {"id": 2, "note": "two", "total": None}
-PATH = "shop/orders"
+from changefeed.sinks.base import AddColumns, Append, Create, Load, Touch, Upsert, WriteId, WriteRequest
+from tests.sinks.contract import (
+    LOG,
+    ONE,
+    ORDERS,
+    PATH,
+    TWO,
+    Harness,
+    Row,
+    apply,
+    changed,
+    commit_count,
+    loaded,
+    sorted_rows,
+    table,
+    version,
+    write,
+)  # fmt: skip
+from tests.sinks.row_conformance import RowConformance
 
 
-def write(kind: Any, table_: Any = ORDERS, path: str = PATH, **fields: Any) -> Any:
-    return kind(path=path, number=1, table=table_, **fields)
-
-
-def changed(
-    *after: Row, of: Any = ORDERS, deleted: tuple[Row, ...] = (), carried: tuple[str, ...] | None = None
-) -> Given:
-    return Given(of, after, deleted, carried)
-
-
-def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableSink:
-    """A sink with the table, written in step 1 of epoch 1."""
-    sink = harness.sink(metadata=metadata)
-    apply(sink, write(Load), changed(*rows), WriteId(1, 1, 1), "{}")
-    return sink
-
-
-def version(sink: TableSink, path: str = PATH) -> int:
-    """The newest version of a table."""
-    there = sink.snapshot(path)
-    assert there is not None
-    return there.version
-
-
-def commit_count(sink: TableSink, path: str = PATH) -> int | None:
-    """The number of commits of a table."""
-    return sink.distance(path, -1, version(sink, path))
-
-
-class Conformance:
+class Conformance(RowConformance):
     """The tests. A subclass has the fixture `harness`."""
 
     # Existing tables and versions.
@@ -161,122 +122,6 @@ class Conformance:
         sink = harness.sink(metadata=["_op"])
         assert sink.refusal(ORDERS) is None
         assert "metadata column" in (sink.refusal(table("*id int", f"{name} int")) or "")
-
-    # Each kind of write.
-
-    def test_create_makes_an_empty_table_in_place_of_any(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE)
-        apply(sink, write(Create, LOG), None, WriteId(1, 2, 1), "{}")
-        there = sink.snapshot(PATH)
-        assert there is not None
-        assert (there.columns, harness.rows(PATH)) == (("at", "note"), [])
-
-    def test_upsert_updates_inserts_and_deletes_by_key(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE, TWO)
-        three = {"id": 3, "note": None, "total": Decimal("3.50")}
-        changes = changed({**ONE, "note": "new"}, three, deleted=({"id": 2}, {"id": 9}))
-        apply(sink, write(Upsert), changes, WriteId(1, 2, 1), "{}")
-        assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": "new"}, three]
-
-    def test_a_partial_upsert_keeps_what_it_does_not_carry(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE)
-        changes = changed({"id": 1, "note": None}, {"id": 4, "note": "four"}, carried=("id", "note"))
-        apply(sink, write(Upsert), changes, WriteId(1, 2, 1), "{}")
-        assert sorted_rows(harness.rows(PATH)) == [{**ONE, "note": None}, {"id": 4, "note": "four", "total": None}]
-
-    def test_append_adds_rows_that_are_equal_too(self, harness: Harness) -> None:
-        sink, row = harness.sink(), {"at": 1, "note": "same"}
-        apply(sink, write(Create, LOG), None, WriteId(1, 1, 1), "{}")
-        apply(sink, write(Append, LOG), changed(row, row, of=LOG), WriteId(1, 1, 2), "{}")
-        apply(sink, write(Append, LOG), changed(row, of=LOG), WriteId(1, 2, 1), "{}")
-        assert harness.rows(PATH) == [row, row, row]
-
-    def test_add_columns_are_null_and_at_their_places(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE)
-        wider = table("*id int", "added datetime(3)", "note varchar(20)", "total decimal(10,2)", "last int")
-        apply(sink, write(AddColumns, wider), None, WriteId(1, 2, 1), "{}")
-        there = sink.snapshot(PATH)
-        assert there is not None
-        assert there.columns == ("id", "added", "note", "total", "last")
-        assert harness.rows(PATH) == [{"id": 1, "added": None, "note": "one", "total": Decimal("1.00"), "last": None}]
-
-    def test_rewrite_converts_renames_drops_and_fills(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE, TWO)
-        after = table("*id bigint", "it's varchar(20)", "new varchar(5)", "nothing date")
-        int_, text = ColumnType("int"), ColumnType("varchar", length=20)
-        expressions = (
-            ConvertedFrom(column="id", type=int_), ConvertedFrom(column="note", type=text), Constant(value="it's \\ ok"), Null(),
-        )  # fmt: skip
-        apply(sink, write(Rewrite, after, expressions=expressions), None, WriteId(1, 2, 1), "{}")
-        there = {"new": "it's \\ ok", "nothing": None}
-        assert sorted_rows(harness.rows(PATH)) == [{"id": 1, "it's": "one", **there}, {"id": 2, "it's": "two", **there}]
-        assert sink.differences(PATH, after) == []
-
-    def test_the_types_declare_their_conversions(self, harness: Harness) -> None:
-        """A sink chooses its conversions, apart from those of a column that stays as it is and of a wider integer."""
-        types, int_ = harness.sink().types, ColumnType("int")
-        assert types.conversion(int_, int_) == "none"
-        assert types.conversion(int_, ColumnType("bigint")) in ("none", "rewrite")
-        assert types.sink_type(int_).lossy is None
-
-    def test_copy_and_import_take_the_rows_of_another_table(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE)
-        apply(sink, write(Copy, path="shop/copied", source=PATH), None, WriteId(1, 2, 1), "{}")
-        apply(sink, write(Import, path="shop/other", source=sink.location(PATH)), None, WriteId(1, 2, 1), "{}")
-        assert (harness.rows("shop/copied"), harness.rows("shop/other"), harness.rows(PATH)) == ([ONE], [ONE], [ONE])
-
-    def test_restore_brings_a_version_back(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE)
-        first = version(sink)
-        apply(sink, write(Create, LOG), None, WriteId(1, 2, 1), "{}")
-        apply(sink, write(Restore, version=first), None, WriteId(1, 3, 1), "{}")
-        there = sink.snapshot(PATH)
-        assert there is not None
-        assert (commit_count(sink), there.columns, harness.rows(PATH)) == (3, ("id", "note", "total"), [ONE])
-
-    def test_touch_changes_nothing_and_takes_a_table_over(self, harness: Harness) -> None:
-        loaded(harness, ONE)
-        other = harness.sink("changefeed:other:2")
-        apply(other, write(Touch, table("*x int")), None, WriteId(1, 1, 0), "{}")
-        there = other.snapshot(PATH)
-        assert there is not None
-        assert (there.columns, harness.rows(PATH)) == (("id", "note", "total"), [ONE])
-        assert (there.write_id, len(there.owners)) == (WriteId(1, 1, 0), 2)
-
-    def test_metadata_columns_come_with_the_rows(self, harness: Harness) -> None:
-        names = ["_commit_ts", "_op", "_position", "_irregular"]
-        sink = loaded(harness, ONE, metadata=names)
-        there = sink.snapshot(PATH)
-        assert there is not None
-        assert there.columns == ("id", "note", "total", *names)
-        [row] = harness.rows(PATH)
-        assert [row["_commit_ts"], row["_op"], row["_position"], dict(row["_irregular"])] == [
-            7,
-            "insert",
-            "t:0:0:0",
-            {"total": "x"},
-        ]
-
-    def test_irregular_texts_follow_their_columns_in_a_rewrite(self, harness: Harness) -> None:
-        sink = loaded(harness, ONE, metadata=["_irregular"])
-        after = table("*id int", "note varchar(20)", "sum decimal(10,2)", "day date")
-        kinds = {column.name: column.type for column in ORDERS.columns}
-        expressions = (*(ConvertedFrom(column=name, type=kinds[name]) for name in ("id", "note", "total")), Null())
-        texts = IrregularUpdate(renamed={"total": "sum"}, added={"day": "0000-00-00"})
-        apply(sink, write(Rewrite, after, expressions=expressions, texts=texts), None, WriteId(1, 2, 1), "{}")
-        [row] = harness.rows(PATH)
-        assert dict(row["_irregular"]) == {"sum": "x", "day": "0000-00-00"}
-
-    def test_names_of_columns_are_data(self, harness: Harness) -> None:
-        names = ["a.b", "it's", "back`tick", 'quo"te', "ünï", "select"]
-        sink, unusual = harness.sink(), table("*id int", "x int")
-        number, x = unusual.columns
-        unusual = replace(unusual, columns=(number, *(replace(x, name=name) for name in names)))
-        assert sink.refusal(unusual) is None
-        row, after = ({"id": 1} | {name: start + i for i, name in enumerate(names)} for start in (0, 10))
-        apply(sink, write(Load, unusual), changed(row, of=unusual), WriteId(1, 1, 1), "{}")
-        apply(sink, write(Upsert, unusual), changed(after, of=unusual), WriteId(1, 2, 1), "{}")
-        assert harness.rows(PATH) == [after]
 
     # Deletion.
 

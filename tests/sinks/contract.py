@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -15,12 +16,13 @@ from changefeed.sinks.base import (
     METADATA_COLUMNS,
     Applied,
     Changes,
+    Load,
     TableSink,
     Write,
     WriteId,
     WriteRequest,
     write_alone,
-)
+)  # fmt: skip
 from changefeed.stages.changes import schema
 
 if TYPE_CHECKING:
@@ -59,12 +61,14 @@ class Given:
         after: rows that exist after the changes.
         deleted: keys of deleted rows.
         carried: the columns that partial changes carry; None if changes are complete.
+        others: values of columns such as `_time`, the same for all rows; the rest has usual ones.
     """
 
     table: Table
     after: tuple[Row, ...] = ()
     deleted: tuple[Row, ...] = ()
     carried: tuple[str, ...] | None = None
+    others: Row = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -83,15 +87,15 @@ class Given:
     def batches(self) -> Iterator[pa.RecordBatch]:
         names = [column.name for column in self.table.columns]
         has = None if self.carried is None else [name in self.carried for name in names]
-        made = []
-        for n, row in enumerate([*self.deleted, *self.after]):
+        yield pa.RecordBatch.from_pylist([], schema(self.table))
+        for n, row in enumerate([*self.deleted, *self.after]):  # a batch for each row: a sink has to read all of them
             gone = n < len(self.deleted)
-            made.append(
+            change = (
                 {f"c{i}": row.get(name) for i, name in enumerate(names)}
                 | {"_deleted": gone, "_has": None if gone else has, "_irregular": [("total", "x")] if not gone else []}
                 | {"_ts": 7, "_topic": "t", "_partition": 0, "_offset": n, "_index": 0, "_op": "insert", "_half": 1}
             )
-        yield pa.RecordBatch.from_pylist(made, schema(self.table))
+            yield pa.RecordBatch.from_pylist([change | self.others], schema(self.table))
 
     def frame(self, spark: SparkSession) -> DataFrame:
         return spark.createDataFrame(pa.Table.from_batches(self.batches()))
@@ -106,3 +110,41 @@ def sorted_rows(rows: Sequence[Row]) -> list[Row]:
     """The rows without metadata columns, in an order that does not depend on the sink."""
     plain = [{name: value for name, value in row.items() if name not in METADATA_COLUMNS} for row in rows]
     return sorted(plain, key=repr)
+
+
+# The table and the writes that the cases of the suite have in common.
+
+ORDERS = table("*id int", "note varchar(20)", "total decimal(10,2)")
+LOG = table("at int", "note varchar(20)", name="log")
+ONE: Row = {"id": 1, "note": "one", "total": Decimal("1.00")}
+TWO: Row = {"id": 2, "note": "two", "total": None}
+PATH = "shop/orders"
+
+
+def write(kind: Any, table_: Any = ORDERS, path: str = PATH, **fields: Any) -> Any:
+    return kind(path=path, number=1, table=table_, **fields)
+
+
+def changed(
+    *after: Row, of: Any = ORDERS, deleted: tuple[Row, ...] = (), carried: tuple[str, ...] | None = None, **others: Any
+) -> Given:
+    return Given(of, after, deleted, carried, others)
+
+
+def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableSink:
+    """A sink with the table, written in step 1 of epoch 1."""
+    sink = harness.sink(metadata=metadata)
+    apply(sink, write(Load), changed(*rows), WriteId(1, 1, 1), "{}")
+    return sink
+
+
+def version(sink: TableSink, path: str = PATH) -> int:
+    """The newest version of a table."""
+    there = sink.snapshot(path)
+    assert there is not None
+    return there.version
+
+
+def commit_count(sink: TableSink, path: str = PATH) -> int | None:
+    """The number of commits of a table."""
+    return sink.distance(path, -1, version(sink, path))

@@ -22,10 +22,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from changefeed import record_log
-from changefeed.frames.chunks import CHUNKS_DDL
+from changefeed.codec.decoding import decoder
+from changefeed.frames.chunks import CHUNKS_DDL, pack, unpack
 from changefeed.frames.mapped import as_frame
+from changefeed.model.batch import record_batch
 from changefeed.sources import NextBatch, Source
-from tests.pipeline.history import small_history
+from tests.pipeline.history import HistoryBuilder, small_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,14 +49,33 @@ class Harness(Protocol):
 
 
 def chunks_of(source: Source, batch: NextBatch) -> list[Row]:
-    """The plain columns of a batch's chunks."""
+    """The chunks of a batch."""
     chunks = as_frame(source.chunks(batch.records, {}, None), CHUNKS_DDL)
-    return [row.asDict() for row in chunks.drop("payload").collect()]
+    return [row.asDict() for row in chunks.collect()]
+
+
+def changes_of(chunks: list[Row]) -> list[tuple[Any, ...]]:
+    """The row changes of chunks, by partition, in the order in which those of a key are applied: Rule 2 of the contract."""
+    rows = [
+        (row["partition"], row["commit_ts"], row["offset"], row["index"] or 0, chunk["table"], row["op"], row["after"])
+        for chunk in chunks
+        if chunk["kind"] == "rows"
+        for row in unpack(chunk["payload"]).rows.to_pylist()
+    ]
+    rows.sort(key=lambda row: row[:4])
+    return [(*row[:2], *row[4:]) for row in rows]
+
+
+def resolved_of(chunks: list[Row]) -> list[tuple[int, int]]:
+    """Partition and commit_ts of each resolved event, in the order of the partition."""
+    events = [c for c in chunks if c["kind"] == "resolved"]
+    places = sorted((c["partition"], c["first_offset"], c["min_commit_ts"]) for c in events)
+    return [(partition, commit_ts) for partition, _, commit_ts in places]
 
 
 @dataclass
 class Read:
-    """One batch, with its chunks' plain columns."""
+    """One batch, with its chunks."""
 
     chunks: list[Row]
     batch: NextBatch
@@ -108,6 +129,36 @@ class Conformance:
         places = [place for batch in pieces for place in batch.places]
         assert len(set(places)) == len(places)
         assert json.loads(pieces[-1].source_offset) == json.loads(whole[-1].source_offset)
+
+    def test_changes_and_resolved_events_are_those_of_the_records(
+        self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]
+    ) -> None:
+        harness.arrive(records)
+        batch = record_batch(records)
+        expected = pack(decoder("ticdc-open", {}).decode(batch), batch).to_pylist()
+        chunks = [chunk for read in follow(harness.source(limit=LIMIT)) for chunk in read.chunks]
+        assert changes_of(chunks) == changes_of(expected) != []
+        assert "tombstones" not in {chunk["kind"] for chunk in chunks}, "every record has a value"
+        assert resolved_of(chunks) == resolved_of(expected) != []
+
+    def test_changes_of_one_commit_ts_keep_their_order(
+        self, harness: Harness, follow: Callable[..., list[Read]], tmp_path: Path
+    ) -> None:
+        """A transaction may insert a row, change it, delete it and insert it again."""
+        builder, first, second = HistoryBuilder(), {"id": 2, "note": "a"}, {"id": 2, "note": "b"}
+        builder.schema("app", None, "CREATE DATABASE app")
+        builder.schema("app", "orders", "CREATE TABLE app.orders (id INT PRIMARY KEY, note VARCHAR(9))")
+        steps = ((None, first), (first, second), (second, None), (None, second))
+        builder.rows(*(("orders", before, after) for before, after in steps))
+        builder.resolved()
+        log = builder.write(tmp_path / "transaction.jsonl")
+        harness.arrive([row for batch in record_log.read(log) for row in batch.to_pylist()])
+        chunks = [chunk for read in follow(harness.source(limit=2)) for chunk in read.chunks]
+        changes = changes_of(chunks)
+        assert len({commit_ts for _, commit_ts, *_ in changes}) == 1
+        assert [(op, after and after["note"]) for *_, op, after in changes] == [
+            ("insert", "a"), ("update", "b"), ("delete", None), ("insert", "b"),
+        ]  # fmt: skip
 
     def test_a_run_goes_on_from_any_source_offset(
         self, harness: Harness, records: list[Row], follow: Callable[..., list[Read]]

@@ -52,7 +52,11 @@ class EventsFolder(LinesFolder):
         lines = list(self.lines(name, start, end))[:limit]
         topic, partition = self.partition(name)
         records = record_columns(
-            len(lines), topic=[topic] * len(lines), partition=[partition] * len(lines), offset=[at for at, _ in lines]
+            len(lines),
+            topic=[topic] * len(lines),
+            partition=[partition] * len(lines),
+            offset=[at for at, _ in lines],
+            value=[line for _, line in lines],  # records without a value are tombstones
         )
         events = [event for _, line in lines for event in msgspec.json.decode(line, type=list[msgspec.Raw])]
         [decoded] = (

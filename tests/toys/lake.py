@@ -152,8 +152,8 @@ class LakeSink:
         return replace(self, owner=owner)
 
     def location(self, path: str) -> str:
-        """See `TableSink`."""
-        return str(self.root / path)
+        """See `TableSink`: a text of this sink's own, as a table in a catalog has."""
+        return f"{self.root}#{path}"
 
     def tables(self) -> Iterator[str]:
         """See `TableSink`."""
@@ -290,7 +290,7 @@ class LakeSink:
         return prepared
 
     def _item(self, write: Load | Upsert | Append, changes: Changes, before: Snapshot | None) -> Item:
-        folder, table, files = LocalFolder(self.location(write.path)), write.table, NO_FILES
+        folder, table, files = LocalFolder(str(self.root / write.path)), write.table, NO_FILES
         if isinstance(write, Upsert) and before is not None:
             stored = list(before.files)
             files = pa.table(
@@ -316,7 +316,7 @@ class LakeSink:
         if isinstance(prepared, _WithFiles) and prepared.version != version:  # written for another version
             (prepared,) = self.prepare([request])
         with self._errors(write.path):
-            make_folder(self.location(write.path))
+            make_folder(str(self.root / write.path))
             written = prepared.written if isinstance(prepared, _WithFiles) else None
             table, metadata, files = self._after(write, before, written)
             write_ids = {**(before.write_ids if before else {}), self.owner: write_id}
@@ -339,9 +339,10 @@ class LakeSink:
             case Load():
                 return table, own, added
             case Copy(source=source):
-                return self._copied(path, source)
-            case Import(source=source):
-                return self._copied(path, os.path.relpath(source, self.root))
+                return self._copied(path, self, source)
+            case Import(source=location):
+                root, _, source = location.rpartition("#")
+                return self._copied(path, LakeSink(Path(root)), source)
         if before is None:
             raise SinkError(f"{self.location(path)}: there is no table, which {type(write).__name__} needs")
         match write:
@@ -363,12 +364,13 @@ class LakeSink:
                 return table, own, self._write(path, table, rewritten)
         raise AssertionError(write)
 
-    def _copied(self, path: str, source: str) -> tuple[Table, tuple[str, ...], dict[str, int]]:
-        newest = self._newest(source)[1]
+    def _copied(self, path: str, other: LakeSink, source: str) -> tuple[Table, tuple[str, ...], dict[str, int]]:
+        """Copies the files of another sink's table, which may be this one."""
+        newest = other._newest(source)[1]
         if newest is None:
-            raise SinkError(f"{self.location(source)}: there is no table to copy")
+            raise SinkError(f"{other.location(source)}: there is no table to copy")
         for name in newest.files:
-            shutil.copyfile(self.root / source / name, self.root / path / name)
+            shutil.copyfile(other.root / source / name, self.root / path / name)
             sync(str(self.root / path / name))
         return newest.table, newest.metadata, newest.files
 
@@ -458,5 +460,4 @@ SECTION = LakeSection
 
 def open_sink(section: LakeSection, session: SparkSession | None, folder: Folder | None) -> LakeSink:
     """The sink that a section describes; only large writes need the session."""
-    names = [*section.metadata_columns, *([IRREGULAR] if section.irregular == "keep" else [])]
-    return LakeSink(Path(section.path), tuple(names), session=session)
+    return LakeSink(Path(section.path), section.added_columns, session=session)

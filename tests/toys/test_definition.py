@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,14 @@ from typing import Any
 import pytest
 
 from changefeed.errors import ConfigError
+from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.operations.expire import expire
 from changefeed.sinks import event_sink, sink
 from changefeed.sources import record_source
 from tests.sinks.event_contract import Plain
+from tests.toys import lake
 from tests.toys.lake import LakeSection, LakeSink
 from tests.toys.lines import LinesSource
 from tests.toys.sqlite_events import EventsSection, SqliteEvents
@@ -39,6 +43,40 @@ def test_sections_are_read_by_the_models_of_their_modules() -> None:
     assert isinstance(opened, LakeSink)
     assert (opened.root, opened.metadata_columns) == (Path("/srv/lake"), ("_irregular",))
     assert isinstance(record_source(definition.source), LinesSource)
+
+
+def test_a_sink_that_lacks_the_metadata_columns_of_its_section_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise `irregular: keep` would lose the texts."""
+    monkeypatch.setattr(lake, "open_sink", lambda section, session, folder: LakeSink(Path(section.path)))
+    with pytest.raises(ConfigError) as caught:
+        sink(read(OWN, base=Path("/srv")).sink)
+    assert str(caught.value) == (
+        'sink "tests.toys.lake" was opened with the metadata columns (none), but the definition has _irregular: open_sink must '
+        "take section.added_columns"
+    )
+
+
+@pytest.mark.parametrize(
+    "kind, name, use",
+    [
+        ("sink", "open_sink", lambda definition: sink(definition.sink.model_copy(update={"type": "tests.toys.lines"}))),
+        ("event sink", "open_events", lambda _: event_sink(EventsSection(type="tests.toys.lines", path="x"), Plain)),
+        ("ledger", "open_reader", lambda definition: read_ledger(_ledger_in(definition, "tests.toys.lines"))),
+    ],
+)
+def test_a_module_without_the_function_of_its_contract_is_named(
+    kind: str, name: str, use: Callable[[Any], Any]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        use(read(OWN, base=Path("/srv")))
+    assert str(caught.value) == (
+        f'{kind} "tests.toys.lines" has no {name}: define it in the module, as docs/guides/own.md shows'
+    )
+
+
+def _ledger_in(definition: Definition, module: str) -> Definition:
+    assert definition.ledger is not None
+    return definition.model_copy(update={"ledger": definition.ledger.model_copy(update={"type": module})})
 
 
 def test_an_event_sink_may_be_a_module_of_ones_own() -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import changefeed as cf
 from changefeed.codec.decoding import decoder
 from changefeed.errors import ConfigError
 from changefeed.model.batch import record_batch
+from changefeed.model.position import Position
 from changefeed.model.text.write import lines
 from changefeed.pipeline.config.load import read
 from changefeed.sources import Source, source
-from tests.sources.conformance import Conformance, Row
+from tests.docs.shown import ROOT
+from tests.docs.test_blocks import blocks
+from tests.sources.conformance import Conformance, Row, changes_of, resolved_of
 from tests.toys.events import EventsFolder, EventsSource
 from tests.toys.lake import LakeSink
 from tests.toys.two_runs import SALES, history, load, rows, run_twice
@@ -93,6 +97,24 @@ def test_a_source_of_records_has_a_protocol_and_one_of_changes_has_none(section:
     with pytest.raises(ConfigError) as caught:
         read({"source": section, "sink": {"type": "delta", "path": "lake"}})
     assert str(caught.value) == message
+
+
+def test_the_guide_makes_chunks_of_changes() -> None:
+    [block] = [block for block in blocks(ROOT / "docs/guides/own.md", "python") if "def chunks_of" in block]
+    names: dict[str, Any] = {}
+    exec(block, names)
+    at = [Position("orders", partition, offset) for partition, offset in ((0, 5), (0, 6), (1, 9))]
+    events = [
+        cf.RowChange("insert", "shop", "orders", after={"id": 1}, keys=("id",), commit_ts=7, position=at[0]),
+        cf.RowChange("delete", "shop", "orders", before={"id": 1}, keys=("id",), commit_ts=7, position=at[1]),
+        cf.Resolved(7, at[2]),
+    ]
+    chunks = names["chunks_of"](events, [("orders", 0, 4), *((p.topic, p.partition, p.offset) for p in at)]).to_pylist()
+    read = [(c["partition"], c["first_offset"], c["rows"]) for c in chunks if c["kind"] == "read"]
+    assert read == [(0, 4, 3), (1, 9, 1)], "the record without an event counts, too"
+    assert [op for *_, op, _ in changes_of(chunks)] == ["insert", "delete"]
+    assert resolved_of(chunks) == [(1, 7)]
+    assert names["chunks_of"]([], [("orders", 0, 4)]).column("kind").to_pylist() == ["read"]
 
 
 def test_a_module_that_opens_no_source_is_named(tmp_path: Path) -> None:

@@ -39,3 +39,12 @@ def test_a_pipeline_runs_from_ones_own_source_into_ones_own_sink(tmp_path: Path,
     assert status.cut is not None
     assert (status.epoch, status.cut.commit_ts) == (2, last)
     assert [letter.reason for letter in pipeline.dead_letters()] == ["truncated"]
+
+    name, lake = "app.sales", LakeSink(tmp_path / "lake")
+    path = summary.tables[name].path
+    lake.delete(path)
+    assert pipeline.repair([name], "rebuild", spark=spark).tables == (name,)
+    rebuilt = lake.snapshot(path)
+    assert rebuilt is not None
+    assert sorted(lake.rows(path, lake.read(path, rebuilt.version)), key=repr) == sorted(SALES, key=repr)
+    assert pipeline.status().epoch == 3, "the rebuild has a ledger of its own"

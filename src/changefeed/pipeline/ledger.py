@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from changefeed.modules import module_of
+from changefeed.modules import function_of
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.planning.table_path import folders_of
@@ -27,10 +27,10 @@ def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
     """The ledger for a run, before the run claims it.
 
     Raises:
-        ConfigError: the section `ledger` names a module that cannot be imported.
+        ConfigError: the section `ledger` names a module that cannot be imported, or that has no `open_store`.
     """
     if definition.ledger is not None:
-        own: StateStore = module_of("ledger", definition.ledger.type, {}).open_store(
+        own: StateStore = function_of("ledger", definition.ledger.type, {}, "open_store")(
             definition.ledger, definition.pipeline.name, definition.pipeline.kept, spark
         )
         return own
@@ -46,7 +46,7 @@ def read_ledger(definition: Definition) -> StoreReader:
         ConfigError: as `open_ledger`, or the storage's credentials cannot be used.
     """
     if definition.ledger is not None:
-        own: StoreReader = module_of("ledger", definition.ledger.type, {}).open_reader(
+        own: StoreReader = function_of("ledger", definition.ledger.type, {}, "open_reader")(
             definition.ledger, definition.pipeline.name
         )
         return own

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import ConfigError
-from changefeed.modules import is_own, module_of
+from changefeed.modules import function_of, is_own, module_of
 from changefeed.protocols.base import Encoder
 from changefeed.sinks.base import TableSink
 from changefeed.sinks.events import EventSink
@@ -45,10 +45,21 @@ def sink(definition: Any, session: SparkSession | None = None, folder: Folder | 
         folder: the folder at the section's path; None if only Spark can reach it.
 
     Raises:
-        ConfigError: the sink type is unknown.
+        ConfigError: the sink type is unknown, its module has no `open_sink`, or the sink that it opens would not give its tables
+            the metadata columns of the definition.
     """
-    opened: TableSink = module_of("sink", definition.type, SINKS).open_sink(definition, session, folder)
+    open_sink = function_of("sink", definition.type, SINKS, "open_sink")
+    opened: TableSink = open_sink(definition, session, folder)
+    if set(opened.metadata_columns) != set(definition.added_columns):
+        raise ConfigError(
+            f'sink "{definition.type}" was opened with the metadata columns {_listed(opened.metadata_columns)}, but the '
+            f"definition has {_listed(definition.added_columns)}: open_sink must take section.added_columns"
+        )
     return opened
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "(none)"
 
 
 def catalog_of(definition: Any, session: SparkSession | None, pipeline: str) -> Catalog | None:
@@ -145,7 +156,7 @@ def event_sink(definition: Any, encoder: Callable[[], Encoder]) -> EventSink:
         encoder: creates an encoder of the protocol in which changes are written.
 
     Raises:
-        ConfigError: the sink type is unknown.
+        ConfigError: the sink type is unknown, or its module has no `open_events`.
     """
-    opened: EventSink = module_of("event sink", definition.type, EVENT_SINKS).open_events(definition, encoder)
+    opened: EventSink = function_of("event sink", definition.type, EVENT_SINKS, "open_events")(definition, encoder)
     return opened

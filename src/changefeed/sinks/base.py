@@ -18,11 +18,22 @@ deleted: a published cut is a version of each table. A write in place of any tab
 `Import`) makes a version after the table's last one, too, and keeps the write ids of all pipelines.
 Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every
 reader has. The sink adds no column that the definition does not name.
+Rule 7. A table is named by its *path*, `<database>/<table>`, with characters escaped that folders cannot have
+(`pipeline.planning.table_path`). The sink decides where that table is: in a folder, or under a name in a database. `location` is
+that place as a text that no other table has, also none of another root: it stands in messages, and in `Import`.
+Rule 8. `Create`, `Load`, `Copy` and `Import` make a table, or replace one with any columns. The other writes change a table that
+exists and that this pipeline has written or touched; where there is none, they raise SinkError and create nothing.
+Rule 9. Values come in the types of `frames.types.sink_type`, Spark's, whatever types the sink has: a sink with other types
+converts them. `TypeMap.sink_type` describes the sink's own types to people.
+Rule 10. A sink raises SinkError for what its user or its storage can mend; any other exception is reported as a defect.
 
 The module of a sink has `SECTION`, the model of its section (derived from `sinks.section.SinkSection`), and the function
-`open_sink(section, session, folder)`.
-The session is None in commands that need no Spark; the folder is that at the path, None if only Spark can reach it. For sinks
-with Spark's types, `frames.types` has the types, `frames.retype` the conversions, and `sql.py` the SQL.
+`open_sink(section, session, folder)`. The session is None in commands that need no Spark; the folder is that at `section.path`,
+None if only Spark can reach it. Every table gets the metadata columns in `section.added_columns`. `section.path` is a folder
+even if the tables are in another place: ledger, pending changes and dead letters are in `<path>/_changefeed`, unless the
+definition has `pipeline.folder`. A repair opens a second sink with `section.beside(folder)` to rebuild tables there.
+
+A sink with Spark's types uses `frames.retype` for conversions and `sql.py` for SQL; `apply/` turns changes into Parquet files.
 """
 
 from __future__ import annotations
@@ -84,7 +95,11 @@ class Null(msgspec.Struct, frozen=True, tag="null", tag_field="kind"):
 
 
 class Constant(msgspec.Struct, frozen=True, tag="constant", tag_field="kind"):
-    """One value in every row: canonical text, or bytes as `{"base64": …}`."""
+    """One value in every row, as text for the new column's type; bytes are `{"base64": …}`.
+
+    `-12`, `12.50`, `1e+300`, `2026-01-31`, `2026-01-31 08:00:00.5`, a `timestamp`
+    `2026-01-31T08:00:00Z`. `expressions.constant` reads them all.
+    """
 
     value: str | dict[str, str]
 
@@ -199,7 +214,7 @@ class Import(_Write, frozen=True, tag=True, kw_only=True):
     """Copies the columns and rows of a table of another sink of the same kind.
 
     Attributes:
-        source: the full location of that table.
+        source: the `location` of that table in the other sink, which was opened with `SinkSection.beside`.
     """
 
     source: str
@@ -236,14 +251,16 @@ class Chunked:
 class Changes(Protocol):
     """The changes that a `Load`, `Upsert` or `Append` applies: one row per key, or every row of a table without a key.
 
-    A sink takes one of three forms: `frame`, `batches`, or `chunked`, of which it counts the rows itself. `frame` and `batches`
-    have these columns; the names cannot collide with upstream names:
+    A sink takes one of three forms: `frame`, `batches`, or `chunked`, of which it counts the rows itself. There may be any number
+    of batches; a key is in one row of all of them. `frame` and `batches` have these columns; the names cannot collide with
+    upstream names:
 
-        c0, c1, …      the columns of the write's table by position, in the sink's types
-        _deleted       boolean: the row is deleted; only the key's columns are set
+        c0, c1, …      the columns of the write's table by position, in the types of `frames.types.sink_type`
+        _deleted       boolean: the row is deleted; only the key's columns are set. A `Load` and an `Append` ignore it
         _has           list of boolean, by column: whether the change carries it; NULL: it carries all columns
         _irregular     map of column name to text: values that the type cannot hold
         _ts, _time, _op, _topic, _partition, _offset, _index      for the metadata columns
+        _half          for the order of changes, which a sink does not need: see `stages.latest`
 
     Metadata columns have the types in `METADATA`. In a row that a change sets, `_commit_ts` is `_ts`, `_commit_time` is `_time`,
     `_op` is `_op`, and `_position` is `_topic:_partition:_offset:_index` without the parts that are NULL. `_irregular` is that of
@@ -364,7 +381,7 @@ class TypeMap(Protocol):
     """
 
     def sink_type(self, type: ColumnType) -> SinkType:
-        """Returns the sink's type for a MySQL type, and what it does not keep."""
+        """Returns the sink's type for a MySQL type, and what it does not keep; for people, see rule 9."""
         ...
 
     def conversion(
@@ -379,8 +396,10 @@ class TypeMap(Protocol):
             details: what else the conversion depends on.
 
         Returns:
-            `none`: the sink's type and values do not change. `rewrite`: the sink can convert the values as MySQL does. None:
-            the values after MySQL's conversion cannot be derived.
+            `none`: the sink's type and values do not change, as for two equal types. `rewrite`: the sink can convert the values
+            as MySQL does, or, with `widening`, without loss. None: it cannot. After DDL, the
+            option `schema.change.behavior` then decides about the column; with `widening`, existing rows become NULL in it. If
+            rows have widened the type, the run ends.
         """
         ...
 
@@ -402,7 +421,7 @@ class TableSink(Protocol):
 
     @property
     def metadata_columns(self) -> tuple[str, ...]:
-        """The columns of `METADATA_COLUMNS` that every table of this sink gets."""
+        """The columns of `METADATA_COLUMNS` that every table of this sink gets: `SinkSection.added_columns`."""
         ...
 
     @property
@@ -415,7 +434,7 @@ class TableSink(Protocol):
         ...
 
     def location(self, path: str) -> str:
-        """Returns the location of the table at a path, for messages: `s3a://lake/shop/orders`."""
+        """Returns the location of the table at a path, see rule 7: `s3a://lake/shop/orders`, `shop.db#shop/orders`."""
         ...
 
     def refusal(self, table: Table) -> str | None:

@@ -42,8 +42,20 @@ class SinkSection(Section):
         """Whether the pipeline may take over a table, by `database.table`, that another program created."""
         return any(fnmatchcase(table, pattern) for pattern in self.adopt)
 
+    @property
+    def added_columns(self) -> tuple[str, ...]:
+        """The metadata columns that every table gets: `metadata_columns`, and `_irregular` if `irregular` is `keep`."""
+        return (*self.metadata_columns, *(["_irregular"] if self.irregular == "keep" else []))
+
     def beside(self, folder: str) -> Self:
-        """Returns the section for other tables, in a folder below `path`, such as those of a rebuild."""
+        """Returns the section for other tables of the same sink, for `changefeed repair --rebuild`.
+
+        The rebuild writes these tables, and copies them with `Import`. A section with other options that decide where tables
+        are, such as a file or a catalog, overrides this method: otherwise the rebuild would find the tables of the pipeline.
+
+        Args:
+            folder: a new folder below `path`, which is deleted afterwards. It becomes the `path` of the section.
+        """
         return self.model_copy(update={"path": folder})
 
     @field_validator("path")

@@ -9,8 +9,21 @@ returns a `RecordSource`, and its section is derived from `sources.section.Sourc
 `open_changes(section)` returns a `Source`, and its section is derived from `ChangesSection`. A source that can also be written to
 sinks of events has `open_stream(section, tables)`, which returns an `EventStream`.
 
-The changes of a key are applied in the order of their commit_ts, which may be the number of a transaction: changes of one
-commit_ts keep the order of their offsets in the partition. Across partitions they have no order, see `stages.latest`.
+Rule 1. A change has a place: topic, partition, offset, and its index in the record at that offset. Offsets grow in a partition.
+A change that is read again has the same place.
+Rule 2. The changes of a key are applied in the order of their commit_ts, which may be the number of a transaction. Changes of a
+key with one commit_ts are applied in the order of offset and index if they are in one partition; in two partitions they have no
+order (`stages.latest`), so that a source keeps a key in one partition. A row of a snapshot comes before the changes at its
+commit_ts. With `Capabilities.restored_ddl`, which is for TiDB, this order does not hold: a delete may come before a write of the
+same commit_ts that has a lower offset.
+Rule 3. The capabilities declare how the pipeline finds that everything up to a commit_ts was read. With `cuts` as `marks`, each
+partition has resolved events, as records at their places: after a resolved event no change follows in its partition at or below
+its commit_ts. The barrier is the lowest of the last resolved events of all `partitions`. Without `cuts`, a definition needs
+`consistency: key`.
+Rule 4. The chunks of a batch count every record read from it (`read` chunks), also of records without changes:
+`frames.chunks.pack` makes them. docs/guides/own.md shows how to make chunks of changes.
+Rule 5. A record that cannot be read becomes a `DeadLetter`. A source raises SourceError for what its user or its server can mend;
+any other exception is reported as a defect.
 """
 
 from __future__ import annotations
@@ -22,10 +35,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from changefeed.errors import ConfigError
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
-from changefeed.modules import module_of
+from changefeed.modules import function_of
 from changefeed.protocols.base import Capabilities
 
 if TYPE_CHECKING:
@@ -329,9 +341,6 @@ def protocol_of(definition: Any) -> ProtocolChoice | None:
     return definition.protocol if isinstance(definition, SourceSection) else None
 
 
-def _opener(type: str, function: str) -> Callable[[Any], Any]:
+def _opener(type: str, function: str) -> Callable[..., Any]:
     """The function of a source's module."""
-    opener: Callable[[Any], Any] | None = getattr(module_of("source", type, SOURCES), function, None)
-    if opener is None:
-        raise ConfigError(f'source "{type}" has no {function}: define it in the module, as docs/guides/own.md shows')
-    return opener
+    return function_of("source", type, SOURCES, function)

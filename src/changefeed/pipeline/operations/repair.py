@@ -183,17 +183,21 @@ def _check_first_rows(definition: Definition, table: TableState | None, name: st
 
 
 def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
-    """Runs the pipeline into a folder beside, up to the barrier, and takes the tables from there."""
+    """Runs the pipeline into a folder beside, up to the barrier, and takes the tables from there.
+
+    That run has a ledger of its own in the folder, also if the pipeline's is in a module of the user.
+    """
     definition, state = flow.definition, flow.ledger.state
     epoch = flow.ledger.epoch
     folder = rebuild_folder(definition, epoch)
     sink = definition.sink.beside(folder)
     pipeline = definition.pipeline.model_copy(update={"folder": None})
-    beside = definition.model_copy(update={"sink": sink, "pipeline": pipeline})
+    beside = definition.model_copy(update={"sink": sink, "pipeline": pipeline, "ledger": None})
     try:
         delete_rebuilds(definition, spark, epoch)
         built = run(beside, spark, once=True, until=state.barrier).state
-        wanted, there = _rows_read(flow, state), _rows_read(open_flow(beside, spark), built)
+        rebuilt = open_flow(beside, spark)
+        wanted, there = _rows_read(flow, state), _rows_read(rebuilt, built)
         if built.barrier != state.barrier or there + built.counts.repeated < wanted:
             raise SourceError(
                 f"the source no longer has all records: it has {there:,} row changes up to {built.barrier}, but "
@@ -205,7 +209,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
                 "Restore the table (changefeed repair --restore), or rebuild all tables, and replay the dead letters again"
             )
         for name in tables:
-            source, target = f"{folder}/{built.tables[name].path}", state.tables[name]
+            source, target = rebuilt.executor.sink.location(built.tables[name].path), state.tables[name]
             _apply(flow, Import(path=target.path, number=REPAIRED, table=target.table, source=source))
     finally:
         delete_rebuilds(definition, spark, epoch)

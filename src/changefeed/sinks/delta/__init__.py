@@ -26,7 +26,6 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
     from changefeed.sinks.delta.sink import DeltaTables
     from changefeed.storage.objects import ObjectFolder
 
-    names = [*definition.metadata_columns, *(["_irregular"] if definition.irregular == "keep" else [])]
     marks = definition.write_mode == "merge-on-read"
     if isinstance(folder, ObjectFolder) and definition.writer != "native":
         raise ConfigError(
@@ -37,7 +36,7 @@ def open_sink(definition: Any, session: SparkSession | None, folder: Folder | No
         raise MissingExtraError("sink.write-mode: merge-on-read", "spark")
     return DeltaTables(
         definition.path.rstrip("/"),
-        tuple(names),
+        definition.added_columns,
         session,
         native=definition.writer == "native",
         merges_on_read=marks,

@@ -299,6 +299,8 @@ class DeltaTables:
             applied = self._native.apply(self.session, self.owner, prepared) if self._native is not None else None
         if applied is not None:
             return applied
+        if not isinstance(write, Create | Load | Copy | Import) and self.snapshot(write.path) is None:
+            raise SinkError(f"{at}: there is no table, which {type(write).__name__} needs")
         if self._native is not None and (self.folder is not None or not self.has_delta):
             reason = self._native.why_not(request, self.owner)
             raise SinkError(f"{at}: {reason}. {TABLE_WITHOUT_DELTA if self.folder is None else NOT_BY_SPARK}")

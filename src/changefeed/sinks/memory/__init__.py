@@ -212,6 +212,8 @@ class MemorySink:
                 )
             if last is not None and last >= write_id:
                 return Applied()
+            if not versions and not isinstance(write, Create | Load | Copy | Import):
+                raise SinkError(f"{self.location(write.path)}: there is no table, which {type(write).__name__} needs")
             before = versions[-1] if versions else Version({}, ())
             types, rows = self._after(write, before, batches)
             write_ids = {**before.write_ids, self.owner: write_id}
