@@ -132,7 +132,9 @@ def _show_tables(output: Output, report: Status) -> None:
         output.lines([report.incomplete_transaction, ""])
     held = held_text(report.held_by, clock_text(report.held_since) if report.held_since else None)
     pending = f"pending {pending_text(report.pending_by_table)}" if report.pending_by_table else ""
-    output.lines([*_facts(report), *map(_copy_text, report.snapshots), *filter(None, [pending, held]), "", _counts(report)])
+    output.lines(
+        [*_facts(report), *map(_copy_text, report.snapshots), *filter(None, [pending, held]), "", _counts(report)]
+    )
 
 
 def _copy_text(request: CopyRequest) -> str:
