@@ -9,7 +9,7 @@
 Rule 1. The source offset has the patterns whose tables are complete. If the definition has others, the tables that they select in
         addition join: they are copied as in a first copy (`first_copy.py`), and meanwhile there is no cut.
 Rule 2. A schema change during a copy, other patterns, or another server: the copy begins again. Its rows are dropped with their
-        tables.
+        tables. So does a copy of all tables when the log is lost, if `snapshot.mode` allows it.
 Rule 3. There may be a cut at the end of a transaction already. So the rows of a copy beside the log have a position behind it,
         and their definitions the two before that. The next event there is a GTID, which is not a change: each copy takes three
         of its bytes. When they are used up, a copy waits until the server writes its next transaction.
@@ -25,7 +25,7 @@ from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import Query
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
-from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
 from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import beginning, moved, shifted
@@ -83,7 +83,18 @@ class Planner:
         if before is None:
             start = self._start()
             return self.begin() if start is None else self._log(start, last)
-        return self._following(read(before), last)
+        known = read(before)
+        try:
+            if self.section.copies_lost_log and known.server == self.server.identity:
+                self.server.check_has(known.at)  # a log that was reset may end before it, as if nothing was written
+            return self._following(known, last)
+        except LostLogError as error:
+            if not self.section.copies_lost_log:
+                raise
+            _log.warning(
+                "%s. All tables are copied again, because of `snapshot.mode: %s`", error, self.section.snapshot_mode
+            )
+            return self.begin(known, lost=True)
 
     def _following(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
         wanted, is_first = tuple(self.section.tables), known.is_first_copy
@@ -121,12 +132,13 @@ class Planner:
         at, gtids = beginning(server, start)
         return SourceOffset(server.identity, at, gtids=gtids, patterns=tuple(self.section.tables))
 
-    def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True) -> Plan:
+    def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True, lost: bool = False) -> Plan:
         """Returns the first batch of a copy of all tables: definitions, and the first chunks.
 
         Args:
-            earlier: the source offset of a copy that began before; None without one.
+            earlier: the source offset of a copy that began before, or behind which the log is lost; None without one.
             exact: see `first_copy.begin`.
+            lost: whether positions of the log may have begun again.
 
         Raises:
             ConfigError, SchemaChangedError: see `plan`.
@@ -134,10 +146,12 @@ class Planner:
         server = self.server
         server.check_settings()
         names = partial(list_tables, server, self._captured.selector())
-        dropped = set[Name]() if earlier is None or earlier.copy is None else {*earlier.copy.tables, *names()}
+        dropped = set[Name]()
+        if earlier is not None:
+            dropped = {*names(), *(() if earlier.copy is None else earlier.copy.tables)}
         low, gtids, defined = first_copy.begin(server, names, copies=self._copies, dropped=dropped, exact=exact)
         if earlier is not None:
-            same = earlier.server == server.identity
+            same = earlier.server == server.identity and not lost
             low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier.at)
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
         after = SourceOffset(server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables))
