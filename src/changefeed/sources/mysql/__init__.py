@@ -186,7 +186,8 @@ class MySqlTables:
                 if limit <= 0:
                     break
         low = plan.reading.low
-        yield from read(plan.reading, LogSlice(low, low, events=()))
+        mark = replace(self._ask().end(), shift=low.shift)  # behind the rows of tables without a key, too
+        yield from read(plan.reading, LogSlice(low, low, events=(), mark=mark))
 
     def check_copy(self, request: CopyRequest) -> None:
         """See `CopyingSource`."""
