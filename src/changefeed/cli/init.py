@@ -31,7 +31,7 @@ source:
   # user: changefeed
   # password: secret               # or ${MYSQL_PASSWORD} from the environment, or password-file: /run/secrets/mysql
   # tables: ["shop.*"]             # patterns of database.table
-  # snapshot.mode: initial         # first copy, then the log; or initial_only, no_data (for events, from-debezium: offsets.dat)
+  # snapshot.mode: initial         # or initial_only, when_needed, always, no_data (for events, from-debezium: offsets.dat)
   # server-id: 4200                # the first of 100 ids that no replica has; left out: at random
   # ssl-mode: preferred            # TLS, with the files ssl-ca: …, ssl-cert: …, ssl-key: …
   # chunk-rows: 50000              # rows that the first copy reads with one query

@@ -52,6 +52,13 @@ def take(folder: WritableFolder, ledger: StateStore, source: CopyingSource) -> N
         folder.delete(requests)
 
 
+def take_at_start(ledger: StateStore, source: CopyingSource) -> None:
+    """Gives the requests that the definition makes at the start of a run to the source."""
+    state = ledger.state
+    if state.source is not None and (requests := source.copies_at_start(state.source)):
+        ledger.finish(replace(state, source=source.with_copies(state.source, requests)))
+
+
 def _read(path: str, data: bytes) -> CopyRequest:
     try:
         document: dict[str, Any] = json.loads(data)

@@ -241,11 +241,14 @@ class _Runner:
         check(self.spark, tables_folder(self.definition))
         if self.definition.pipeline.folder is not None:
             check(self.spark, own_folder(self.definition), "pipeline.folder")
+        is_retry = self.begun is not None
         self.flow.begin()
         delete_rebuilds(self.definition, self.spark, self.ledger.epoch)
         self.begun = self.begun or (self.ledger.step, self.ledger.state)
         passed("run.begun", epoch=self.ledger.epoch, state=self.ledger.state)
         self._recover()
+        if isinstance(self.source, CopyingSource) and not is_retry:
+            copy_requests.take_at_start(self.ledger, self.source)
         self.flow.letters.settle(self.ledger.state.positions)
         if self._done():
             return

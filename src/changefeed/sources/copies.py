@@ -52,6 +52,14 @@ class CopyingSource(Protocol):
         """Returns a source offset with further requests, behind those that it has."""
         ...
 
+    def copies_at_start(self, source_offset: str) -> tuple[CopyRequest, ...]:
+        """Returns the requests that the definition makes at the start of a run; none while tables are copied already.
+
+        Raises:
+            AccessError, SourceError: the server refuses the user, or does not answer.
+        """
+        ...
+
     def copies(self, source_offset: str) -> tuple[CopyRequest, ...]:
         """Returns the requests whose tables are not complete at a source offset, in their order."""
         ...

@@ -166,6 +166,34 @@ def test_a_snapshot_that_is_interrupted_begins_again(
     ]
 
 
+def test_every_run_takes_a_snapshot_with_always(tmp_path: Path, database: Database) -> None:
+    pipeline = load_pipeline(write(tmp_path, database, **{"snapshot.mode": "always"}))
+    pipeline.run()
+    pipeline.run()
+    assert rows(tmp_path) == SNAPSHOT + SNAPSHOT
+
+
+def test_a_snapshot_is_taken_when_the_log_is_lost(
+    tmp_path: Path, database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    pipeline = load_pipeline(write(tmp_path, database, **{"snapshot.mode": "when_needed"}))
+    pipeline.run()
+    pipeline.run()
+    assert rows(tmp_path) == SNAPSHOT
+    database.execute("INSERT INTO orders VALUES (3, 'lost')", "shop")
+    database.execute("RESET MASTER")
+    pipeline.run()
+    assert "A snapshot is taken, because of `snapshot.mode: when_needed`" in caplog.text
+    assert rows(tmp_path)[len(SNAPSHOT) :] == [
+        *SNAPSHOT[:2],
+        ("orders", "r", {"id": 3}, None, {"id": 3, "note": "lost"}),
+        *SNAPSHOT[2:],
+    ]
+    database.execute("INSERT INTO orders VALUES (4, 'new')", "shop")
+    pipeline.run()
+    assert rows(tmp_path)[-1] == ("orders", "c", {"id": 4}, None, {"id": 4, "note": "new"})
+
+
 def test_heartbeats_are_sent_at_an_interval(tmp_path: Path, database: Database) -> None:
     path = write(tmp_path, database)
     path.write_text(

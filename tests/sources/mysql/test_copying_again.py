@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator
 from random import Random
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline import copy_requests
 from changefeed.pipeline.state import State
 from changefeed.sources.copies import CopyRequest
@@ -178,3 +179,39 @@ def test_requests_that_are_refused(database: Database) -> None:
     first_copy_alone = open_changes(section(database, tables=["shop.*"], **{"snapshot.mode": "initial_only"}))
     with pytest.raises(ConfigError, match=r"with `snapshot\.mode: initial_only` a pipeline does not follow the log"):
         first_copy_alone.check_copy(CopyRequest((("shop", "a"),)))
+
+
+def lose_log(database: Database, way: str) -> None:
+    """Makes the log after the pipeline's position unavailable: files are deleted, or begin again."""
+    database.execute("UPDATE a SET v = 'lost'; DELETE FROM a WHERE id < 5; INSERT INTO log VALUES (5), (5)", "shop")
+    if way == "purged":
+        database.execute("FLUSH LOGS; FLUSH LOGS")
+        newest, deadline = database.binlogs()[-1].name, time.monotonic() + 30
+        while database.binlogs()[0].name != newest and time.monotonic() < deadline:  # one that is sent is not purged
+            database.execute(f"PURGE BINARY LOGS TO '{newest}'")
+            time.sleep(0.1)
+    else:
+        database.execute("RESET MASTER")
+    database.execute("UPDATE b SET v = 'after'; INSERT INTO log VALUES (6)", "shop")
+
+
+@pytest.mark.parametrize("way", ["purged", "reset"])
+@pytest.mark.parametrize("mode", ["when_needed", "initial"])
+def test_a_log_that_is_lost(database: Database, way: str, mode: str, caplog: pytest.LogCaptureFixture) -> None:
+    follower = Follower(database, ["shop.*"], Random(1), {"snapshot.mode": [mode], "chunk-rows": [9]})
+    before = follower.run()
+    lose_log(database, way)
+    if mode == "initial":
+        with pytest.raises(SourceError, match=r"no longer has|was reset"):
+            follower.run()
+        return
+    state = follower.run()
+    assert differing(follower, state, database) == []
+    assert "All tables are copied again, because of `snapshot.mode: when_needed`" in caplog.text
+    assert before.barrier is not None
+    assert state.barrier is not None
+    assert state.barrier > before.barrier
+    database.execute("UPDATE a SET v = 'later'; INSERT INTO log VALUES (7)", "shop")
+    caplog.clear()
+    assert differing(follower, follower.run(), database) == []
+    assert "copied again" not in caplog.text

@@ -105,3 +105,15 @@ def test_the_command_copies_a_table_again(tmp_path: Path, spark: SparkSession, d
     assert "snapshots" not in pipeline.status().to_dict()
     with pytest.raises(ConfigError, match=r"the condition 'nothing = 1' cannot be used for shop\.orders"):
         invoke("snapshot", tmp_path / "pipeline.yaml", "shop.orders", "--where", "nothing = 1")
+
+
+def test_every_run_copies_the_tables_with_always(tmp_path: Path, spark: SparkSession, database: Database) -> None:
+    pipeline = load(tmp_path, database, **{"snapshot.mode": "always"})
+    pipeline.run(spark)
+    database.execute(
+        "SET sql_log_bin = 0; USE shop; DELETE FROM orders WHERE id < 3; INSERT INTO items VALUES (1, 'x')"
+    )
+    pipeline.run(spark)
+    copied = tables(pipeline, tmp_path)
+    assert copied["shop.orders"] == [{"id": 3, "total": "0.10", "note": "é"}]
+    assert copied["shop.items"] == [{"a": 1, "b": "x"}]

@@ -19,9 +19,12 @@ OWN = {"type": "mysql", "host": "db", "user": "u"}
 @pytest.mark.parametrize(
     "options, why",
     [
-        ({"snapshot.mode": "when_needed"}, "`when_needed` is not supported: set it to initial, initial_only, no_data"),
-        ({"snapshot.mode": "always"}, "`always` is not supported"),
-        ({"snapshot.mode": "first"}, "expected initial, initial_only, no_data"),
+        (
+            {"snapshot.mode": "recovery"},
+            "`recovery` is not supported: set it to initial, initial_only, no_data, when_needed, always",
+        ),
+        ({"snapshot.mode": "never"}, "`never` is not supported"),
+        ({"snapshot.mode": "first"}, "expected initial, initial_only, no_data, when_needed, always"),
         ({"starting-position": "binlog.000003:154"}, "`starting-position` needs `snapshot.mode: no_data`"),
         ({"snapshot.mode": "no_data", "starting-position": "000003"}, "such as binlog.000003:154"),
         ({"password": "a", "password-file": "b"}, "either `password` or `password-file`"),

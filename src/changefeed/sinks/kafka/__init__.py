@@ -16,9 +16,14 @@ def open_events(definition: Any, encoder: Callable[[], Encoder]) -> KafkaEvents:
     from changefeed.sinks.kafka.events import KafkaEvents
 
     chosen = protocol(definition.protocol.name)
-    fixed = (
+    topics = (
         None if chosen.fixed_topics is None else chosen.fixed_topics(chosen.read_options(definition.protocol.options))
     )
     return KafkaEvents(
-        definition.servers, definition.topic, encoder, definition.properties, fixed=fixed, creation=definition.creation
+        definition.servers,
+        definition.topic,
+        encoder,
+        definition.properties,
+        fixed_topics=topics,
+        creation=definition.creation,
     )

@@ -75,8 +75,8 @@ class KafkaEvents:
         encoder: creates an encoder of the protocol.
         properties: configuration of librdkafka, for security and sizes.
         timeout: seconds to wait for an answer of the brokers.
-        fixed: the topics of which all records go to partition 0, if those of others go to the partition of their key; None if the
-            encoder chooses the partitions.
+        fixed_topics: the topics of which all records go to partition 0, if those of others go to the partition of their key;
+            None if the encoder chooses the partitions.
         creation: the form of topics that are created; None if none are.
     """
 
@@ -87,7 +87,7 @@ class KafkaEvents:
     timeout: float = 60.0
     owner: str = ""
     atomic: bool = True
-    fixed: frozenset[str] | None = None
+    fixed_topics: frozenset[str] | None = None
     creation: TopicCreation | None = None
     _writing: AppendEncoder = field(init=False, repr=False)
     _producer: Producer | None = field(init=False, default=None, repr=False)
@@ -139,8 +139,8 @@ class KafkaEvents:
             return
         try:
             records, number = self._writing.records(changes, self._last)
-            if self.fixed is not None:
-                records = by_key(records, self.fixed)
+            if self.fixed_topics is not None:
+                records = by_key(records, self.fixed_topics)
             self._check(records)
             mark = mark_of(write_id, number, note, self._last)
             self._commit(records, mark, write_id)

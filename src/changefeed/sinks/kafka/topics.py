@@ -1,7 +1,7 @@
 """The topics of an event sink: creates those that do not exist, and leaves the choice of partitions to Kafka's partitioner.
 
-    records ─ topic in `fixed`     ─▶ partition 0
-            └ every other topic    ─▶ partition: NULL ─▶ librdkafka: murmur2(key) modulo the number of partitions
+    records ─ topic in `fixed_topics` ─▶ partition 0
+            └ every other topic       ─▶ partition: NULL ─▶ librdkafka: murmur2(key) modulo the number of partitions
 
 Rule 1. A key goes to the partition to which a Java producer, such as Kafka Connect, would send it. Records without a key go to
         one partition of their topic, so that they keep their order; a Java producer spreads them.
@@ -48,24 +48,25 @@ class TopicCreation:
             KafkaException: the brokers refuse a topic, or do not answer.
         """
         admin = AdminClient(dict(client))
-        missing = set(topics) - admin.list_topics(timeout=timeout).topics.keys()
-        new = [NewTopic(name, self.partitions, self.replication_factor) for name in sorted(missing)]
-        for created in admin.create_topics(new, operation_timeout=timeout).values() if new else ():
+        missing_topics = set(topics) - admin.list_topics(timeout=timeout).topics.keys()
+        new_topics = [NewTopic(name, self.partitions, self.replication_factor) for name in sorted(missing_topics)]
+        for creation in admin.create_topics(new_topics, operation_timeout=timeout).values() if new_topics else ():
             try:
-                created.result(timeout)
+                creation.result(timeout)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # created by another program just now
                     raise
         until = time.monotonic() + timeout
-        while missing - admin.list_topics(timeout=timeout).topics.keys():
+        while missing_topics - admin.list_topics(timeout=timeout).topics.keys():
             if time.monotonic() > until:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"{', '.join(missing)} did not appear"))
+                names = ", ".join(sorted(missing_topics))
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"the list of topics does not have {names} yet"))
             time.sleep(0.1)
 
 
-def by_key(records: pa.RecordBatch, fixed: Collection[str]) -> pa.RecordBatch:
-    """Returns the records with NULL as their partition, except those of `fixed` topics, which go to partition 0: Rule 1."""
+def by_key(records: pa.RecordBatch, fixed_topics: Collection[str]) -> pa.RecordBatch:
+    """Returns the records with NULL as their partition, except those of `fixed_topics`, which go to partition 0: Rule 1."""
     column = records.schema.get_field_index("partition")
-    is_fixed = pc.is_in(records.column("topic"), value_set=pa.array(sorted(fixed), pa.string()))
+    is_fixed = pc.is_in(records.column("topic"), value_set=pa.array(sorted(fixed_topics), pa.string()))
     partitions = pc.if_else(is_fixed, pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32()))
     return records.set_column(column, records.schema.field(column), partitions)

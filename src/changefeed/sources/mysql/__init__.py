@@ -31,7 +31,7 @@ from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql.backlog import backlog_of
 from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
-from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import check
 from changefeed.sources.mysql.failover import moved
 from changefeed.sources.mysql.first_copy import SchemaChangedError
@@ -41,7 +41,7 @@ from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
-from changefeed.sources.mysql.tables import Captured
+from changefeed.sources.mysql.tables import Captured, list_tables
 from changefeed.sources.mysql.unlogged import refuse_versioned, unlogged_actions
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -84,10 +84,14 @@ class MySqlTables:
         """See `Stream`."""
         known = read_offset(source_offset)
         server = self._ask()
-        if known.server == server.identity:
-            server.check_has(known.at)
-        elif not known.is_first_copy:
-            moved(server, known)
+        try:
+            if known.server == server.identity:
+                server.check_has(known.at)
+            elif not known.is_first_copy:
+                moved(server, known)
+        except LostLogError:
+            if not self.section.copies_lost_log:  # otherwise planning begins another copy
+                raise
         selector = TableFilter(self.section.tables)
         refuse_versioned(server, selector)
         return Compared(source_offset, notes=tuple(unlogged_actions(server, selector)))
@@ -185,7 +189,8 @@ class MySqlTables:
                 if limit <= 0:
                     break
         low = plan.reading.low
-        yield from read(plan.reading, LogSlice(low, low, events=()))
+        mark = replace(self._ask().end(), shift=low.shift)  # behind the rows of tables without a key, too
+        yield from read(plan.reading, LogSlice(low, low, events=(), mark=mark))
 
     def check_copy(self, request: CopyRequest) -> None:
         """See `CopyingSource`."""
@@ -201,6 +206,14 @@ class MySqlTables:
         """See `CopyingSource`."""
         before = read_offset(source_offset)
         return replace(before, requests=(*before.requests, *requests)).text()
+
+    def copies_at_start(self, source_offset: str) -> tuple[CopyRequest, ...]:
+        """See `CopyingSource`."""
+        known = read_offset(source_offset)
+        if self.section.snapshot_mode != "always" or known.is_copying or known.requests:
+            return ()
+        names = list_tables(self._ask(), TableFilter(self.section.tables))
+        return (CopyRequest(tuple(names)),) if names else ()
 
     def copies(self, source_offset: str) -> tuple[CopyRequest, ...]:
         """See `CopyingSource`."""

@@ -43,6 +43,10 @@ class GoneError(SourceError):
     """A table or a column that was there before is gone: worth another try, which reads the definitions again."""
 
 
+class LostLogError(SourceError):
+    """The log does not have what comes next: only another copy of the tables can continue, see `snapshot.mode`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """The address of a server, and the user; it is sent to Spark's workers.
@@ -200,7 +204,7 @@ def _of_log(address: Address, message: str) -> Exception:
             transient=True,
         )
     if "could not find" in lower or "purged" in lower or "impossible position" in lower or "not open" in lower:
-        return SourceError(
+        return LostLogError(
             f"{address} no longer has the part of its binary log that comes next ({message}). Start a new pipeline with a "
             "first copy, and let the server keep its log longer: binlog_expire_logs_seconds"
         )

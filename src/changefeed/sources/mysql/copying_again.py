@@ -61,8 +61,8 @@ def select(
         return CopySelection(joining)
     if requests[0].where is not None:
         return _with_condition(server, captured, requests[0])
-    whole = tuple(takewhile(lambda request: request.where is None, requests))
-    requested = {name for request in whole for name in request.tables}
+    whole_requests = tuple(takewhile(lambda request: request.where is None, requests))
+    requested = {name for request in whole_requests for name in request.tables}
 
     def names() -> list[Name]:
         chosen = {*joining(), *requested}
@@ -70,7 +70,7 @@ def select(
 
     if gone := requested.difference(names()):
         _log.warning("not copied again, because they are not captured or do not exist: %s", listed(sorted(gone)))
-    return CopySelection(names, len(whole))
+    return CopySelection(names, len(whole_requests))
 
 
 def _with_condition(server: Server, captured: Captured, request: CopyRequest) -> CopySelection:
@@ -97,8 +97,8 @@ def check(server: Server, captured: Captured, request: CopyRequest) -> None:
         raise ConfigError(
             f"source.tables does not select {listed(others)}: a pipeline copies the tables that it captures"
         )
-    there = {*list_tables(server, selector)}
-    if gone := [name for name in request.tables if name not in there]:
+    existing = {*list_tables(server, selector)}
+    if gone := [name for name in request.tables if name not in existing]:
         raise ConfigError(
             f"{server.address} has no table {listed(gone)}: correct the name, with upper and lower case as there"
         )

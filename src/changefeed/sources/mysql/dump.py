@@ -28,7 +28,7 @@ from changefeed.errors import SourceError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.gtid_set import GtidSet, MySqlGtids
-from changefeed.sources.mysql.connection import Address, connect, is_mariadb, rows, translated
+from changefeed.sources.mysql.connection import Address, LostLogError, connect, is_mariadb, rows, translated
 from changefeed.sources.mysql.server import check_identity
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 
@@ -184,12 +184,12 @@ def of_same_log(events: Iterable[LogEvent], known: SourceOffset, address: Addres
     """Yields the events, after checking that their file is the one that was read before.
 
     Raises:
-        SourceError: it is another one.
+        LostLogError: it is another one.
     """
     for event in events:
         is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
         if is_start and known.begun not in (0, event.timestamp):
-            raise SourceError(
+            raise LostLogError(
                 f"{address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a first copy"
             )
         yield event

@@ -25,6 +25,7 @@ from changefeed.mysql.binlog import Parser, codes
 from changefeed.mysql.binlog.events import MariaDbGtidList, PreviousGtids
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.gtid_set import GtidSet, MariaDbGtids, MySqlGtids, parse
+from changefeed.sources.mysql.connection import LostLogError
 from changefeed.sources.mysql.dump import GTIDS, LogEvent, dump, dump_after
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
@@ -110,12 +111,12 @@ def moved(server: Server, known: SourceOffset) -> SourceOffset:
     """
     was = f"{server.address} is another server than before ({server.identity} for {known.server})"
     if known.gtids is None:
-        raise SourceError(
+        raise LostLogError(
             f"{was}, and positions in its log mean nothing in another. With GTIDs (gtid_mode=ON in MySQL) a run continues on "
             "any replica. Name the earlier server, or start a new pipeline with a first copy"
         )
     if known.maps:
-        raise SourceError(
+        raise LostLogError(
             f"{was}, and a transaction had been read in part: name the earlier server, or start a new pipeline with a first copy"
         )
     at = shifted(position_after(server, known.gtids), known.at)
@@ -165,7 +166,7 @@ def position_after(server: Server, gtids: str) -> LogPosition:
         return end
     for event in _begun(dump(server.address, first.at, identity=server.identity)):
         if _is_in(executed, event):
-            raise SourceError(
+            raise LostLogError(
                 f"{server.address} has transactions that were read in another order, behind {first.at}: its replication does not "
                 "keep the order of commits (replica_preserve_commit_order, or several domains). Name the earlier server, or "
                 "start a new pipeline with a first copy"

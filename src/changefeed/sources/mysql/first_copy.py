@@ -1,4 +1,4 @@
-"""The first copy: all rows of the tables, in chunks of their keys, while the server goes on changing them. It locks nothing.
+"""The first copy: all rows of the tables, in chunks of their keys, while the server goes on changing them. Nothing stays locked.
 
     the log     ──┬─── L ─────────────── changes ─────────────── H ─── changes ──▶
                   │    │   chunk 1    chunk 2    …    chunk n     │

@@ -9,7 +9,7 @@
 Rule 1. The source offset has the patterns whose tables are complete. If the definition has others, the tables that they select in
         addition join: they are copied as in a first copy (`first_copy.py`), and meanwhile there is no cut.
 Rule 2. A schema change during a copy, other patterns, or another server: the copy begins again. Its rows are dropped with their
-        tables.
+        tables. So does a copy of all tables when the log is lost, if `snapshot.mode` allows it.
 Rule 3. There may be a cut at the end of a transaction already. So the rows of a copy beside the log have a position behind it,
         and their definitions the two before that. The next event there is a GTID, which is not a change: each copy takes three
         of its bytes. When they are used up, a copy waits until the server writes its next transaction.
@@ -25,7 +25,7 @@ from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import Query
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
-from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
 from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import beginning, moved, shifted
@@ -84,7 +84,18 @@ class Planner:
         if before is None:
             start = self._start()
             return self.begin() if start is None else self._log(start, last)
-        return self._following(read(before), last)
+        known = read(before)
+        try:
+            if self.section.copies_lost_log and known.server == self.server.identity:
+                self.server.check_has(known.at)  # a log that was reset may end before it, as if nothing was written
+            return self._following(known, last)
+        except LostLogError as error:
+            if not self.section.copies_lost_log:
+                raise
+            _log.warning(
+                "%s. All tables are copied again, because of `snapshot.mode: %s`", error, self.section.snapshot_mode
+            )
+            return self.begin(known, log_is_lost=True)
 
     def _following(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
         wanted, is_first = tuple(self.section.tables), known.is_first_copy
@@ -135,12 +146,13 @@ class Planner:
         for note in unlogged_actions(self.server, selector):
             _log.warning("%s", note)
 
-    def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True) -> Plan:
+    def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True, log_is_lost: bool = False) -> Plan:
         """Returns the first batch of a copy of all tables: definitions, and the first chunks.
 
         Args:
-            earlier: the source offset of a copy that began before; None without one.
+            earlier: the source offset of a copy that began before, or behind which the log is lost; None without one.
             exact: see `first_copy.begin`.
+            log_is_lost: whether positions of the log may have begun again.
 
         Raises:
             ConfigError, SchemaChangedError: see `plan`.
@@ -148,10 +160,12 @@ class Planner:
         self._check()
         server = self.server
         names = partial(list_tables, server, self._captured.selector())
-        dropped = set[Name]() if earlier is None or earlier.copy is None else {*earlier.copy.tables, *names()}
+        dropped = set[Name]()
+        if earlier is not None:
+            dropped = {*names(), *(() if earlier.copy is None else earlier.copy.tables)}
         low, gtids, defined = first_copy.begin(server, names, copies=self._copies, dropped=dropped, exact=exact)
         if earlier is not None:
-            same = earlier.server == server.identity
+            same = earlier.server == server.identity and not log_is_lost
             low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier.at)
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
         after = SourceOffset(server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables))
@@ -167,7 +181,7 @@ class Planner:
         """
         server, wanted, captured = self.server, tuple(self.section.tables), self._captured
         complete = replace(captured, patterns=known.patterns or ())
-        is_again = known.copy is not None  # rows of an earlier try may be newer than the log up to L
+        begins_again = known.copy is not None  # rows of an earlier try may be newer than the log up to L
         earlier = set() if known.copy is None or known.copy.where is not None else {*known.copy.tables}
         joining = partial(_further, server, captured, complete)
         selection = select(server, captured, known.requests, joining, copies=self._copies)
@@ -176,7 +190,7 @@ class Planner:
             _log.warning(
                 "source.tables no longer selects %s: what the sink has of them stays as it is", listed(left_out)
             )
-        if not names and not is_again:
+        if not names and not begins_again:
             known = replace(known, patterns=wanted, requests=known.requests[selection.requests :])
             return self._log(known, last) or (self._without_changes(known) if selection.requests else None)
         self._check()
@@ -186,15 +200,15 @@ class Planner:
         low, before = replace(low, shift=known.at.shift), replace(known, copy=None, complete=None)
         batch = self._divided(before, end=low)
         slices, after = batch.slices, _after(before, batch)
-        if is_again:  # no cut shows rows of the earlier try
+        if begins_again:  # no cut shows rows of the earlier try
             slices = tuple(replace(one, is_complete=False) for one in slices)
         reading = replace(self._reading(batch.end), captured=complete)
         if batch.end.number < low.number:
-            return Plan(reading, slices, replace(after, copy=known.copy, joining=() if is_again else None))
-        if after.behind + _COPY_BYTES > _GTID_BYTES:
+            return Plan(reading, slices, replace(after, copy=known.copy, joining=() if begins_again else None))
+        if after.copy_bytes + _COPY_BYTES > _GTID_BYTES:
             _log.warning("no further tables are copied before the server writes its next transaction")
             return None
-        after = replace(after, behind=after.behind + _COPY_BYTES)
+        after = replace(after, copy_bytes=after.copy_bytes + _COPY_BYTES)
         slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = self._chunks(replace(progress, requests=selection.requests, where=selection.where))
@@ -242,10 +256,10 @@ class Planner:
             return None
         after = _after(known, batch)
         if is_complete:
-            made = 0 if known.copy is None else known.copy.requests
+            carried_out = 0 if known.copy is None else known.copy.requests
             after = replace(
                 after, copy=None, complete=None, patterns=tuple(self.section.tables), joining=None,
-                requests=known.requests[made:],
+                requests=known.requests[carried_out:],
             )  # fmt: skip
         return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up)
 
@@ -277,13 +291,13 @@ def _further(server: Server, captured: Captured, others: Captured) -> list[Name]
 
 
 def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
-    behind = known.behind if batch.end == known.at else 0
-    return replace(known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids, behind=behind)
+    copy_bytes = known.copy_bytes if batch.end == known.at else 0
+    return replace(known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids, copy_bytes=copy_bytes)
 
 
 def _beside(known: SourceOffset) -> LogPosition:
     """The position of the rows of a copy beside the log, behind the end of a transaction: see Rule 3."""
-    return replace(known.at, position=known.at.position + known.behind)
+    return replace(known.at, position=known.at.position + known.copy_bytes)
 
 
 class _Look:

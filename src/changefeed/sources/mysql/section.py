@@ -14,8 +14,8 @@ from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
-_MODES = ("initial", "initial_only", "no_data")
-_LATER = ("always", "when_needed", "never", "schema_only", "recovery", "configuration_based", "custom")
+_MODES = ("initial", "initial_only", "no_data", "when_needed", "always")
+_LATER = ("never", "schema_only", "recovery", "configuration_based", "custom")
 _POSITION = re.compile(r"[^:\s]+\.\d{1,9}:\d{1,15}", re.ASCII)
 
 
@@ -39,7 +39,8 @@ class MySqlSource(ChangesSection):
         default="initial",
         alias="snapshot.mode",
         description="What a new pipeline begins with. `initial`: a first copy of the tables, then the log; `initial_only`: the "
-        "first copy alone; `no_data`: the tables' definitions, then the log.",
+        "first copy alone; `no_data`: the tables' definitions, then the log; `when_needed`: as `initial`, and another copy when "
+        "the server's log no longer has what comes next; `always`: as `when_needed`, and another copy at the start of each run.",
     )
     starting_position: str | None = Field(
         default=None,
@@ -114,6 +115,11 @@ class MySqlSource(ChangesSection):
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"
             )
         return self
+
+    @property
+    def copies_lost_log(self) -> bool:
+        """Whether the tables are copied again when the log does not have what comes next."""
+        return self.snapshot_mode in ("when_needed", "always")
 
     @property
     def reads(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import AccessError, ConfigError, SourceError
 from changefeed.mysql.gtid_set import MariaDbGtids, parse
-from changefeed.sources.mysql.connection import Address, connect, grants, rows, texts, translated
+from changefeed.sources.mysql.connection import Address, LostLogError, connect, grants, rows, texts, translated
 from changefeed.sources.mysql.source_offset import LogPosition
 
 if TYPE_CHECKING:
@@ -176,17 +176,17 @@ class Server:
         """Checks that the log still has what follows a position of it.
 
         Raises:
-            SourceError: it has not.
+            LostLogError: it has not.
         """
         sizes = dict(self.files())
         if at.file not in sizes:
             kept = f"it has {next(iter(sizes))} to {next(reversed(sizes))}" if sizes else "it has none"
-            raise SourceError(
+            raise LostLogError(
                 f"{self.address} no longer has {at.file} of its binary log, which comes next: {kept}. Start a new pipeline "
                 "with a first copy, and let the server keep its log longer: binlog_expire_logs_seconds"
             )
         if at.position > sizes[at.file]:
-            raise SourceError(
+            raise LostLogError(
                 f"{self.address} has only {sizes[at.file]} bytes of {at.file}, and {at.position} were read: its log was reset, "
                 "or lost its end in a crash. Start a new pipeline with a first copy"
             )

@@ -6,7 +6,7 @@
     {…, "joining": ["shop.*", "crm.*"], "copy": …}               and those for which tables are copied now
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
-    {…, "behind": 6}                                             bytes behind the position whose numbers earlier copies have taken
+    {…, "copy_bytes": 6}                                         bytes behind the position that earlier copies beside the log have
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
     {…, "requests": [{"tables": [["shop", "orders"]], "where": "id > 7"}]}       tables to copy again, see `copying_again.py`
     {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
@@ -98,7 +98,7 @@ class SourceOffset:
         unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
             all that comes next is unsent.
         requests: tables to copy again that are not complete, in the order of the requests.
-        behind: the rows of copies beside the log have taken the positions up to `at` plus so many bytes; see `planning.py`.
+        copy_bytes: number of bytes behind `at` that the rows of copies beside the log have; see `planning.py`.
     """
 
     server: str
@@ -113,7 +113,7 @@ class SourceOffset:
     transaction: dict[str, Any] | None = None
     unsent: tuple[LogPosition, int] | None = None
     requests: tuple[CopyRequest, ...] = ()
-    behind: int = 0
+    copy_bytes: int = 0
 
     @property
     def is_first_copy(self) -> bool:
@@ -153,8 +153,8 @@ class SourceOffset:
             document["transaction"] = self.transaction
         if self.unsent is not None:
             document["unsent"] = [self.unsent[0].file, self.unsent[0].position, self.unsent[1]]
-        if self.behind:
-            document["behind"] = self.behind
+        if self.copy_bytes:
+            document["copy_bytes"] = self.copy_bytes
         if self.requests:
             document["requests"] = [request.to_dict() for request in self.requests]
         return json.dumps(document)
@@ -187,5 +187,5 @@ def read(text: str) -> SourceOffset:
         document.get("transaction"),
         None if (unsent := document.get("unsent")) is None else (LogPosition(*unsent[:2]), unsent[2]),
         tuple(map(read_request, document.get("requests", ()))),
-        document.get("behind", 0),
+        document.get("copy_bytes", 0 if joining is None else 3),  # earlier versions wrote none, and always had 3
     )

@@ -7,11 +7,13 @@ Rule 1. One connection reads the log, in order: the events of a topic have an or
         Spark is needed.
 Rule 2. A batch ends between two transactions, or inside of one that is larger than twice a batch. Then the source offset has the
         transaction and the table maps of its statement.
-Rule 3. Inside of the snapshot there is no source offset: a run that was killed there takes another snapshot.
+Rule 3. Inside of the snapshot there is no source offset: a run that was killed there takes another snapshot. With
+        `snapshot.mode: always` so does every other run, and with `when_needed` one whose log is lost.
 """
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +30,7 @@ from changefeed.mysql.binlog.rows import KINDS
 from changefeed.sources import StreamBatch
 from changefeed.sources.mysql.batches import maps_after
 from changefeed.sources.mysql.changes import LogDecoder
-from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsent, read_offset
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_log
@@ -39,6 +41,8 @@ from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, re
 from changefeed.sources.mysql.tables import Captured, CopiedTable, mariadb_types
 from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
 from changefeed.sources.mysql.view import View, captured_tables, first_changes, read_charsets
+
+_log = logging.getLogger(__name__)
 
 
 class MySqlStream:
@@ -51,6 +55,7 @@ class MySqlStream:
         self._context = {"taskId": "0", "runId": str(uuid.uuid4())}
         self._server: Server | None = None
         self._captured: Captured | None = None
+        self._is_first = True  # whether nothing was read of this stream
 
     def batches(self, before: str | None) -> Iterator[StreamBatch]:
         """See `EventStream`."""
@@ -58,14 +63,12 @@ class MySqlStream:
         if self._server is None:
             self._open()
         server = self._ask()
-        if before is not None:
-            known = read(before)
+        is_first, self._is_first = self._is_first, False
+        if before is not None and section.snapshot_mode == "always" and is_first:
+            yield from self._snapshot(server)
+        elif before is not None:
             if section.snapshot_mode != "initial_only":
-                if known.server != server.identity:
-                    known = self._moved(server, known)
-                server.check_has(known.at)
-                read_charsets(server, self._definitions)
-                yield from self._log(server, known)
+                yield from self._following(server, read(before))
         elif section.snapshot_mode == "no_data":
             yield from self._begin(server)
         else:
@@ -80,6 +83,20 @@ class MySqlStream:
         for table in captured_tables(server, self._tables):
             definitions.apply(table.create, table.name[0])
         return dict(definitions.tables)
+
+    def _following(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
+        """Yields what follows a source offset: the log, or a snapshot if the log is lost and the section allows it."""
+        try:
+            if known.server != server.identity:
+                known = self._moved(server, known)
+            server.check_has(known.at)
+            read_charsets(server, self._definitions)
+            yield from self._log(server, known)
+        except LostLogError as error:
+            if not self._section.copies_lost_log:
+                raise
+            _log.warning("%s. A snapshot is taken, because of `snapshot.mode: %s`", error, self._section.snapshot_mode)
+            yield from self._snapshot(server)
 
     def close(self) -> None:
         """See `EventStream`."""
