@@ -29,15 +29,17 @@ from changefeed.sinks.iceberg.sort_fields import SortField
 from changefeed.sinks.iceberg.sorting import is_sortable
 
 
-def refusal(fields: Iterable[SortField], columns: pa.Schema) -> str | None:
-    """Returns why the rows of a table with these columns cannot be sorted by the fields; None if they can."""
-    for field in fields:
-        if field.of.source not in columns.names:
-            return f"{field}: there is no column {field.of.source}"
-        kind = columns.field(field.of.source).type
-        if not is_sortable(field.of.transform, kind):
-            return f"{field}: not for a column of type {kind}"
-    return None
+def sortable(fields: Iterable[SortField], columns: pa.Schema) -> tuple[SortField, ...]:
+    """Returns the fields by which rows with these columns can be sorted; the others are left out.
+
+    The option is compared with a table after every DDL: a column that is dropped or renamed upstream must not stop the run.
+    """
+    types = dict(zip(columns.names, columns.types, strict=True))
+    return tuple(
+        field
+        for field in fields
+        if field.of.source in types and is_sortable(field.of.transform, types[field.of.source])
+    )
 
 
 def order_of(fields: Sequence[SortField], schema: Schema) -> SortOrder:
