@@ -207,5 +207,5 @@ def test_the_first_pattern_that_matches_counts() -> None:
     sort_by = {"shop.orders": ["created", "id desc"], "shop.*": ["id"]}
     section = IcebergSink.model_validate({"type": "iceberg", "path": "lake", "sort-by": sort_by})
     assert [str(field) for field in section.sort_fields("shop.orders")] == ["created", "id desc"]
-    assert section.sort_fields("shop.other") == (SortField(parsed_sort_field("id").of),)
+    assert section.sort_fields("shop.other") == (SortField(parsed_sort_field("id").term),)
     assert section.sort_fields("app.orders") == ()

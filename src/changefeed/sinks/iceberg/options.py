@@ -46,13 +46,13 @@ class TableOptions:
 
     def new_table(self, location: str, schema: Schema, of: Table) -> NewTable:
         """Describes a table that does not exist yet."""
-        order = order_of(sortable(self.order_of(of), arrow_schema(schema)), schema)
+        order = order_of(sortable(self.sort_fields_of(of), arrow_schema(schema)), schema)
         return NewTable(location, schema, spec_of(self.fields_of(of), schema), order, self.format_version)
 
     def fields_of(self, table: Table) -> tuple[PartitionField, ...]:
         """Returns the partition fields of a new table."""
         return self.partition_fields(f"{table.database}.{table.name}")
 
-    def order_of(self, table: Table) -> tuple[SortField, ...]:
+    def sort_fields_of(self, table: Table) -> tuple[SortField, ...]:
         """Returns the sort fields of a new table, whether it has their columns or not."""
         return self.sort_fields(f"{table.database}.{table.name}")

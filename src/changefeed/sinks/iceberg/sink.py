@@ -151,7 +151,7 @@ class IcebergTables:
         opened = self.open(path)
         if opened is None:
             columns = columns_of(table, self.metadata_columns)
-            return tuple(map(str, sortable(self.options.order_of(table), columns)))
+            return tuple(map(str, sortable(self.options.sort_fields_of(table), columns)))
         return tuple(map(str, sort_fields_of(opened.metadata.sort_order(), opened.schema)))
 
     def has_written(self, path: str) -> bool | None:

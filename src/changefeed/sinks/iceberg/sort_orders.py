@@ -38,7 +38,7 @@ def sortable(fields: Iterable[SortField], columns: pa.Schema) -> tuple[SortField
     return tuple(
         field
         for field in fields
-        if field.of.source in types and is_sortable(field.of.transform, types[field.of.source])
+        if field.term.source in types and is_sortable(field.term.transform, types[field.term.source])
     )
 
 
@@ -49,8 +49,8 @@ def order_of(fields: Sequence[SortField], schema: Schema) -> SortOrder:
     return SortOrder(
         *[
             IcebergField(
-                source_id=schema.find_field(field.of.source).field_id,
-                transform=parse_transform(field.of.transform),
+                source_id=schema.find_field(field.term.source).field_id,
+                transform=parse_transform(field.term.transform),
                 direction=SortDirection.DESC if field.descends else SortDirection.ASC,
                 null_order=NullOrder.NULLS_FIRST if field.nulls_first else NullOrder.NULLS_LAST,
             )
@@ -106,7 +106,7 @@ def sort_fields_of(order: SortOrder, schema: Schema) -> tuple[SortField, ...]:
         kind = None if column is None else arrow_type(column.field_type)
         if column is None or kind is None or not is_sortable(str(field.transform), kind):
             break
-        of = PartitionField(column.name, str(field.transform))
+        term = PartitionField(column.name, str(field.transform))
         nulls_first = field.null_order == NullOrder.NULLS_FIRST
-        fields.append(SortField(of, field.direction == SortDirection.DESC, nulls_first))
+        fields.append(SortField(term, field.direction == SortDirection.DESC, nulls_first))
     return tuple(fields)
