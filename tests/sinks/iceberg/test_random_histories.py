@@ -34,6 +34,7 @@ from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
 from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.sinks.iceberg.sort_fields import parsed_sort_field
+from changefeed.sinks.iceberg.version_3 import writes_version_3
 from changefeed.storage.local import LocalFolder
 from tests.pipeline import in_memory
 from tests.pipeline.in_memory import Storage
@@ -102,7 +103,7 @@ class Disk:
         """Commits to a table as another program may, without changing rows; another commit may come first."""
         if not (self.folder / "catalog.db").exists():
             return
-        catalog = load_catalog("test", **self.catalog)
+        catalog = writes_version_3(load_catalog("test", **self.catalog))
         try:
             names = [name for space in catalog.list_namespaces() for name in catalog.list_tables(space)]
             if not names:
