@@ -47,7 +47,7 @@ from tests.sinks.iceberg.rest_faults import DONE, UNDONE, refused
 
 HISTORIES = int(os.environ.get("CHANGEFEED_ICEBERG_HISTORIES", "4"))
 _RULES = CompactionRules(many=4, every=2)
-_ORDER = (parsed_sort_field("id desc"),)
+_ORDER = tuple(map(parsed_sort_field, ("c0 desc nulls first", "c1", "id")))  # DDL drops and renames c0 and c1
 OPTIONS = [
     TableOptions(),
     TableOptions(lambda table: (parsed("bucket(2, id)"),), merges_on_read=True),

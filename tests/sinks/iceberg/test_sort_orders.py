@@ -193,19 +193,19 @@ def test_other_forms_are_refused(text: str) -> None:
         parsed_sort_field(text)
 
 
-def test_the_option_refuses_tables_that_lack_its_columns(tables: Tables) -> None:
+def test_fields_whose_columns_a_table_does_not_have_are_left_out(tables: Tables) -> None:
+    tables.options = by("created", "place desc", "hours(place)", "price")
     sink = tables.sink()
-    sink.options = by("days(created) desc")
-    assert sink.refusal(ITEMS) == "sink.sort-by: days(created) desc: there is no column created"
-    sink.options = by("hours(place)")
-    assert sink.refusal(ITEMS) == "sink.sort-by: hours(place): not for a column of type string"
-    sink.options = by("price", "id")
     assert sink.refusal(ITEMS) is None
+    assert sink.sort_order(PATH, ITEMS) == ("place desc", "price")
+    tables.write(sink, Load, item(1, "b"), item(3, "a"), item(2, "c", 0.5), item(5, "c", 0.1), of=ITEMS)
+    assert sink.sort_order(PATH, ITEMS) == ("place desc", "price")
+    assert (stored(tables), order_ids(tables)) == ([[5, 2, 1, 3]], [1])
 
 
 def test_the_first_pattern_that_matches_counts() -> None:
     sort_by = {"shop.orders": ["created", "id desc"], "shop.*": ["id"]}
     section = IcebergSink.model_validate({"type": "iceberg", "path": "lake", "sort-by": sort_by})
     assert [str(field) for field in section.sort_fields("shop.orders")] == ["created", "id desc"]
-    assert section.sort_fields("shop.other") == (SortField(parsed_sort_field("id").of),)
+    assert section.sort_fields("shop.other") == (SortField(parsed_sort_field("id").term),)
     assert section.sort_fields("app.orders") == ()

@@ -13,8 +13,9 @@ from changefeed.sinks.iceberg.commit import NewTable
 from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.partition_fields import PartitionField
 from changefeed.sinks.iceberg.partitions import spec_of
+from changefeed.sinks.iceberg.schema import arrow_schema
 from changefeed.sinks.iceberg.sort_fields import SortField
-from changefeed.sinks.iceberg.sort_orders import order_of
+from changefeed.sinks.iceberg.sort_orders import order_of, sortable
 
 
 def _no_fields(table: str) -> tuple[PartitionField, ...]:
@@ -45,13 +46,13 @@ class TableOptions:
 
     def new_table(self, location: str, schema: Schema, of: Table) -> NewTable:
         """Describes a table that does not exist yet."""
-        spec, order = spec_of(self.fields_of(of), schema), order_of(self.order_of(of), schema)
-        return NewTable(location, schema, spec, order, self.format_version)
+        order = order_of(sortable(self.sort_fields_of(of), arrow_schema(schema)), schema)
+        return NewTable(location, schema, spec_of(self.fields_of(of), schema), order, self.format_version)
 
     def fields_of(self, table: Table) -> tuple[PartitionField, ...]:
         """Returns the partition fields of a new table."""
         return self.partition_fields(f"{table.database}.{table.name}")
 
-    def order_of(self, table: Table) -> tuple[SortField, ...]:
-        """Returns the sort fields of a new table."""
+    def sort_fields_of(self, table: Table) -> tuple[SortField, ...]:
+        """Returns the sort fields of a new table, whether it has their columns or not."""
         return self.sort_fields(f"{table.database}.{table.name}")

@@ -46,7 +46,7 @@ class IcebergSink(SinkSection):
         default_factory=dict,
         description="Order of the rows in data files of tables that the pipeline makes, by patterns as in `partition-by`: "
         "`{shop.orders: [created, id desc], shop.*: [days(at) desc nulls first]}`. Readers skip more row groups by the columns "
-        "of the order. A table that exists keeps its own.",
+        "of the order. Fields whose columns a table does not have are left out. A table that exists keeps its own.",
     )
     write_mode: Literal["copy-on-write", "merge-on-read"] = Field(
         default="copy-on-write",

@@ -56,8 +56,7 @@ from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partitions import fields_of, refusal, spec_after
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
-from changefeed.sinks.iceberg.sort_orders import refusal as order_refusal
-from changefeed.sinks.iceberg.sort_orders import sort_fields_of
+from changefeed.sinks.iceberg.sort_orders import sort_fields_of, sortable
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_DAMAGED
@@ -130,11 +129,8 @@ class IcebergTables:
         taken = _ROW_COLUMNS & {column.name.lower() for column in table.columns}
         if self.options.format_version == 3 and taken:
             return f"column {min(taken)} has the name of a column of format version 3. Set sink.format-version to 2"
-        columns = columns_of(table, self.metadata_columns)
-        if reason := refusal(self.options.fields_of(table), columns):
-            return f"sink.partition-by: {reason}"
-        reason = order_refusal(self.options.order_of(table), columns)
-        return f"sink.sort-by: {reason}" if reason else None
+        reason = refusal(self.options.fields_of(table), columns_of(table, self.metadata_columns))
+        return f"sink.partition-by: {reason}" if reason else None
 
     def fallback(self, path: str) -> str | None:
         """See `TableSink`: there is one way to write."""
@@ -154,7 +150,8 @@ class IcebergTables:
         """See `TableSink`: in the form of the option."""
         opened = self.open(path)
         if opened is None:
-            return tuple(map(str, self.options.order_of(table)))
+            columns = columns_of(table, self.metadata_columns)
+            return tuple(map(str, sortable(self.options.sort_fields_of(table), columns)))
         return tuple(map(str, sort_fields_of(opened.metadata.sort_order(), opened.schema)))
 
     def has_written(self, path: str) -> bool | None:
@@ -387,7 +384,7 @@ class IcebergTables:
     def _new_layout(self, write: Write, schema: Schema) -> IcebergLayout:
         """Returns the layout of the table that a write makes."""
         new = self._new_table(write, schema)
-        specs, order = {0: fields_of(new.spec, schema)}, self.options.order_of(write.table)
+        specs, order = {0: fields_of(new.spec, schema)}, sort_fields_of(new.order, schema)
         return IcebergLayout(
             self._folder(write.path), arrow_schema(schema), specs, order=order, order_id=new.order.order_id
         )

@@ -23,19 +23,19 @@ class SortField(msgspec.Struct, frozen=True):
     """A field of a sort order.
 
     Attributes:
-        of: the column and its transform.
+        term: the column and its transform.
         descends: whether large values come first.
         nulls_first: whether NULL comes first.
     """
 
-    of: PartitionField
+    term: PartitionField
     descends: bool = False
     nulls_first: bool = True
 
     def __str__(self) -> str:
         """Returns the field as the option has it: `created`, `id desc`, `days(at) nulls last`."""
         nulls = "" if self.nulls_first != self.descends else f" nulls {'first' if self.nulls_first else 'last'}"
-        return f"{self.of}{' desc' if self.descends else ''}{nulls}"
+        return f"{self.term}{' desc' if self.descends else ''}{nulls}"
 
 
 def parsed_sort_field(text: str) -> SortField:
@@ -46,9 +46,9 @@ def parsed_sort_field(text: str) -> SortField:
     """
     match = _SUFFIXES.fullmatch(text.strip())
     try:
-        of = parsed(match[1] if match is not None else "")
+        term = parsed(match[1] if match is not None else "")
     except ValueError as error:
         raise ValueError(f"expected {SORT_FORMS}, not {text!r}") from error
     assert match is not None
     descends = (match[2] or "").lower() == "desc"
-    return SortField(of, descends, match[3].lower() == "first" if match[3] else not descends)
+    return SortField(term, descends, match[3].lower() == "first" if match[3] else not descends)

@@ -29,15 +29,17 @@ from changefeed.sinks.iceberg.sort_fields import SortField
 from changefeed.sinks.iceberg.sorting import is_sortable
 
 
-def refusal(fields: Iterable[SortField], columns: pa.Schema) -> str | None:
-    """Returns why the rows of a table with these columns cannot be sorted by the fields; None if they can."""
-    for field in fields:
-        if field.of.source not in columns.names:
-            return f"{field}: there is no column {field.of.source}"
-        kind = columns.field(field.of.source).type
-        if not is_sortable(field.of.transform, kind):
-            return f"{field}: not for a column of type {kind}"
-    return None
+def sortable(fields: Iterable[SortField], columns: pa.Schema) -> tuple[SortField, ...]:
+    """Returns the fields by which rows with these columns can be sorted; the others are left out.
+
+    The option is compared with a table after every DDL: a column that is dropped or renamed upstream must not stop the run.
+    """
+    types = dict(zip(columns.names, columns.types, strict=True))
+    return tuple(
+        field
+        for field in fields
+        if field.term.source in types and is_sortable(field.term.transform, types[field.term.source])
+    )
 
 
 def order_of(fields: Sequence[SortField], schema: Schema) -> SortOrder:
@@ -47,8 +49,8 @@ def order_of(fields: Sequence[SortField], schema: Schema) -> SortOrder:
     return SortOrder(
         *[
             IcebergField(
-                source_id=schema.find_field(field.of.source).field_id,
-                transform=parse_transform(field.of.transform),
+                source_id=schema.find_field(field.term.source).field_id,
+                transform=parse_transform(field.term.transform),
                 direction=SortDirection.DESC if field.descends else SortDirection.ASC,
                 null_order=NullOrder.NULLS_FIRST if field.nulls_first else NullOrder.NULLS_LAST,
             )
@@ -104,7 +106,7 @@ def sort_fields_of(order: SortOrder, schema: Schema) -> tuple[SortField, ...]:
         kind = None if column is None else arrow_type(column.field_type)
         if column is None or kind is None or not is_sortable(str(field.transform), kind):
             break
-        of = PartitionField(column.name, str(field.transform))
+        term = PartitionField(column.name, str(field.transform))
         nulls_first = field.null_order == NullOrder.NULLS_FIRST
-        fields.append(SortField(of, field.direction == SortDirection.DESC, nulls_first))
+        fields.append(SortField(term, field.direction == SortDirection.DESC, nulls_first))
     return tuple(fields)

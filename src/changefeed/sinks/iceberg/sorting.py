@@ -34,7 +34,7 @@ def sorted_rows(rows: pa.Table, fields: Sequence[SortField]) -> pa.Table:
     """Returns the rows in the order of the fields, of which the first is the most significant."""
     columns, directions = list[pa.Array](), list[tuple[str, str]]()
     for field in fields:
-        column = transformed(rows.column(field.of.source).combine_chunks(), field.of.transform)
+        column = transformed(rows.column(field.term.source).combine_chunks(), field.term.transform)
         if column.null_count:
             directions.append((str(len(columns)), "descending" if field.nulls_first else "ascending"))
             columns.append(column.is_null().cast(pa.int8()))
