@@ -32,7 +32,7 @@ from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.planning.actions import Action, Plan, Selection
-from changefeed.pipeline.state import Counts, State, TableState, WrittenVersion
+from changefeed.pipeline.state import Counts, LastWrite, State, TableState
 from changefeed.pipeline.store.base import cut_of
 from changefeed.pipeline.store.files import _PAGE, FileStore
 from changefeed.pipeline.store.reading import FileReader
@@ -45,7 +45,7 @@ def _state(step: int, tables: list[Table], partitions: int, before: State) -> St
     """The state after a step that has written every tenth table."""
     tables_before = before.tables or {f"{t.database}.{t.name}": TableState(t, f"shop/{t.name}", True) for t in tables}
     tables_before = {
-        name: replace(table, written=WrittenVersion(step, 1, step, 1)) if n % 10 == step % 10 else table
+        name: replace(table, written=LastWrite(step, 1, step, 1)) if n % 10 == step % 10 else table
         for n, (name, table) in enumerate(tables_before.items())
     }
     offsets = {"topic": {p: step * 100 + p for p in range(partitions)}}

@@ -4,7 +4,10 @@
 Rule 1. Pages, docstrings, comments, messages and names of tests contain none of PHRASES.
 Rule 2. The first line of a docstring has a verb or a noun: it does not open with one of OPENINGS and does not repeat the name.
 Rule 3. A name is not one of NAMES, and no part of it is one of PARTS. TERMS lists folders in which a name is the usual term.
+        Constants are names, too: `_SAID` is the name `said`.
 Rule 4. docs/glossary.md lists the same names.
+Rule 5. `check_prose.py --subject FILE`, as a hook `commit-msg` calls it: the first line of a commit message has at most 72
+        characters, no period at its end and no number of an issue, and begins with a verb in the imperative.
 
 A line may keep its words for a reason: `# prose: REASON` at its end, in pages `<!-- prose: REASON -->`.
 """
@@ -71,6 +74,8 @@ NAMES: dict[str, str] = {
     "drained": "`caught_up`",
     "settled": "`idle`",
     "spoken": "`capabilities`",
+    "end_to_end": "`column_of_tables`",
+    "of_records": "`events_of`",
 }
 PARTS = ("said", "told", "taught", "lane", "elsewhere")
 TERMS: dict[str, tuple[str, ...]] = {
@@ -82,6 +87,11 @@ _ANY_PHRASE = re.compile("|".join(PHRASES), re.IGNORECASE)
 _OPENING = re.compile(rf"(?:{'|'.join(OPENINGS)})\b")
 _NAME = re.compile(
     rf"(?<![.\w])(?:self\.|cls\.)?((?!test_)(?:{'|'.join(NAMES)}|(?:\w+_)?(?:{'|'.join(PARTS)})(?:_\w+)?))(?![\w=])"
+)
+_CONSTANT = re.compile(r"^ *_?([A-Z][A-Z_]*)(?: *:[^=\n]*)? *=(?!=)", re.MULTILINE)
+_SUBJECT = 72  # characters
+_NO_VERB = re.compile(
+    r"(?!Bring|String|Ping)(?:The|An?|No|Not|All|Each|What|How|When|Why|If|[A-Z]\w+(?:ing|ed))\b|[^A-Z]"
 )
 _ALLOWED = re.compile(r"(?:#|<!--) prose: \w")
 # Strings and comments: the only places of a module where prose is.
@@ -99,7 +109,10 @@ Finding = tuple[int, str]
 
 def main() -> int:
     """Prints the findings on stderr; exit code 1 if there are any."""
-    findings = [*unclean(), *glossary()]
+    if sys.argv[1:2] == ["--subject"]:
+        findings = list(subject(Path(sys.argv[2]).read_text(encoding="utf-8").partition("\n")[0]))
+    else:
+        findings = [*unclean(), *glossary()]
     for finding in findings:
         print(finding, file=sys.stderr)
     return 1 if findings else 0
@@ -137,7 +150,7 @@ def findings_in(name: str, text: str) -> Iterator[Finding]:
     for test in _TEST.finditer(text):
         yield from ((_line(text, test.start()), message) for _, message in phrases(test[1].replace("_", " "), 0))
     terms = TERMS.get(name.rpartition("/")[0], ())
-    yield from (finding for finding in names(text) if finding[1].split()[1] not in terms)
+    yield from (finding for finding in names(text) if finding[1].split()[1].lower() not in terms)
 
 
 def phrases(text: str, start: int, end: int = 1 << 30) -> Iterator[Finding]:
@@ -175,6 +188,23 @@ def names(text: str) -> Iterator[Finding]:
         if not _ALLOWED.search(text.split("\n", line)[line - 1]):
             word = name[1] if name[1] in NAMES else next(p for p in PARTS if p in name[1].split("_"))
             yield line, f"name {name[1]} -> {NAMES[word]}"
+    for name in _CONSTANT.finditer(code):
+        words, line = name[1].lower().rstrip("_").split("_"), _line(code, name.start(1))
+        match = next((word for word in words if word in PARTS), "_".join(words) if "_".join(words) in NAMES else None)
+        if match and not _ALLOWED.search(text.split("\n", line)[line - 1]):
+            yield line, f"name {name[1]} -> {NAMES[match]}"
+
+
+def subject(text: str) -> Iterator[str]:
+    """The findings of Rule 5 in the first line of a commit message."""
+    if len(text) > _SUBJECT:
+        yield f"subject has {len(text)} characters -> at most {_SUBJECT}"
+    if text.endswith("."):
+        yield "subject ends with a period -> none"
+    if re.search(r"#\d", text):
+        yield "subject has the number of an issue -> what the commit does"
+    if _NO_VERB.match(text):
+        yield f"subject begins with {text.partition(' ')[0]!r} -> a verb in the imperative: Add, Keep, Read"
 
 
 def glossary() -> Iterator[str]:

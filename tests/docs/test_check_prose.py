@@ -29,6 +29,9 @@ def test_the_project_is_in_plain_english(capsys: pytest.CaptureFixture[str]) -> 
         ("self.drained = 1", "name drained -> `caught_up`"),
         ("for said, other in rows: ...", "name said -> what it holds: `fields`, `statement`, `message`"),
         ("def f(told_by: str): ...", "name told_by -> `declared`, `reported`, `inferred`"),
+        ("_SAID = 1", "name SAID -> what it holds: `fields`, `statement`, `message`"),
+        ("    _NOT_TOLD_TYPES: dict[str, str] = {}", "name NOT_TOLD_TYPES -> `declared`, `reported`, `inferred`"),
+        ("rows = end_to_end(tables)", "name end_to_end -> `column_of_tables`"),
     ],
 )
 def test_forbidden_words_are_findings(line: str, message: str) -> None:
@@ -91,3 +94,29 @@ def test_the_glossary_has_the_names_of_the_check(tmp_path: Path, monkeypatch: py
         "docs/glossary.md: write the row | `odd` | `unmatched`; `fallback` for the path |",
         "docs/glossary.md: `even` is not in NAMES of tools/check_prose.py",
     ]
+
+
+@pytest.mark.parametrize(
+    "subject, messages",
+    [
+        ("Keep the table's definition after an op", []),
+        ("Bring the columns back", []),
+        ("Keep " + "x" * 68, ["subject has 73 characters -> at most 72"]),
+        ("Keep the rows.", ["subject ends with a period -> none"]),
+        ("Keep the rows (#12)", ["subject has the number of an issue -> what the commit does"]),
+        ("The rows are kept", ["subject begins with 'The' -> a verb in the imperative: Add, Keep, Read"]),
+        ("Added rows", ["subject begins with 'Added' -> a verb in the imperative: Add, Keep, Read"]),
+        ("rows: keep them", ["subject begins with 'rows:' -> a verb in the imperative: Add, Keep, Read"]),
+    ],
+)
+def test_a_commit_begins_with_what_it_does(
+    subject: str,
+    messages: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "message").write_text(f"{subject}\n\nThe reason.\n")
+    monkeypatch.setattr("sys.argv", ["check_prose.py", "--subject", str(tmp_path / "message")])
+    assert check_prose.main() == bool(messages)
+    assert capsys.readouterr().err.splitlines() == messages

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.model.batch import TableBatch
-from changefeed.model.shared_rows import adjacent, end_to_end, stretches, with_column
+from changefeed.model.shared_rows import adjacent, column_of_tables, stretches, with_column
 from changefeed.model.table import TableShape
 from tests.examples import examples
 
@@ -36,7 +36,7 @@ def test_columns_of_all_tables_are_those_of_each(counts: list[list[int]], random
     random.shuffle(tables)  # type: ignore[attr-defined]
     for ordered in (tables, adjacent(tables)):
         ids = [number for table in ordered for number in table.rows.column("id").to_pylist()]
-        assert end_to_end(ordered, "id").to_pylist() == ids
+        assert column_of_tables(ordered, "id").to_pylist() == ids
         changed = with_column(ordered, "id", pa.array([-number for number in ids], pa.int64()))
         assert [t.shape for t in changed] == [t.shape for t in ordered]
         expected = [[-number for number in t.rows.column("id").to_pylist()] for t in ordered]

@@ -14,7 +14,7 @@ from changefeed.model.types import ColumnType
 from changefeed.pipeline.letter_files import LetterFiles, StoredLetter
 from changefeed.pipeline.monitoring.heartbeat import Heartbeat
 from changefeed.pipeline.monitoring.view import RunNow
-from changefeed.pipeline.state import Counts, Hold, State, TableState, WrittenVersion
+from changefeed.pipeline.state import Counts, Hold, LastWrite, State, TableState
 from changefeed.pipeline.store.files import FileStore
 from changefeed.storage.local import LocalFolder
 from changefeed.ticdc import tso
@@ -35,7 +35,7 @@ def state(step: int, names: Sequence[str], **more: Any) -> State:
                for n, name in enumerate(names)}  # fmt: skip
     tables = {
         f"shop.{name}": TableState(
-            table(name, 3 if step >= 20 else 2), f"shop/t{n}", True, WrittenVersion(written[name], 1, written[name], 1)
+            table(name, 3 if step >= 20 else 2), f"shop/t{n}", True, LastWrite(written[name], 1, written[name], 1)
         )
         for n, name in enumerate(names)
     }

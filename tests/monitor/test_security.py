@@ -23,7 +23,7 @@ from tests.monitor.site import Site
 from tests.services.certificates import write_certificate
 from tests.services.processes import stop
 
-TOKEN = "a-token-of-some-length"
+TOKEN = "a-token-of-some-length"  # prose: of an HTTP header
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from changefeed.pipeline.operations.expire import Expiry, expire
 from changefeed.pipeline.operations.expired import Note, Notes
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.planning.actions import Action, Plan
-from changefeed.pipeline.state import Shadow, State, TableState, WrittenVersion
+from changefeed.pipeline.state import LastWrite, Shadow, State, TableState
 from changefeed.pipeline.store.files import FileStore
 from changefeed.sinks.base import Create
 from changefeed.storage.local import LocalFolder
@@ -35,7 +35,7 @@ class Lake:
 
     def __init__(self, root: Path) -> None:
         self.root, self.now, self.days_ago = root, datetime.now(UTC), 1000.0
-        self.written: dict[str, WrittenVersion] = {}  # by the step that is begun
+        self.written: dict[str, LastWrite] = {}  # by the step that is begun
         self.ledger = FileStore(
             LocalFolder(f"{root}/_changefeed/ledger"), "test", now=lambda: self.now - self.days_ago * DAY
         )
@@ -64,7 +64,7 @@ class Lake:
         assert self.ledger.step == step - 1
         writes = [Create(path=path, number=1, table=Table("app", "t", (), ())) for path in paths]
         actions = [Action(write=write) for write in writes]
-        self.written = {path: WrittenVersion(0, 1, step, 1) for path in paths}
+        self.written = {path: LastWrite(0, 1, step, 1) for path in paths}
         self.ledger.begin(Plan(actions=actions, folders=(), sums={}, state=self._state(step, ends), notes=[]))
 
     def expire(self, age: timedelta = WEEK, *, dry_run: bool = False) -> Expiry:
@@ -77,10 +77,10 @@ class Lake:
     def _state(self, step: int, paths: tuple[str, ...]) -> State:
         """The state after a step, with the write ids of all earlier writes, as a run keeps it."""
         known = self.ledger.state.known() | self.written
-        current = {path: known.get(path) or WrittenVersion(0, 1, step, 1) for path in paths}
+        current = {path: known.get(path) or LastWrite(0, 1, step, 1) for path in paths}
         for path in paths:
             if path in self.ledger.state.left:
-                current[path] = WrittenVersion(0, 1, step, 1)
+                current[path] = LastWrite(0, 1, step, 1)
         tables = {
             path.replace("/", "."): TableState(
                 Table(path.partition("/")[0], path.partition("/")[2], (), ()), path, True, written
@@ -139,8 +139,8 @@ def test_old_folders_are_listed_until_they_are_deleted(
 ) -> None:
     """Readers open them as tables, so that `status` and `check` name them: not a folder of others, nor one that is gone."""
     state = lake.ledger.state
-    old = TableState(Table("app", "old", (), ()), "app/old", True, WrittenVersion(0, 1, 1, 1))
-    write = WrittenVersion(0, 1, 1, 1)
+    old = TableState(Table("app", "old", (), ()), "app/old", True, LastWrite(0, 1, 1, 1))
+    write = LastWrite(0, 1, 1, 1)
     shadows = {"app.new": Shadow(Table("app", "new", (), ()), {}, "app.old", old)}
     lake.ledger.finish(replace(state, shadows=shadows, left=state.left | {"app/none": write, "app/broken": write}))
     lake.folder("app/theirs", None)

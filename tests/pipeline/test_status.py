@@ -16,7 +16,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import owner, read_ledger
 from changefeed.pipeline.operations.expire import expire
 from changefeed.pipeline.operations.status import status
-from changefeed.pipeline.state import State, TableState, WrittenVersion
+from changefeed.pipeline.state import LastWrite, State, TableState
 from changefeed.pipeline.store.base import Keep
 from changefeed.pipeline.store.files import FileStore
 from changefeed.storage.local import LocalFolder
@@ -33,7 +33,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Definition:
     store = FileStore(LocalFolder(f"{lake}/_changefeed/ledger"), "test")
     store.claim()
     for step in range(1, STEPS + 1):
-        tables = {"app.t": TableState(table("t"), "app/t", True, WrittenVersion(step, 1, step, 1))}
+        tables = {"app.t": TableState(table("t"), "app/t", True, LastWrite(step, 1, step, 1))}
         store.finish(State(barrier=min(step, STEPS - 1), tables=tables, mark=f"gtid:{step}"))
     (lake / "pipeline.yaml").write_text(
         "source: {type: files, path: x.jsonl, protocol: ticdc-open}\nsink: {type: delta, path: .}\npipeline: {name: test}\n"

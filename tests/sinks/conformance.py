@@ -32,9 +32,9 @@ from tests.sinks.contract import (
     changed,
     commit_count,
     loaded,
+    revision,
     sorted_rows,
     table,
-    version,
     write,
 )  # fmt: skip
 from tests.sinks.row_conformance import RowConformance
@@ -59,11 +59,11 @@ class Conformance(RowConformance):
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.columns, there.write_id) == (("id", "note", "total"), WriteId(1, 1, 1))
-        assert (there.version >= 0, commit_count(sink)) == (True, 1)
+        assert (there.revision >= 0, commit_count(sink)) == (True, 1)
         assert there.owners == {"changefeed:test:1"}
         assert (sink.has_written(PATH), sink.has_files(PATH), list(sink.tables())) == (True, True, [PATH])
-        assert (sink.is_newest(PATH, there.version), sink.is_newest(PATH, there.version + 1)) == (True, False)
-        assert sink.damaged_files(PATH, there.version) == []
+        assert (sink.is_newest(PATH, there.revision), sink.is_newest(PATH, there.revision + 1)) == (True, False)
+        assert sink.damaged_files(PATH, there.revision) == []
 
     def test_another_pipeline_has_no_write_id_in_the_table(self, harness: Harness) -> None:
         loaded(harness, ONE)
@@ -72,21 +72,21 @@ class Conformance(RowConformance):
         assert there is not None
         assert (there.write_id, there.owners) == (None, frozenset({"changefeed:test:1"}))
         assert (other.has_written(PATH), harness.sink().has_written(PATH)) == (False, True)
-        [commit] = other.commits(PATH, -1, there.version)
+        [commit] = other.commits(PATH, -1, there.revision)
         assert (commit.write_id, commit.changes_table) == (None, True)
 
     def test_each_commit_makes_a_version_and_carries_its_write_id(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        first = version(sink)
+        first = revision(sink)
         apply(sink, write(Upsert), changed(TWO), WriteId(1, 2, 1), "{}")
-        second = version(sink)
+        second = revision(sink)
         apply(sink, write(Touch), None, WriteId(2, 3, 0), "{}")
-        third = version(sink)
-        commits = [(commit.version, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, third)]
+        third = revision(sink)
+        commits = [(commit.revision, commit.write_id, commit.changes_table) for commit in sink.commits(PATH, -1, third)]
         assert commits == [
             (third, WriteId(2, 3, 0), False), (second, WriteId(1, 2, 1), True), (first, WriteId(1, 1, 1), True),
         ]  # fmt: skip
-        assert [commit.version for commit in sink.commits(PATH, second, third)] == [third]
+        assert [commit.revision for commit in sink.commits(PATH, second, third)] == [third]
         assert list(sink.commits(PATH, third, third)) == []
         assert [sink.distance(PATH, after, third) for after in (-1, first, second, third)] == [3, 2, 1, 0]
         assert (sink.distance(PATH, third, first), sink.distance(PATH, -1, -1)) == (None, 0)
@@ -96,9 +96,9 @@ class Conformance(RowConformance):
 
     def test_old_versions_stay_readable(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        first = version(sink)
+        first = revision(sink)
         apply(sink, write(Load), changed(TWO), WriteId(1, 2, 1), "{}")
-        rows = [sorted_rows(harness.rows(PATH, each)) for each in (first, version(sink))]
+        rows = [sorted_rows(harness.rows(PATH, each)) for each in (first, revision(sink))]
         assert rows == [[ONE], [TWO]]
 
     def test_texts_that_hold_ends_of_lines_leave_the_log_readable(self, harness: Harness) -> None:
@@ -106,7 +106,7 @@ class Conformance(RowConformance):
         row: Row = {"id": 1, "note": "\u2028a\u0085b\x1e", "total": None}
         sink = loaded(harness, row)
         apply(sink, write(Upsert), changed({**row, "id": 2}), WriteId(1, 2, 1), "{}")
-        assert [commit.changes_table for commit in sink.commits(PATH, -1, version(sink))] == [True, True]
+        assert [commit.changes_table for commit in sink.commits(PATH, -1, revision(sink))] == [True, True]
         there = sink.snapshot(PATH)
         assert there is not None
         assert (there.owners, len(harness.rows(PATH))) == (frozenset({"changefeed:test:1"}), 2)

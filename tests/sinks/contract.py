@@ -98,7 +98,11 @@ class Given:
             yield pa.RecordBatch.from_pylist([change | self.others], schema(self.table))
 
     def frame(self, spark: SparkSession) -> DataFrame:
-        return spark.createDataFrame(pa.Table.from_batches(self.batches()))
+        frame = spark.createDataFrame(pa.Table.from_batches(self.batches()))
+        for number, column in enumerate(self.table.columns):  # Spark takes a time without a zone for one of its session
+            if column.type.name == "datetime":
+                frame = frame.withColumn(f"c{number}", frame[f"c{number}"].cast("timestamp_ntz"))
+        return frame
 
 
 def apply(sink: TableSink, write: Write, changes: Changes | None, write_id: WriteId, note: str) -> Applied:
@@ -138,13 +142,13 @@ def loaded(harness: Harness, *rows: Row, metadata: Sequence[str] = ()) -> TableS
     return sink
 
 
-def version(sink: TableSink, path: str = PATH) -> int:
-    """The newest version of a table."""
+def revision(sink: TableSink, path: str = PATH) -> int:
+    """The newest revision of a table."""
     there = sink.snapshot(path)
     assert there is not None
-    return there.version
+    return there.revision
 
 
 def commit_count(sink: TableSink, path: str = PATH) -> int | None:
     """The number of commits of a table."""
-    return sink.distance(path, -1, version(sink, path))
+    return sink.distance(path, -1, revision(sink, path))

@@ -41,9 +41,9 @@ from tests.sinks.contract import (
     changed,
     commit_count,
     loaded,
+    revision,
     sorted_rows,
     table,
-    version,
     write,
 )  # fmt: skip
 
@@ -79,7 +79,7 @@ def _written(sink: TableSink, kind: Any) -> None:
         case "Rewrite":
             fields = {"expressions": _same("id", "note", "total")}
         case "Restore":
-            fields = {"version": version(sink)}
+            fields = {"revision": revision(sink)}
     apply(sink, write(kind, **fields), changed(TWO) if kind in (Load, Upsert) else None, WriteId(1, 3, 1), "{}")
 
 
@@ -151,9 +151,9 @@ class RowConformance:
 
     def test_restore_brings_a_version_back(self, harness: Harness) -> None:
         sink = loaded(harness, ONE)
-        first = version(sink)
+        first = revision(sink)
         apply(sink, write(Create, LOG), None, WriteId(1, 2, 1), "{}")
-        apply(sink, write(Restore, version=first), None, WriteId(1, 3, 1), "{}")
+        apply(sink, write(Restore, revision=first), None, WriteId(1, 3, 1), "{}")
         there = sink.snapshot(PATH)
         assert there is not None
         assert (commit_count(sink), there.columns, harness.rows(PATH)) == (3, ("id", "note", "total"), [ONE])
@@ -263,7 +263,7 @@ class RowConformance:
 
     def test_old_versions_stay_readable_after_every_kind_of_write(self, harness: Harness) -> None:
         sink, wider = loaded(harness, ONE), replace(ORDERS, columns=(*ORDERS.columns, table("x int").columns[0]))
-        cuts = [(version(sink), harness.rows(PATH))]
+        cuts = [(revision(sink), harness.rows(PATH))]
         expressions = (*_same("id", "note", "total"), Constant(value="9"))
         writes = [
             (write(Upsert), changed({**ONE, "note": "new"}, TWO)),
@@ -274,7 +274,7 @@ class RowConformance:
         ]
         for step, (each, changes) in enumerate(writes, 2):
             apply(sink, each, changes, WriteId(1, step, 1), "{}")
-            cuts.append((version(sink), harness.rows(PATH)))
+            cuts.append((revision(sink), harness.rows(PATH)))
         for number, rows in cuts:
             assert sorted_rows(harness.rows(PATH, number)) == sorted_rows(rows)
 

@@ -13,7 +13,7 @@ import pytest
 
 from changefeed.errors import ConfigError
 from changefeed.spark_runtime import archive, cluster, workers
-from changefeed.spark_runtime.properties import EVERYWHERE, ONE_MACHINE, is_local
+from changefeed.spark_runtime.properties import ONE_MACHINE, REQUIRED, is_local
 from tests.services.processes import free_ports
 
 
@@ -43,7 +43,7 @@ def _missing(*, has_delta: bool = True, **properties: str) -> dict[str, str]:
 def test_a_cluster_gets_nothing_that_is_chosen_for_one_machine() -> None:
     ours = _missing(spark_master="spark://h:7077")
     assert ONE_MACHINE.keys() & ours.keys() == set()
-    assert EVERYWHERE.keys() <= ours.keys()
+    assert REQUIRED.keys() <= ours.keys()
     assert not [name for name in ours if "codegen" in name or "cacheSize" in name]
     assert ONE_MACHINE.keys() <= _missing(spark_master="local[2]").keys()
 

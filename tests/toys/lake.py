@@ -159,8 +159,8 @@ class LakeSink:
         """See `TableSink`."""
         yield from sorted(str(first.parent.relative_to(self.root)) for first in self.root.glob("[!.]*/*/v0.json"))
 
-    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
-        """See `TableSink`: versions have no names."""
+    def publish(self, cut: str, revisions: Mapping[str, int]) -> None:
+        """See `TableSink`: revisions have no names."""
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
@@ -187,7 +187,7 @@ class LakeSink:
         write_ids = newest.write_ids
         return TableSnapshot(version, tuple(newest.schema.names), write_ids.get(self.owner), frozenset(write_ids))
 
-    def take_back(self, path: str, version: int) -> list[int]:
+    def take_back(self, path: str, revision: int) -> list[int]:
         """See `TableSink`."""
         return []
 
@@ -196,9 +196,9 @@ class LakeSink:
         """See `TableSink`."""
         return False
 
-    def is_newest(self, path: str, version: int) -> bool:
+    def is_newest(self, path: str, revision: int) -> bool:
         """See `TableSink`."""
-        at, after = (self._file(path, number) for number in (version, version + 1))
+        at, after = (self._file(path, number) for number in (revision, revision + 1))
         return at.exists() and not after.exists()
 
     def has_written(self, path: str) -> bool | None:
@@ -219,9 +219,9 @@ class LakeSink:
             write_id = made.write_ids[self.owner] if made.by == self.owner else None
             yield Commit(version, made.operation, write_id, changes_table=made.operation != "Touch")
 
-    def damaged_files(self, path: str, version: int) -> list[str]:
+    def damaged_files(self, path: str, revision: int) -> list[str]:
         """See `TableSink`."""
-        files = {self.root / path / name: size for name, size in self.read(path, version).files.items()}
+        files = {self.root / path / name: size for name, size in self.read(path, revision).files.items()}
         return [file.name for file, size in files.items() if not file.exists() or file.stat().st_size != size]
 
     def read(self, path: str, version: int) -> Snapshot:
@@ -348,7 +348,7 @@ class LakeSink:
         match write:
             case Touch():
                 return before.table, before.metadata, before.files
-            case Restore(version=version):
+            case Restore(revision=version):
                 then = self.read(path, version)
                 return then.table, then.metadata, then.files
             case AddColumns():

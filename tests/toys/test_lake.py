@@ -25,7 +25,7 @@ class Lake:
     def rows(self, path: str, version: int | None = None) -> list[Row]:
         sink, newest = self.sink(), self.sink().snapshot(path)
         assert newest is not None
-        return sink.rows(path, sink.read(path, newest.version if version is None else version))
+        return sink.rows(path, sink.read(path, newest.revision if version is None else version))
 
 
 class TestLake(Conformance):

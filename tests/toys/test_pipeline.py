@@ -46,5 +46,5 @@ def test_a_pipeline_runs_from_ones_own_source_into_ones_own_sink(tmp_path: Path,
     assert pipeline.repair([name], "rebuild", spark=spark).tables == (name,)
     rebuilt = lake.snapshot(path)
     assert rebuilt is not None
-    assert sorted(lake.rows(path, lake.read(path, rebuilt.version)), key=repr) == sorted(SALES, key=repr)
+    assert sorted(lake.rows(path, lake.read(path, rebuilt.revision)), key=repr) == sorted(SALES, key=repr)
     assert pipeline.status().epoch == 3, "the rebuild has a ledger of its own"

@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changefeed.codec.placement import joined, placed
+from changefeed.codec.placement import joined, renumbered
 from changefeed.columnar.records import each_record
 from changefeed.errors import ChangefeedError, ProtocolError, UnsupportedError
 from changefeed.model.batch import Decoded, TableBatch
@@ -106,12 +106,12 @@ class GuardedDecoder:
         for row in range(len(records)):
             mark, record = self._mark(), records.slice(row, 1)
             try:
-                answer = placed(self._reference.decode(record), pa.array([row], pa.int32()))
+                answer = renumbered(self._reference.decode(record), pa.array([row], pa.int32()))
             except BaseException as error:  # the same: this is the record, and it becomes a letter
                 if not _is_defect(error):
                     raise
                 self._rewind(mark)
-                answer = placed(Decoded(dead=list(_letters(self.name, record, error))), pa.array([row], pa.int32()))
+                answer = renumbered(Decoded(dead=list(_letters(self.name, record, error))), pa.array([row], pa.int32()))
             tables += answer.tables
             control += answer.control
             dead += answer.dead

@@ -38,10 +38,10 @@ from changefeed.codec.placement import (
     by_first_row,
     completed,
     description,
+    events_of,
     headers_of,
     joined,
-    of_records,
-    placed,
+    renumbered,
     shapes_by_topic,
 )
 from changefeed.codec.topics import TopicBatch
@@ -185,11 +185,11 @@ class KernelDecoder(GuardedDecoder):
         answer, has_shape = _NOTHING, False
         if len(first):
             self.unmatched += len(first)
-            answer = placed(self._decode_values(_rows_of(batch.records, first)), first)
+            answer = renumbered(self._decode_values(_rows_of(batch.records, first)), first)
             has_shape = self._register(answer.tables)
         if rows is None or (has_shape and len(rows) > len(first)):
             rows = self._run_kernel(batch, rows, result)
-            answer = of_records(answer, rows)
+            answer = events_of(answer, rows)
         result.tables.extend(answer.tables)
         result.control.extend(answer.control)
         result.dead.extend(answer.dead)

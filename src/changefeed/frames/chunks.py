@@ -42,7 +42,7 @@ from changefeed.frames.transactions import TRANSACTIONS, snapshot_positions, tra
 from changefeed.model.batch import Decoded, TableBatch, no_irregular, table_schema
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.model.position import Place
-from changefeed.model.shared_rows import end_to_end
+from changefeed.model.shared_rows import column_of_tables
 from changefeed.model.table import TableShape, canonical
 from changefeed.protocols import origin
 
@@ -277,7 +277,7 @@ def _extremes(tables: list[TableBatch], name: str) -> list[tuple[Any, Any]]:
     """`_ends` of an integer column of each of the tables, computed for all together; none is empty."""
     if not tables:
         return []
-    values = end_to_end(tables, name)
+    values = column_of_tables(tables, name)
     limits = np.iinfo(values.type.to_pandas_dtype())
     starts = list(accumulate(map(len, tables[:-1]), initial=0))
     low = np.minimum.reduceat(values.fill_null(int(limits.max)).to_numpy(), starts).tolist()

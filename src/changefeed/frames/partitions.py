@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.model.batch import TableBatch
-from changefeed.model.shared_rows import end_to_end
+from changefeed.model.shared_rows import column_of_tables
 
 # Topic, partition, and rows or records of it.
 Part = tuple[str, int, pa.RecordBatch]
@@ -39,7 +39,7 @@ def by_partitions(tables: Sequence[TableBatch]) -> Iterator[list[tuple[str, int,
 
     Where they begin is computed for all tables together, because each call of Arrow or NumPy costs as much as many rows.
     """
-    return _divided(tables, end_to_end(tables, "topic"), end_to_end(tables, "partition"))
+    return _divided(tables, column_of_tables(tables, "topic"), column_of_tables(tables, "partition"))
 
 
 def _divided(

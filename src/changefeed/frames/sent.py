@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 
 from changefeed.frames.partitions import Part, by_partition
 from changefeed.model.batch import Decoded, TableBatch
-from changefeed.model.shared_rows import adjacent, end_to_end
+from changefeed.model.shared_rows import adjacent, column_of_tables
 from changefeed.model.table import TableShape
 from changefeed.protocols import origin
 
@@ -63,7 +63,7 @@ def sent_lines(decoded: Decoded, *, places: bool) -> Iterator[Part]:
     if not tables or not (places or any(keyless)):
         return
     lines = _lines(tables, keyless, places=places)
-    streamed = pc.and_(pc.not_equal(end_to_end(tables, "op"), "read"), pc.is_valid(lines.column("commit_ts")))
+    streamed = pc.and_(pc.not_equal(column_of_tables(tables, "op"), "read"), pc.is_valid(lines.column("commit_ts")))
     for topic, partition, of_partition in by_partition(lines.filter(streamed)):
         if places or pc.any(of_partition.column("keyless")).as_py():
             yield topic, partition, of_partition.select(LINES.names)
@@ -79,11 +79,11 @@ def _lines(tables: list[TableBatch], keyless: list[bool], *, places: bool) -> pa
     time = pc.cast(
         pa.concat_arrays([table.rows.column("commit_time").cast(_MILLISECONDS, safe=False) for table in tables])
         if len({table.schema.field("commit_time").type for table in tables}) > 1
-        else end_to_end(tables, "commit_time").cast(_MILLISECONDS, safe=False),
+        else column_of_tables(tables, "commit_time").cast(_MILLISECONDS, safe=False),
         pa.int64(),
     )
     names = np.repeat(np.array([_hash_of(table.name.lower()) for table in tables], np.uint64), lengths)
-    hashes = _mixed(names ^ _numbers(pc.index_in(end_to_end(tables, "op"), value_set=_OPS)))
+    hashes = _mixed(names ^ _numbers(pc.index_in(column_of_tables(tables, "op"), value_set=_OPS)))
     gtid = [pa.nulls(length, pa.string()) for length in lengths]
     content = [np.zeros(length, np.uint64) for length in lengths]
     for i, table in enumerate(tables):
@@ -93,21 +93,21 @@ def _lines(tables: list[TableBatch], keyless: list[bool], *, places: bool) -> pa
             server, gtid[i] = origin.servers(table.rows.column("origin"))
             content[i] = _mixed(content[i] ^ _numbers(server)) ^ hashes_of(gtid[i])
     hashes ^= np.concatenate(content)
-    commit_ts = end_to_end(tables, "commit_ts").cast(pa.int64())
+    commit_ts = column_of_tables(tables, "commit_ts").cast(pa.int64())
     if places:
-        row = origin.row_numbers(end_to_end(tables, "origin"))
+        row = origin.row_numbers(column_of_tables(tables, "origin"))
         hashes = _mixed(hashes ^ _mixed(_numbers(row) + _PRIME)) ^ _mixed(_numbers(time))
         commit_ts = pc.if_else(pc.is_valid(row), commit_ts, pa.scalar(None, pa.int64()))  # without a place, no line
     columns = {
-        "topic": end_to_end(tables, "topic"),
-        "partition": end_to_end(tables, "partition"),
-        "offset": end_to_end(tables, "offset"),
-        "index": pc.fill_null(end_to_end(tables, "index"), 0),
+        "topic": column_of_tables(tables, "topic"),
+        "partition": column_of_tables(tables, "partition"),
+        "offset": column_of_tables(tables, "offset"),
+        "index": pc.fill_null(column_of_tables(tables, "index"), 0),
         "commit_ts": commit_ts,
         "table": pa.array(names.view(np.int64)),
         "same": pa.array(_mixed(hashes).view(np.int64)),
         "keyless": pa.array(np.repeat(np.array(keyless), lengths)),
-        "order": pc.struct_field(end_to_end(tables, "transaction"), "order"),
+        "order": pc.struct_field(column_of_tables(tables, "transaction"), "order"),
         "time": time,
         "gtid": pa.concat_arrays(gtid),
     }

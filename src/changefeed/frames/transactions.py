@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from changefeed.frames.partitions import Part, by_partition
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import SchemaChange, TransactionMark
-from changefeed.model.shared_rows import end_to_end, stretches
+from changefeed.model.shared_rows import column_of_tables, stretches
 from changefeed.model.table import TableShape
 from changefeed.protocols import origin
 
@@ -67,13 +67,13 @@ def transaction_lines(decoded: Decoded) -> Iterator[Part]:
 
 def _lines_of_rows(tables: list[TableBatch]) -> pa.RecordBatch:
     """The lines of the rows of all tables, computed together: a batch may contain a thousand tables with a few rows each."""
-    transaction = end_to_end(tables, "transaction")
+    transaction = column_of_tables(tables, "transaction")
     columns = {
-        "topic": end_to_end(tables, "topic"),
-        "partition": end_to_end(tables, "partition"),
+        "topic": column_of_tables(tables, "topic"),
+        "partition": column_of_tables(tables, "partition"),
         "id": pc.struct_field(transaction, "id"),
         "order": pc.struct_field(transaction, "order"),
-        "commit_ts": end_to_end(tables, "commit_ts").cast(pa.int64()),
+        "commit_ts": column_of_tables(tables, "commit_ts").cast(pa.int64()),
         "snapshot": _snapshot_marks(tables),
         "time": _milliseconds(tables).cast(pa.int64()),
     }
@@ -92,11 +92,11 @@ def _milliseconds(tables: list[TableBatch]) -> pa.Array:
     if len({table.schema.field("commit_time").type for table in tables}) > 1:
         times = [rows.column("commit_time").cast(_MILLISECONDS, safe=False) for _, rows in stretches(tables)]
         return pa.concat_arrays(times)
-    return end_to_end(tables, "commit_time").cast(_MILLISECONDS, safe=False)
+    return column_of_tables(tables, "commit_time").cast(_MILLISECONDS, safe=False)
 
 
 def _snapshot_marks(tables: list[TableBatch]) -> pa.Array:
-    reads = pc.any(pc.equal(end_to_end(tables, "op"), "read")).as_py()
+    reads = pc.any(pc.equal(column_of_tables(tables, "op"), "read")).as_py()
     if not reads and not any(_may_signal(table.shape) for table in tables):
         return pa.nulls(sum(map(len, tables)), pa.string())
     return pa.concat_arrays([_snapshot_marks_of(table) for table in tables])

@@ -1,10 +1,13 @@
-"""Batches of several tables in the same Arrow arrays: columns of all of them at once, without a slice for each table.
+"""Table batches that share Arrow arrays: a column of many tables at once, without a slice for each table.
 
-    orders    ┐ rows 0 to 3        one stretch: one array of each column
-    items     ┘ rows 4 to 40
-    users       rows 0 to 9 of other arrays
+Decoders put the rows of tables with the same columns into the same arrays, one table after the other. Each table is a batch, a
+range of rows; tables whose ranges follow each other are a *stretch*, whose rows are one slice of these arrays:
 
-Decoders return such batches: tables with the same columns are decoded into the same arrays.
+    orders    rows 0 to 3     ┐ a stretch: rows 0 to 40
+    items     rows 4 to 40    ┘
+    users     rows 0 to 9 of other arrays: a stretch of its own
+
+A call of Arrow costs as much as many rows, so that code which reads a column of all tables calls it once for each stretch.
 """
 
 from __future__ import annotations
@@ -18,42 +21,50 @@ from changefeed.model.batch import TableBatch
 
 
 def adjacent(tables: Iterable[TableBatch]) -> list[TableBatch]:
-    """The tables, those that share Arrow arrays together and as they lie there, so that there are few `stretches`."""
-    sharing = dict[int, list[TableBatch]]()
+    """Sorts tables so that those in the same Arrow arrays are adjacent, in the order of their rows: then stretches are long."""
+    groups = dict[int, list[TableBatch]]()
     for table in tables:
-        sharing.setdefault(table.shared_by, []).append(table)
-    return [table for some in sharing.values() for table in sorted(some, key=lambda one: one.start)]
+        groups.setdefault(table.shared_by, []).append(table)
+    return [table for group in groups.values() for table in sorted(group, key=lambda table: table.start)]
 
 
 def stretches(tables: Sequence[TableBatch]) -> Iterator[tuple[list[TableBatch], pa.RecordBatch]]:
-    """Yields the tables that lie one behind the other in the same Arrow arrays, and their rows."""
-    some = list[TableBatch]()
+    """Divides tables into stretches; yields the tables of each one, and the rows of all of them."""
+    stretch = list[TableBatch]()
     for table in tables:
-        if some and not table.follows(some[-1]):
-            yield some, some[0].rows_until(some[-1])
-            some = []
-        some.append(table)
-    if some:
-        yield some, some[0].rows_until(some[-1])
+        if stretch and not table.follows(stretch[-1]):
+            yield stretch, stretch[0].rows_until(stretch[-1])
+            stretch = []
+        stretch.append(table)
+    if stretch:
+        yield stretch, stretch[0].rows_until(stretch[-1])
 
 
-def end_to_end(tables: Sequence[TableBatch], name: str) -> pa.Array:
-    """A column of all tables in one array; see `column_of`."""
-    return column_of([rows for _, rows in stretches(tables)], name)
+def column_of_tables(tables: Sequence[TableBatch], name: str) -> pa.Array:
+    """Returns a column of all tables as one array, in the order of the tables. There is at least one table."""
+    return column_of_batches([rows for _, rows in stretches(tables)], name)
 
 
-def column_of(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
-    """A column of all batches in one array. There is at least one batch, and the column is at the same place in each."""
-    at = batches[0].schema.get_field_index(name)
-    return batches[0].column(at) if len(batches) == 1 else pa.concat_arrays([batch.column(at) for batch in batches])
+def column_of_batches(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    """Returns a column of all batches as one array. There is at least one batch; each has the column at the same place."""
+    number = batches[0].schema.get_field_index(name)
+    columns = [batch.column(number) for batch in batches]
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
 
 
 def with_column(tables: Sequence[TableBatch], name: str, column: pa.Array) -> list[TableBatch]:
-    """The tables with this column, which has the rows of all of them, in place of that of the same name."""
-    changed, done = list[TableBatch](), 0
-    for some, rows in stretches(tables):
-        at = rows.schema.get_field_index(name)
-        rows = rows.set_column(at, rows.schema.field(at), column.slice(done, len(rows)))
-        done += len(rows)
-        changed += TableBatch.of_several(zip((t.shape for t in some), accumulate(map(len, some)), strict=True), rows)
-    return changed
+    """Replaces one column of all tables.
+
+    Args:
+        tables: the tables, which all have the column.
+        name: the column's name.
+        column: its new values, of the rows of all tables, one table after the other.
+    """
+    replaced, start = list[TableBatch](), 0
+    for stretch, rows in stretches(tables):
+        number = rows.schema.get_field_index(name)
+        rows = rows.set_column(number, rows.schema.field(number), column.slice(start, len(rows)))
+        start += len(rows)
+        ends = accumulate(len(table) for table in stretch)
+        replaced += TableBatch.of_several(zip((table.shape for table in stretch), ends, strict=True), rows)
+    return replaced

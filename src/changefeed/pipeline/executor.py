@@ -1,4 +1,4 @@
-"""Carries out a begun step: every write of its plan, each once, and the table versions after them.
+"""Carries out a begun step: every write of its plan, each once, and the revisions of the tables after them.
 
 Rule 1. The plan's input is checked first: folders of the pending store against their sums, tables against the ledger
 (`guard.py`).
@@ -94,7 +94,7 @@ class Executor:
 
     def _take_back(self, plan: Plan | None) -> None:
         """Removes commits of a step that was not done which a power cut has left incomplete."""
-        known = {path: written.version for path, written in self.ledger.state.known().items() if written.epoch}
+        known = {path: written.revision for path, written in self.ledger.state.known().items() if written.epoch}
         for path in sorted({*known, *(_paths(plan.actions) if plan else ())}):
             if taken := self.sink.take_back(path, known.get(path, -1)):
                 _log.warning(
@@ -103,7 +103,7 @@ class Executor:
                 )  # fmt: skip
 
     def publish(self) -> None:
-        """Names the versions of the newest cut in the sink, where it has names for them.
+        """Names the revisions of the newest cut in the sink, where it has names for them.
 
         Raises:
             SinkError: a name cannot be given; the cut is in the ledger.
@@ -111,7 +111,7 @@ class Executor:
         state = self.ledger.state
         if state.barrier is not None:
             tables = [table for name, table in state.tables.items() if name not in state.held]
-            self.sink.publish(f"cut-{state.barrier}", {t.path: t.written.version for t in tables if t.written})
+            self.sink.publish(f"cut-{state.barrier}", {t.path: t.written.revision for t in tables if t.written})
 
     def columns(self, path: str) -> tuple[str, ...] | None:
         """The columns of the table at a path; None if there is no table."""
@@ -119,7 +119,7 @@ class Executor:
         return snapshot.columns if snapshot else None
 
     def carry_out(self, plan: Plan) -> State:
-        """Makes the missing writes of a begun step; returns the state after it, with the tables' versions.
+        """Makes the missing writes of a begun step; returns the state after it, with the tables' revisions.
 
         Raises:
             ConfigError: a table that the pipeline has not written is in the way.
@@ -138,8 +138,8 @@ class Executor:
         if self.ledger.begun_by:  # `begin` has checked the other tables
             self._fence(paths, guard)
             for path, before in self.before.items():
-                if before.version >= 0:
-                    guard.check_files(path, before.version)
+                if before.revision >= 0:
+                    guard.check_files(path, before.revision)
             self._restart_sources(plan)
         done = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
@@ -158,7 +158,7 @@ class Executor:
         Meanwhile an older run may make a table, which is then fenced too, before this run relies on what it has.
         """
         write_id, fenced = WriteId(self.ledger.epoch, self.ledger.step + 1, 0), set[str]()
-        while new := [path for path in paths if self.before[path].version >= 0 and path not in fenced]:
+        while new := [path for path in paths if self.before[path].revision >= 0 and path not in fenced]:
             for path in new:
                 passed("fence.before")
                 touch = Touch(path=path, number=0, table=paths[path] or Table("", "", (), ()))

@@ -1,6 +1,6 @@
 """Compares the sink's tables with the ledger before the pipeline writes them.
 
-Rule 1. A table in the ledger has the version and the write id that the ledger has. While a begun step is being finished, it may
+Rule 1. A table in the ledger has the revision and the write id that the ledger has. While a begun step is being finished, it may
 have those of that step instead.
 Rule 2. Later commits are allowed if they do not change rows, columns or table features: OPTIMIZE, VACUUM, table properties.
 After any other commit (RESTORE, rows or columns of other writers, missing commits) the pipeline stops.
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.planning.table_path import folders_of
-from changefeed.pipeline.state import WrittenVersion
+from changefeed.pipeline.state import LastWrite
 from changefeed.sinks.base import Commit, TableSink, TableSnapshot, WriteId
 from changefeed.sinks.ways_out import TABLE_CHANGED
 
@@ -32,13 +32,13 @@ class PathState:
     """A path before a step writes it.
 
     Attributes:
-        version: version of the table at the path; -1 if there is none.
+        revision: revision of the table at the path; -1 if there is none.
         adopted: the table was made by another program, and the step's first write adopts it.
         foreign: the table was made by another program, and the step adopts it or has adopted it.
         done: number of the step's last write to it by an older run that began the step; 0 for none.
     """
 
-    version: int
+    revision: int
     adopted: bool = False
     foreign: bool = False
     done: int = 0
@@ -59,8 +59,8 @@ class Guard:
     """
 
     sink: TableSink
-    tables: Mapping[str, WrittenVersion]
-    left: Mapping[str, WrittenVersion]
+    tables: Mapping[str, LastWrite]
+    left: Mapping[str, LastWrite]
     epoch: int
     step: int
     epochs: Collection[int]
@@ -89,31 +89,31 @@ class Guard:
         if (
             path in self.left and self.left[path].epoch == 0 and not adopts
         ):  # `changefeed repair` has assigned it to this ledger
-            return PathState(snapshot.version)
+            return PathState(snapshot.revision)
         if path in self.tables:
             raise SinkError(f"{at}: this is not the table that the pipeline wrote. {TABLE_CHANGED}")
         self._check_foreign(path, snapshot, table)
-        return PathState(snapshot.version, adopted=True, foreign=True)
+        return PathState(snapshot.revision, adopted=True, foreign=True)
 
-    def look(self, path: str, written: WrittenVersion) -> None:
+    def look(self, path: str, written: LastWrite) -> None:
         """Compares the newest commit of a table with the last write that the ledger has, and the table's files with its log.
 
         Raises:
             FencedError, SinkError: as `check`; or a data file is missing or damaged.
         """
-        version, write_id = written.version, WriteId(written.epoch, written.step, written.action)
-        is_newest = self.sink.is_newest(path, version)
-        if not is_newest or self._commit(path, version).write_id != write_id:
-            version = self.check(path, None).version
-        self.check_files(path, version)
+        revision, write_id = written.revision, written.write_id
+        is_newest = self.sink.is_newest(path, revision)
+        if not is_newest or self._commit(path, revision).write_id != write_id:
+            revision = self.check(path, None).revision
+        self.check_files(path, revision)
 
-    def check_files(self, path: str, version: int) -> None:
-        """Compares the data files of a version of a table with its log.
+    def check_files(self, path: str, revision: int) -> None:
+        """Compares the data files of a revision of a table with its log.
 
         Raises:
             SinkError: a file is missing or damaged.
         """
-        if damaged := self.sink.damaged_files(path, version):
+        if damaged := self.sink.damaged_files(path, revision):
             raise SinkError(
                 f"{self.sink.location(path)}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}). "
                 f"{TABLE_CHANGED}"
@@ -133,7 +133,7 @@ class Guard:
                     "tables inside it: give the pipeline another sink.path"
                 )
 
-    def check_after(self, path: str, before: PathState, writes: int) -> WrittenVersion:
+    def check_after(self, path: str, before: PathState, writes: int) -> LastWrite:
         """Compares a table with what this step has written to it.
 
         Raises:
@@ -144,14 +144,12 @@ class Guard:
         if snapshot is None or snapshot.write_id is None:
             raise SinkError(f"{at}: the table was deleted after this step wrote it. {TABLE_CHANGED}")
         self._check_epoch(at, snapshot.write_id)
-        commits = self.sink.distance(path, before.version, snapshot.version)
+        commits = self.sink.distance(path, before.revision, snapshot.revision)
         if commits is None or commits < writes:
             raise self._missing(path)
         if commits > writes:
-            self._check_commits(path, before.version, snapshot.version, {*self.epochs, self.epoch})
-        return WrittenVersion(
-            snapshot.version, snapshot.write_id.epoch, snapshot.write_id.step, snapshot.write_id.number
-        )
+            self._check_commits(path, before.revision, snapshot.revision, {*self.epochs, self.epoch})
+        return LastWrite.of(snapshot.revision, snapshot.write_id)
 
     def _check_nothing(self, at: str, path: str) -> None:
         if path in self.tables:
@@ -163,46 +161,46 @@ class Guard:
 
     def _check_ours(self, path: str, snapshot: TableSnapshot, write_id: WriteId, table: Table | None) -> PathState:
         """Compares a table that the pipeline has written before."""
-        at, version = self.sink.location(path), snapshot.version
+        at, revision = self.sink.location(path), snapshot.revision
         self._check_epoch(at, write_id)
         known = self.tables.get(path) or self.left.get(path)
         if known is not None and known.epoch == 0:  # `changefeed repair` has assigned it to this ledger
-            return PathState(version, done=self._done(path, -1, version)[0])
+            return PathState(revision, done=self._done(path, -1, revision)[0])
         if known and self._is_repair(write_id, known):
-            self._check_commits(path, self._version_of(path, snapshot, write_id), version, self.epochs)
-            return PathState(version)
+            self._check_commits(path, self._revision_of(path, snapshot, write_id), revision, self.epochs)
+            return PathState(revision)
         if not self._is_of_step(write_id, self.epochs):
-            if known is None or write_id > WriteId(known.epoch, known.step, known.action):
+            if known is None or write_id > known.write_id:
                 raise SinkError(
                     f"{at}: the table has writes that are not in the ledger: was the ledger restored from a "
                     f"backup? {TABLE_CHANGED}"
                 )
-            if write_id < WriteId(known.epoch, known.step, known.action):
+            if write_id < known.write_id:
                 raise self._missing(path)
         if known is None:  # the step has created it, or has begun to adopt it
-            done, before = self._done(path, -1, version)
+            done, before = self._done(path, -1, revision)
             if before >= 0 and not (table and self.adopts(table.full_name)):
                 self._check_commit(path, self._commit(path, before), self.epochs)
-            return PathState(version, adopted=before >= 0 and not done, foreign=before >= 0, done=done)
-        if self.sink.distance(path, known.version, version) is None:
+            return PathState(revision, adopted=before >= 0 and not done, foreign=before >= 0, done=done)
+        if self.sink.distance(path, known.revision, revision) is None:
             raise self._missing(path)
-        done, before = self._done(path, known.version, version)
-        after = before if self._is_repaired(path, known, before) else known.version
-        self._check_commits(path, after, version, self.epochs)
-        return PathState(version, done=done)
+        done, before = self._done(path, known.revision, revision)
+        after = before if self._is_repaired(path, known, before) else known.revision
+        self._check_commits(path, after, revision, self.epochs)
+        return PathState(revision, done=done)
 
-    def _is_repaired(self, path: str, known: WrittenVersion, version: int) -> bool:
-        """Whether `changefeed repair` has made a version since the ledger's last write."""
-        if version == known.version:
+    def _is_repaired(self, path: str, known: LastWrite, revision: int) -> bool:
+        """Whether `changefeed repair` has made a revision since the ledger's last write."""
+        if revision == known.revision:
             return False
-        write_id = self._commit(path, version).write_id
+        write_id = self._commit(path, revision).write_id
         return write_id is not None and self._is_repair(write_id, known)
 
-    def _is_repair(self, write_id: WriteId, known: WrittenVersion) -> bool:
+    def _is_repair(self, write_id: WriteId, known: LastWrite) -> bool:
         return write_id.number == REPAIRED and known.step <= write_id.step < self.step and write_id.epoch > known.epoch
 
     def _done(self, path: str, after: int, through: int) -> tuple[int, int]:
-        """Number of this step's newest write between two versions, and the version before its first write; or of a repair.
+        """Number of this step's newest write between two revisions, and the revision before its first write; or of a repair.
 
         Runs that finish a step begin with a `Touch`, number 0, which is not a write of the plan.
         """
@@ -213,22 +211,22 @@ class Guard:
             if commit.write_id is not None and self._is_of_step(commit.write_id, self.epochs):
                 done = done or commit.write_id.number
             elif commit.changes_table or (commit.write_id is not None and commit.write_id.number == REPAIRED):
-                return done, commit.version
+                return done, commit.revision
         return done, after
 
     def _is_of_step(self, write_id: WriteId, epochs: Collection[int]) -> bool:
         return write_id.step == self.step and write_id.epoch in epochs
 
-    def _version_of(self, path: str, snapshot: TableSnapshot, write_id: WriteId) -> int:
-        """The version of the commit with this write id."""
-        for commit in self.sink.commits(path, -1, snapshot.version):
+    def _revision_of(self, path: str, snapshot: TableSnapshot, write_id: WriteId) -> int:
+        """The revision of the commit with this write id."""
+        for commit in self.sink.commits(path, -1, snapshot.revision):
             if commit.write_id == write_id:
-                return commit.version
+                return commit.revision
         raise self._missing(path)
 
-    def _commit(self, path: str, version: int) -> Commit:
-        """The commit that made a version."""
-        return next(self.sink.commits(path, -1, version))
+    def _commit(self, path: str, revision: int) -> Commit:
+        """The commit that made a revision."""
+        return next(self.sink.commits(path, -1, revision))
 
     def _missing(self, path: str) -> SinkError:
         at = self.sink.location(path)
@@ -250,7 +248,7 @@ class Guard:
     def _check_commit(self, path: str, commit: Commit, epochs: Collection[int]) -> None:
         if not self._may_be(commit, epochs):
             raise SinkError(
-                f"{self.sink.location(path)}: commit {commit.version} ({commit.operation}) was not made by this pipeline and "
+                f"{self.sink.location(path)}: commit {commit.revision} ({commit.operation}) was not made by this pipeline and "
                 f"changes the table. {TABLE_CHANGED}"
             )
 

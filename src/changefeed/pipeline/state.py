@@ -8,6 +8,7 @@ import msgspec
 
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
+from changefeed.sinks.base import WriteId
 
 Positions = dict[str, dict[int, int]]
 NOTHING = -1  # below every commit_ts
@@ -19,14 +20,26 @@ Sendings = dict[str, dict[int, tuple[int, ...]]]
 Stretches = dict[str, dict[int, tuple[tuple[int, int, int, int], ...]]]
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenVersion:
-    """The result of the last write at a path: the version, and the write id in its commit."""
+class LastWrite(msgspec.Struct, frozen=True, rename={"revision": "version", "number": "action"}):
+    """The last write at a path: the table's revision after it, and the parts of the write id in its commit.
 
-    version: int
+    Entries of the ledger keep the keys that they have had since the first release: `version` and `action`.
+    """
+
+    revision: int
     epoch: int
     step: int
-    action: int
+    number: int
+
+    @classmethod
+    def of(cls, revision: int, write_id: WriteId) -> LastWrite:
+        """Builds the value from a whole write id."""
+        return cls(revision, write_id.epoch, write_id.step, write_id.number)
+
+    @property
+    def write_id(self) -> WriteId:
+        """The whole write id."""
+        return WriteId(self.epoch, self.step, self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +51,7 @@ class TableState:
         path: path below the sink's path.
         declared: whether DDL or the producer defines the table: which columns and which key it has. Otherwise both are
             inferred from rows.
-        written: the last write; None if there is no table yet. Its version belongs to the barrier's cut.
+        written: the last write; None if there is no table yet. Its revision belongs to the barrier's cut.
         adopted: whether the table has rows from before the pipeline, which the source does not have.
         empty: whether it has no rows: none have been written since it was created or emptied.
         sent: columns that rows do not have in the column's own type -> the type that DDL declares for their values; None if
@@ -51,7 +64,7 @@ class TableState:
     table: Table
     path: str
     declared: bool
-    written: WrittenVersion | None = None
+    written: LastWrite | None = None
     adopted: bool = False
     empty: bool = False
     sent: dict[str, ColumnType | None] = field(default_factory=dict)
@@ -61,8 +74,8 @@ class TableState:
 
     @property
     def version(self) -> int | None:
-        """The version in the barrier's cut; None if there is no table yet."""
-        return self.written.version if self.written else None
+        """The revision in the barrier's cut, which readers know as the table's version; None if there is no table yet."""
+        return self.written.revision if self.written else None
 
     @property
     def undeclared(self) -> frozenset[str]:
@@ -269,7 +282,7 @@ class State:
     source: str | None = None
     tables: dict[str, TableState] = field(default_factory=dict)
     uncaptured: dict[str, Uncaptured] = field(default_factory=dict)
-    left: dict[str, WrittenVersion] = field(default_factory=dict)
+    left: dict[str, LastWrite] = field(default_factory=dict)
     shadows: dict[str, Shadow] = field(default_factory=dict)
     lower_case_table_names: int | None = None
     waiting: str | None = None
@@ -283,8 +296,8 @@ class State:
     counts: Counts = field(default_factory=Counts)
 
     def versions(self) -> dict[str, int]:
-        """The cut: version of every table. A held table is in no cut."""
-        return {n: t.written.version for n, t in self.tables.items() if t.written and n not in self.held}
+        """The cut, for readers: version of every table, which is its revision. A held table is in no cut."""
+        return {n: t.written.revision for n, t in self.tables.items() if t.written and n not in self.held}
 
     def partitions(self) -> set[tuple[str, int]]:
         """Every (topic, partition) from which something was read."""
@@ -302,7 +315,7 @@ class State:
         """The state without the sums of folders that are no longer pending."""
         return replace(self, sums={folder: self.sums[folder] for folder in self.pending})
 
-    def known(self) -> dict[str, WrittenVersion]:
+    def known(self) -> dict[str, LastWrite]:
         """Path -> last write, for every path that the pipeline has written."""
         return self.left | {t.path: t.written for t in self.tables.values() if t.written}
 

@@ -11,11 +11,12 @@ Rule 3. A write is prepared, then applied. `apply` with a write id at or below t
 has been made. If the last one has a higher epoch, `apply` raises `FencedError`, whose message names it as `epoch 2`. Of two
 writers that commit at the same time, at most one succeeds; the other raises.
 Rule 4. An answer can be lost: `apply` may raise although the commit was made. The pipeline then calls `snapshot`.
-Rule 5. Each commit, also of other writers, makes a *version* of the table: an integer from 0 on by which the format finds that
-state again, such as the number of a log's entry, or a random id. Versions have no order outside of their sink: compare them for
-equality, and ask `distance` and `commits` which one led to which. Old versions stay readable until their files are
-deleted: a published cut is a version of each table. A write in place of any table that exists (`Create`, `Load`, `Copy`,
-`Import`) makes a version after the table's last one, too, and keeps the write ids of all pipelines.
+Rule 5. Each commit, also of other writers, makes a *revision* of the table: an integer from 0 on by which the format finds that
+state again, such as the number of a log's entry, or a random id; -1 stands for no table. Revisions have no order outside of their
+sink: compare them for equality, and ask `distance` and `commits` which one led to which. Old revisions stay readable until their
+files are deleted: a published cut is a revision of each table, which readers know as a version. A write in place of any table
+that exists (`Create`, `Load`, `Copy`, `Import`) makes a revision after the table's last one, too, and keeps the write ids of all
+pipelines.
 Rule 6. A table is plain: any reader of the format can open it, unless the definition asks for a feature that not every
 reader has. The sink adds no column that the definition does not name.
 Rule 7. A table is named by its *path*, `<database>/<table>`, with characters escaped that folders cannot have
@@ -201,13 +202,9 @@ class Touch(_Write, frozen=True, tag=True, kw_only=True):
 
 
 class Restore(_Write, frozen=True, tag=True, kw_only=True):
-    """Restores the columns and rows that the table had at a version.
+    """Restores the columns and rows that the table had at a revision, whose files must still exist."""
 
-    Attributes:
-        version: the version; its files must still exist.
-    """
-
-    version: int
+    revision: int
 
 
 class Import(_Write, frozen=True, tag=True, kw_only=True):
@@ -344,13 +341,13 @@ class TableSnapshot:
     """The newest state of a table.
 
     Attributes:
-        version: version of the newest commit.
+        revision: revision of the newest commit.
         columns: names of the columns in order, including metadata columns.
         write_id: write id of the last write by the sink's owner; None if it has never written the table.
         owners: owner texts of all pipelines that have written the table.
     """
 
-    version: int
+    revision: int
     columns: tuple[str, ...]
     write_id: WriteId | None
     owners: frozenset[str] = frozenset()
@@ -361,13 +358,13 @@ class Commit:
     """A commit in a table's log.
 
     Attributes:
-        version: the table version that the commit created.
+        revision: the table's revision that the commit created.
         operation: the table format's name for the operation, for people.
         write_id: the write id, if the sink's owner made the commit; otherwise None.
         changes_table: whether rows, columns or table features may differ after it. Compaction changes no row.
     """
 
-    version: int
+    revision: int
     operation: str
     write_id: WriteId | None
     changes_table: bool
@@ -482,53 +479,53 @@ class TableSink(Protocol):
         """Returns the newest state of the table at the path; None if there is no table."""
         ...
 
-    def is_newest(self, path: str, version: int) -> bool:
-        """Whether this is the table's newest version. Cheaper than `snapshot`, if the format allows it."""
+    def is_newest(self, path: str, revision: int) -> bool:
+        """Whether this is the table's newest revision. Cheaper than `snapshot`, if the format allows it."""
         ...
 
     def distance(self, path: str, after: int, through: int) -> int | None:
-        """Returns the number of commits that lead from one version to another; None if the first did not lead to the second.
+        """Returns the number of commits that lead from one revision to another; None if the first did not lead to the second.
 
         It may be a number although some of these commits are gone from the log: `commits` reads them. After -1 come all commits.
         """
         ...
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
-        """Yields the commits that led from one version to another, the newest first; after -1: all of the table's commits.
+        """Yields the commits that led from one revision to another, the newest first; after -1: all of the table's commits.
 
         Commits are read one by one, so that a caller that stops early needs no older ones.
 
         Raises:
-            SinkError: a commit is missing or damaged, or the first version did not lead to the second.
+            SinkError: a commit is missing or damaged, or the first revision did not lead to the second.
         """
         ...
 
-    def damaged_files(self, path: str, version: int) -> list[str]:
-        """Returns the data files of a version that are missing, or whose size differs from the table's log."""
+    def damaged_files(self, path: str, revision: int) -> list[str]:
+        """Returns the data files of a revision that are missing, or whose size differs from the table's log."""
         ...
 
-    def take_back(self, path: str, version: int) -> list[int]:
-        """Removes commits after a version that a power cut has left incomplete, from the first one on. Needs no Spark.
+    def take_back(self, path: str, revision: int) -> list[int]:
+        """Removes commits after a revision that a power cut has left incomplete, from the first one on. Needs no Spark.
 
-        The version is the one that the ledger has, -1 for none. A sink whose commits are whole or not there does nothing.
+        The revision is the one that the ledger has, -1 for none. A sink whose commits are whole or not there does nothing.
 
         Returns:
-            The versions of the removed commits.
+            The revisions of the removed commits.
 
         Raises:
             SinkError: something cannot be read or removed.
         """
         ...
 
-    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
-        """Names the tables' versions of a published cut, for readers; nothing happens if the sink has no names for versions.
+    def publish(self, cut: str, revisions: Mapping[str, int]) -> None:
+        """Names the tables' revisions of a published cut, for readers; nothing happens if the sink has no names for revisions.
 
         Called after the ledger has the cut, and when a run begins: some tables may have the name already, or with another
-        version.
+        revision.
 
         Args:
             cut: the name, such as `cut-463268005898553859`.
-            versions: path -> version of each table in the cut.
+            revisions: path -> revision of each table in the cut.
 
         Raises:
             SinkError: a name cannot be given.
@@ -540,7 +537,7 @@ class TableSink(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Deletes the table at the path with all of its versions and files; nothing happens if there is none. Needs no Spark.
+        """Deletes the table at the path with all of its revisions and files; nothing happens if there is none. Needs no Spark.
 
         If it is interrupted, no reader may find a table of which a part is missing; the next call deletes the rest.
 

@@ -4,7 +4,7 @@
     spark-submit         the JVM exists already; its properties come from the cluster and the command line
 
 Rule 1. The definition has priority, then the command line of spark-submit, then spark-defaults.conf, then changefeed's
-        defaults. On a cluster only the required defaults are set (`properties.EVERYWHERE`).
+        defaults. On a cluster only the required defaults are set (`properties.REQUIRED`).
 Rule 2. Workers run the Python that spark.pyspark.python or PYSPARK_PYTHON names; else the Python of the archive from
         `changefeed package`, if spark.archives contains one as `#environment`; else the driver's own path.
 Rule 3. Spark also starts workers on the driver's machine, to plan a source, with the same path as on the cluster. A path
@@ -26,9 +26,9 @@ from changefeed.spark_runtime import gateway, jars, java, python, workers
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.properties import (
     DELTA,
-    EVERYWHERE,
     EXTENSIONS,
     ONE_MACHINE,
+    REQUIRED,
     is_local,
     java_options,
     with_jars,
@@ -93,7 +93,7 @@ def missing(conf: SparkConf, *, has_delta: bool) -> dict[str, str]:
         has_delta: whether Spark has the jars of Delta.
     """
     local = is_local(conf.get("spark.master") or "")
-    ours = EVERYWHERE | (DELTA if has_delta else {}) | (ONE_MACHINE if local else {})
+    ours = REQUIRED | (DELTA if has_delta else {}) | (ONE_MACHINE if local else {})
     ours = {name: value for name, value in ours.items() if not conf.contains(name)}
     extensions = conf.get(EXTENSIONS) or ""
     if has_delta and DELTA[EXTENSIONS] not in extensions:

@@ -1,7 +1,7 @@
 """Properties of a Spark session: those that are always required, and those for one machine.
 
 On a cluster the administrator has chosen memory, time limits, shuffle partitions and the like in `spark-defaults.conf`, so
-only `EVERYWHERE` is set, as far as it is not set already. One machine has no such file, and gets `ONE_MACHINE` too.
+only `REQUIRED` is set, as far as it is not set already. One machine has no such file, and gets `ONE_MACHINE` too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BATCHES = {
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 2**20),
 }
 
-EVERYWHERE = (
+REQUIRED = (
     SESSION
     | BATCHES
     | {
@@ -131,7 +131,7 @@ def one_machine(config: Mapping[str, str], scratch: Path, sets: Sequence[str]) -
         scratch: a temporary folder of this process.
         sets: the sets of jars that the session has.
     """
-    ours = EVERYWHERE | ONE_MACHINE | ({} if COMPILED.keys() & config.keys() else _INTERPRETED)
+    ours = REQUIRED | ONE_MACHINE | ({} if COMPILED.keys() & config.keys() else _INTERPRETED)
     merged = ours | (DELTA if "delta" in sets else {}) | dict(config)
     merged.setdefault(_KNOWN_TABLES, str(_tables_in(merged["spark.driver.memory"])))
     files = [str(path) for path in jars.paths(*sets)]

@@ -34,7 +34,7 @@ from changefeed.frames.slices import Slices
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_headers, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
 from changefeed.model.position import Place
-from changefeed.model.shared_rows import adjacent, end_to_end, with_column
+from changefeed.model.shared_rows import adjacent, column_of_tables, with_column
 from changefeed.protocols import origin
 from changefeed.protocols import protocol as protocol_named
 from changefeed.protocols.base import FragmentDecoder, unfinished
@@ -283,10 +283,10 @@ def _ordered_tables(tables: list[TableBatch]) -> list[TableBatch]:
     """Computed for all tables together: a batch may contain a thousand tables with a few rows each."""
     if not tables:
         return tables
-    sequence = end_to_end(tables, "sequence")
+    sequence = column_of_tables(tables, "sequence")
     if sequence.null_count == len(sequence):
         return tables
-    return with_column(tables, "commit_ts", pc.coalesce(end_to_end(tables, "commit_ts"), sequence))
+    return with_column(tables, "commit_ts", pc.coalesce(column_of_tables(tables, "commit_ts"), sequence))
 
 
 def _ordered_event(event: Control, before: int) -> Control:
@@ -329,7 +329,7 @@ def _in_range(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decod
 
 def _highest(tables: list[TableBatch]) -> int:
     """The highest commit_ts of all tables; 0 without any."""
-    return (pc.max(end_to_end(tables, "commit_ts")).as_py() or 0) if tables else 0
+    return (pc.max(column_of_tables(tables, "commit_ts")).as_py() or 0) if tables else 0
 
 
 def _without_key_only(decoded: Decoded, records: pa.RecordBatch, protocol: str) -> Decoded:

@@ -9,7 +9,7 @@ from changefeed.model.definition import Index, Table, UniqueKey, VirtualColumn
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, Selection
-from changefeed.pipeline.state import Counts, FolderSum, Hold, LastSchemaChange, State, TableState, WrittenVersion
+from changefeed.pipeline.state import Counts, FolderSum, Hold, LastSchemaChange, LastWrite, State, TableState
 from changefeed.pipeline.store.base import Cut, cut_of
 from changefeed.sinks.base import (
     AddColumns,
@@ -42,7 +42,7 @@ def state(step: int, tables: int = 3) -> State:
             table(name, step // 20),
             f"shop/{name}",
             step % 2 == 0,
-            WrittenVersion(step // (n + 1), 1, step, n) if n else None,
+            LastWrite(step // (n + 1), 1, step, n) if n else None,
             adopted=n == 2,
         )
         for n, name in enumerate(names)
@@ -64,7 +64,7 @@ def state(step: int, tables: int = 3) -> State:
         positions={"topic": {p: step * 7 + p for p in range(4)}},
         source=f'{{"topic":{{"0":{step}}}}}',
         tables=table_states,
-        left={"shop/gone": WrittenVersion(step, 1, step, 2)},
+        left={"shop/gone": LastWrite(step, 1, step, 2)},
         waiting=f"000001-{step}",
         pending=(f"000001-{step}",),
         sums={f"000001-{step}": FolderSum(1, 2, "md5")},

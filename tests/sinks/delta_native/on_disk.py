@@ -105,7 +105,7 @@ class DiskSink(MemorySink):
 
     def is_newest(self, path: str, version: int) -> bool:
         snapshot = self.snapshot(path)
-        return snapshot is not None and snapshot.version == version
+        return snapshot is not None and snapshot.revision == version
 
     def commits(self, path: str, after: int, through: int) -> Iterator[Commit]:
         for version in range(through, after, -1):

@@ -215,7 +215,7 @@ def test_spark_reads_a_native_checkpoint(spark: SparkSession, tmp_path: Path) ->
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
     state = writer.state(str(path))
     assert state is not None
-    assert (state.version, state.write_id) == (10, WriteId(1, 11, 1))
+    assert (state.revision, state.write_id) == (10, WriteId(1, 11, 1))
     actual, wanted = spark.read.format("delta").load(str(path)).toArrow(), history.expected()
     assert sorted_rows(actual.select(wanted.column_names)) == sorted_rows(wanted)
 

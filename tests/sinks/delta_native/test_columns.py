@@ -250,7 +250,7 @@ def test_the_first_column_without_a_time_zone_may_be_converted(
     after = sink.snapshot(PATH)
     assert before is not None
     assert after is not None
-    assert (after.version, after.write_id) == (before.version + 1, WriteId(1, 4, 1))
+    assert (after.revision, after.write_id) == (before.revision + 1, WriteId(1, 4, 1))
     assert content(sink)[1] == [{"id": 1, "at": datetime(2024, 2, 29)}, {"id": 2, "at": None}]
     assert spark.read.format("delta").load(sink.location(PATH)).count() == 2
     apply(

@@ -232,7 +232,7 @@ def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaTa
     sink.apply(prepared)
     there = sink.snapshot(PATH)
     assert there is not None
-    assert (ids(sink), there.version, there.write_id) == ([2], 1, WriteId(2, 1, 1))
+    assert (ids(sink), there.revision, there.write_id) == ([2], 1, WriteId(2, 1, 1))
 
 
 def test_without_spark_owners_are_read_from_a_checkpoint(sink: DeltaTables) -> None:
@@ -246,7 +246,7 @@ def test_without_spark_owners_are_read_from_a_checkpoint(sink: DeltaTables) -> N
         (log / f"{version:020d}.json").unlink()
     there = sink.snapshot(PATH)
     assert there is not None
-    assert (there.version, there.owners) == (12, frozenset({"changefeed:test:1", "changefeed:other:2"}))
+    assert (there.revision, there.owners) == (12, frozenset({"changefeed:test:1", "changefeed:other:2"}))
     assert there.write_id == WriteId(1, 1, 1)
 
 

@@ -129,7 +129,7 @@ def test_a_restored_version_has_its_columns_and_files(tables: Tables) -> None:
     there, files, ids = sink.snapshot(PATH), tables.files(), tables.ids()
     assert there is not None
     tables.write(sink, Create, of=table("*x int"))
-    tables.write(sink, Restore, version=there.version)
+    tables.write(sink, Restore, revision=there.revision)
     assert (tables.rows(), tables.files(), tables.ids()) == ([ROW], files, ids)
     tables.write(sink, AddColumns, of=table(*[f"{c.name} int" for c in WIDE.columns], "x int"))
     assert tables.ids()["x"] > max(ids.values()) + 1, "ids are given once"

@@ -62,7 +62,7 @@ def test_a_commit_whose_answer_is_lost_counts(tables: Tables, kind: Any, monkeyp
     assert tables.rows() == {Load: [TWO], Upsert: [ONE, TWO], Create: []}[kind]
     there = sink.snapshot(PATH)
     assert there is not None
-    assert sink.distance(PATH, -1, there.version) == 2
+    assert sink.distance(PATH, -1, there.revision) == 2
 
 
 def test_a_new_table_whose_answer_is_lost_counts(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,7 +132,7 @@ def test_restore_brings_delete_files_back(tables: Tables) -> None:
     there = sink.snapshot(PATH)
     assert there is not None
     tables.write(sink, Upsert, deleted=orders(2))
-    tables.write(sink, Restore, version=there.version)
+    tables.write(sink, Restore, revision=there.revision)
     assert (tables.rows(), deletes(tables)) == (orders(0, 2, 3), [(kind(tables), 1)])
     tables.write(sink, Upsert, order(3, "new"))
     assert tables.rows() == [order(0), order(2), order(3, "new")]
@@ -154,7 +154,7 @@ def test_a_missing_delete_file_is_named(tables: Tables) -> None:
     assert there is not None
     [entry] = entries(tables, ManifestContent.DELETES)
     Path(entry.data_file.file_path.removeprefix("file://")).unlink()
-    [name] = sink.damaged_files(PATH, there.version)
+    [name] = sink.damaged_files(PATH, there.revision)
     assert name.endswith("deletes.parquet" if tables.options.format_version == 2 else "deletes.puffin")
     with pytest.raises(SinkError, match=f"{name}: a .* of the table cannot be read"):
         tables.write(sink, Upsert, order(2, "new"))
@@ -173,7 +173,7 @@ def test_files_with_many_deleted_rows_are_compacted(tables: Tables) -> None:
     assert (tables.rows(), len(deletes(tables))) == (sorted(orders(0, 3, 100, 102, 103), key=repr), 1)
     newest = sink.snapshot(PATH)
     assert newest is not None
-    first, second, *_ = sink.commits(PATH, -1, newest.version)
+    first, second, *_ = sink.commits(PATH, -1, newest.revision)
     assert (first.operation, first.changes_table, first.write_id) == ("replace", False, None)
     assert (second.operation, second.write_id) == ("Upsert", newest.write_id)
     tables.write(sink, Upsert, order(3, "new"), order(103, "new"))

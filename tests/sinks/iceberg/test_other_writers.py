@@ -42,7 +42,7 @@ def versions(tables: Tables) -> list[int]:
 def newest(sink: IcebergTables) -> int:
     there = sink.snapshot(PATH)
     assert there is not None
-    return there.version
+    return there.revision
 
 
 def test_rows_that_others_append_are_seen_as_a_change_and_merged(tables: Tables) -> None:
@@ -90,7 +90,7 @@ def test_a_rollback_is_detected_and_the_write_id_stays(tables: Tables) -> None:
         table.manage_snapshots().set_current_snapshot(snapshot_id=first).commit()
     there = sink.snapshot(PATH)
     assert there is not None
-    assert (there.version, there.write_id) == (first, WriteId(1, 2, 1))
+    assert (there.revision, there.write_id) == (first, WriteId(1, 2, 1))
     assert (sink.is_newest(PATH, second), sink.distance(PATH, second, first)) == (False, None)
     with pytest.raises(SinkError, match=f"snapshot {second} did not lead to {first}: the table was rolled back"):
         list(sink.commits(PATH, second, first))
@@ -110,12 +110,12 @@ def test_write_ids_survive_the_expiry_of_snapshots(tables: Tables) -> None:
     there = sink.snapshot(PATH)
     assert there is not None
     assert (there.write_id, there.owners) == (WriteId(1, 2, 1), frozenset({"changefeed:test:1"}))
-    assert sink.distance(PATH, second, there.version) is None
+    assert sink.distance(PATH, second, there.revision) is None
     for version in (first, second):
         with pytest.raises(
             SinkError, match=f"snapshot {version} is not in the table's metadata. If it was expired, and"
         ):
-            list(sink.commits(PATH, version, there.version))
+            list(sink.commits(PATH, version, there.revision))
     with pytest.raises(SinkError, match=f"snapshot {first} is not in the table's metadata: it was expired"):
         sink.damaged_files(PATH, first)
     tables.write(sink, Upsert, {**ONE, "note": "new"})
@@ -151,7 +151,7 @@ def test_a_table_with_partitions_of_others_is_taken_over(tables: Tables) -> None
     create_theirs(tables, schema, PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "note")))
     there = sink.snapshot(PATH)
     assert there is not None
-    assert (there.version, there.write_id, sink.has_written(PATH)) == (0, None, False)
+    assert (there.revision, there.write_id, sink.has_written(PATH)) == (0, None, False)
     tables.write(sink, Touch)
     tables.write(sink, Upsert, ONE, TWO)
     with tables.opened() as table:
@@ -189,7 +189,7 @@ def test_tables_of_others_in_the_same_catalog_are_left_alone(tables: Tables, tmp
         sink.snapshot("shop/theirs")
     moved = sink.snapshot("shop/moved")
     assert moved is not None
-    assert sink.damaged_files("shop/moved", moved.version) == []
+    assert sink.damaged_files("shop/moved", moved.revision) == []
 
 
 def test_an_empty_table_of_others_is_taken_over(tables: Tables) -> None:

@@ -79,4 +79,4 @@ def test_connections_that_the_server_ends_are_opened_again(postgres: Postgres, d
     tables.write(written, Upsert, {"id": 2, "note": "two"})
     there = written.snapshot(PATH)
     assert there is not None
-    assert written.distance(PATH, -1, there.version) == 2
+    assert written.distance(PATH, -1, there.revision) == 2

@@ -65,4 +65,4 @@ def test_polars_reads_old_snapshots_and_columns_that_were_renamed(tables: Tables
         {"id": 3, "remark": None, "state": "new"},
     ]  # fmt: skip
     assert sorted_rows(by_polars(tables)) == tables.rows() == wanted
-    assert sorted_rows(by_polars(tables, there.version)) == [{"id": 1, "note": "one"}, {"id": 2, "note": "new"}]
+    assert sorted_rows(by_polars(tables, there.revision)) == [{"id": 1, "note": "one"}, {"id": 2, "note": "new"}]

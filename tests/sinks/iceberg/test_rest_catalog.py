@@ -63,7 +63,7 @@ class Behind(Tables):
         """The number of commits of the table."""
         there = self.sink(url=self.direct).snapshot(PATH)
         assert there is not None
-        return self.sink(url=self.direct).distance(PATH, -1, there.version)
+        return self.sink(url=self.direct).distance(PATH, -1, there.revision)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_a_key_of_every_type_finds_its_row(tables: Tables, key: str) -> None:
             if isinstance(value, bool)
             else str(value)
         )
-        (read,) = reader(tables, {name: text}).at(there.version)
+        (read,) = reader(tables, {name: text}).at(there.revision)
         assert read[name] == row[name]
 
 
@@ -64,7 +64,7 @@ def test_versions_have_their_own_values(tables: Tables, defined: bool) -> None:
         tables.write(sink, Load if note == "a" else Upsert, {"id": 7, "note": note})
         there = sink.snapshot(PATH)
         assert there is not None
-        versions.append(there.version)
+        versions.append(there.revision)
     seven = reader(tables, {"id": "7"}, defined=defined)
     assert [seven.at(version) for version in versions] == [[{"id": 7, "note": "a"}], [{"id": 7, "note": "b"}]]
     assert reader(tables, {"id": "8"}, defined=defined).at(versions[1]) == []

@@ -29,7 +29,7 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import ledger_name, read_ledger
 from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
 from changefeed.pipeline.planning.actions import paths_of
-from changefeed.pipeline.state import WrittenVersion
+from changefeed.pipeline.state import LastWrite
 from changefeed.pipeline.store.base import Cut, Latest, StoreReader
 from changefeed.pipeline.tables import open_tables
 from changefeed.sinks.base import TableSink
@@ -136,7 +136,7 @@ def _unused(latest: Latest, known: Iterable[Gone]) -> list[str]:
     ]
 
 
-def _is_gone(path: str, written: WrittenVersion, known: Iterable[Gone]) -> bool:
+def _is_gone(path: str, written: LastWrite, known: Iterable[Gone]) -> bool:
     """Whether a path's folder is gone and was written by the pipeline; unknown if a repair assigned the path to the ledger."""
     return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in known)
 

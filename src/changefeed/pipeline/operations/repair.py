@@ -26,7 +26,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import rows_within
 from changefeed.pipeline.rebuilds import delete_rebuilds, rebuild_folder
 from changefeed.pipeline.run import open_flow, run
-from changefeed.pipeline.state import State, TableState, WrittenVersion
+from changefeed.pipeline.state import LastWrite, State, TableState
 from changefeed.sinks.base import Import, Restore, TableSink, Touch, Write, WriteId, WriteRequest, write_alone
 from changefeed.sinks.ways_out import TABLE_CHANGED
 from changefeed.stages.changes import Window
@@ -96,7 +96,7 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
             name, table = tables.get(path, (path.replace("/", "."), None))
             _check_first_rows(definition, table, name, sink.location(path))
         paths = {*before.known(), *written}
-        flow.ledger.finish(State(left={path: WrittenVersion(-1, 0, 0, 0) for path in sorted(paths)}))
+        flow.ledger.finish(State(left={path: LastWrite(-1, 0, 0, 0) for path in sorted(paths)}))
         flow.pending.delete_all_but((), flow.ledger.epoch)
     return Repaired(tuple(sorted(paths)), starts_over=True)
 
@@ -112,7 +112,7 @@ def _record(flow: Flow, tables: Sequence[str]) -> None:
             raise SinkError(
                 f"{sink.location(table.path)}: the table was deleted after it was repaired. {TABLE_CHANGED}"
             )
-        known[name] = replace(table, written=WrittenVersion(snapshot.version, by.epoch, by.step, by.number))
+        known[name] = replace(table, written=LastWrite.of(snapshot.revision, by))
     flow.sync(table.path for table in known.values())
     flow.ledger.finish(replace(state, tables={**state.tables, **known}))
 
@@ -126,7 +126,7 @@ def _restore(flow: Flow, table: TableState) -> None:
     if table.written is None:
         at = flow.executor.sink.location(table.path)
         raise ConfigError(f"{at}: the ledger has no version of it yet: there is nothing to restore")
-    _apply(flow, Restore(path=table.path, number=REPAIRED, table=table.table, version=table.written.version))
+    _apply(flow, Restore(path=table.path, number=REPAIRED, table=table.table, revision=table.written.revision))
 
 
 def _accept(flow: Flow, table: TableState) -> None:
@@ -140,7 +140,7 @@ def _accept(flow: Flow, table: TableState) -> None:
             f"{at}: the table has the columns {', '.join(snapshot.columns)}, upstream it has {', '.join(wanted)}: restore or "
             "rebuild it"
         )
-    if damaged := sink.damaged_files(table.path, snapshot.version):
+    if damaged := sink.damaged_files(table.path, snapshot.revision):
         raise ConfigError(
             f"{at}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}): rebuild it"
         )

@@ -24,7 +24,7 @@ from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.decoders import decoder_of
 from changefeed.pipeline.planning.actions import Plan
-from changefeed.pipeline.state import Counts, State, TableState, WrittenVersion
+from changefeed.pipeline.state import Counts, LastWrite, State, TableState
 from changefeed.pipeline.store.base import FORMAT, Cut, Pinned, damaged, too_new
 
 _T = TypeVar("_T")
@@ -186,10 +186,10 @@ def definitions_of(epoch: int, texts: Iterable[bytes]) -> DefinitionFile:
 
 
 class _Written(msgspec.Struct, frozen=True, array_like=True):
-    version: int
+    revision: int
     epoch: int
     step: int
-    action: int
+    number: int
 
 
 class _PackedTable(msgspec.Struct, frozen=True, array_like=True):
@@ -237,8 +237,8 @@ def pack_state(state: State, place: Callable[[Table], int]) -> PackedState:
     return PackedState(dataclasses.replace(state, tables={}), tables)
 
 
-def _packed(written: WrittenVersion | None) -> _Written | None:
-    return _Written(written.version, written.epoch, written.step, written.action) if written else None
+def _packed(written: LastWrite | None) -> _Written | None:
+    return _Written(written.revision, written.epoch, written.step, written.number) if written else None
 
 
 def pack_plan(plan: Plan, place: Callable[[Table], int]) -> bytes:
@@ -268,8 +268,8 @@ def _table_state(t: _PackedTable, table: Table) -> TableState:
     return TableState(table, t.path, t.declared, written, t.adopted, t.empty, sent, t.gaps, t.keyless, t.unplaced)
 
 
-def _unpacked(written: _Written | None) -> WrittenVersion | None:
-    return WrittenVersion(written.version, written.epoch, written.step, written.action) if written else None
+def _unpacked(written: _Written | None) -> LastWrite | None:
+    return LastWrite(written.revision, written.epoch, written.step, written.number) if written else None
 
 
 def unpack_plan(data: bytes | msgspec.Raw, tables: list[Table], ledger: str, name: str) -> Plan:
@@ -318,7 +318,7 @@ def cut_in(entry: LedgerEntry, ledger: str, name: str) -> Cut:
     packed = decoded(entry.state, _PackedCut, ledger, name)
     state = packed.state
     tables = {
-        name: Pinned(table.path, table.written.version if table.written else None, name in state.held)
+        name: Pinned(table.path, table.written.revision if table.written else None, name in state.held)
         for name, table in packed.tables.items()
     }
     return Cut(

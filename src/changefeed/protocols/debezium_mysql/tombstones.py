@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from changefeed.connect.parts import NULL
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.event import SchemaChange
-from changefeed.model.shared_rows import adjacent, end_to_end
+from changefeed.model.shared_rows import adjacent, column_of_tables
 from changefeed.protocols.debezium_mysql import names
 
 Deletes = dict[tuple[str, int], int]  # topic and partition -> offset of the last delete
@@ -79,8 +79,8 @@ def _deleted(tables: list[TableBatch]) -> np.ndarray:
     """The numbers of the records that are deletes."""
     if not tables:
         return np.array([], np.int64)
-    is_delete = pc.equal(end_to_end(tables, "op"), "delete")
-    return np.asarray(end_to_end(tables, "record").filter(is_delete), np.int64)
+    is_delete = pc.equal(column_of_tables(tables, "op"), "delete")
+    return np.asarray(column_of_tables(tables, "record").filter(is_delete), np.int64)
 
 
 def _note(records: pa.RecordBatch, deletes: Deletes) -> None:
@@ -136,8 +136,8 @@ def _sequences(count: int, tables: list[TableBatch], control: Iterable[object]) 
     """The sequence of each record, -1 for none."""
     sequences = np.full(count, -1, np.int64)
     if tables:
-        known = end_to_end(tables, "sequence")
-        records = end_to_end(tables, "record").filter(pc.is_valid(known)).to_numpy()
+        known = column_of_tables(tables, "sequence")
+        records = column_of_tables(tables, "record").filter(pc.is_valid(known)).to_numpy()
         sequences[records] = known.drop_null().to_numpy()
     for event in control:
         if isinstance(event, SchemaChange) and event.sequence is not None:

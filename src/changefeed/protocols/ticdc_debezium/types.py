@@ -38,7 +38,7 @@ from changefeed.wire.strict_json import REPLACED
 
 _PREFIX = "io.debezium."
 DATE, TIMESTAMP, MICRO_TIMESTAMP = "time.Date", "time.Timestamp", "time.MicroTimestamp"
-_TOLD: dict[tuple[str, str | None], str] = {
+_DECLARED_TYPES: dict[tuple[str, str | None], str] = {
     ("int16", None): "smallint",
     ("int32", None): "int",
     ("int64", None): "bigint",
@@ -69,7 +69,7 @@ _REFINES: dict[str, tuple[str, ...]] = {
     "decimal": ("double",),
     **dict.fromkeys((*TEXTS, *BINARIES), ("text",)),
 }
-_NOT_SAID_UNSIGNED = frozenset({"year", "bit", "varchar", "char", "decimal"})
+_WITHOUT_UNSIGNED = frozenset({"year", "bit", "varchar", "char", "decimal"})
 
 
 def declared(field: Mapping[str, Any]) -> ColumnType:
@@ -80,9 +80,9 @@ def declared(field: Mapping[str, Any]) -> ColumnType:
     """
     kind, name, sent = field.get("type"), field.get("name"), field.get("tidb_type")
     if type(name) is str and name.startswith(_PREFIX):
-        base = _TOLD.get((str(kind), name.removeprefix(_PREFIX)))
+        base = _DECLARED_TYPES.get((str(kind), name.removeprefix(_PREFIX)))
     else:
-        base = _TOLD.get((str(kind), None)) if name is None else None
+        base = _DECLARED_TYPES.get((str(kind), None)) if name is None else None
     if base is None:
         raise ProtocolError(f"type {show(kind)} named {show(name)} is unknown", reason="unknown-type")
     base_type = _with_parameters(base, field)
@@ -184,7 +184,7 @@ def _allowed(name: str, members: tuple[str, ...]) -> str:
 def tidb_type(t: ColumnType) -> str:
     """Returns the text of a field's `tidb_type`."""
     name = "tinyint" if t.name == "boolean" else t.name
-    return name + (" unsigned" if t.unsigned and name not in _NOT_SAID_UNSIGNED else "")
+    return name + (" unsigned" if t.unsigned and name not in _WITHOUT_UNSIGNED else "")
 
 
 def optional(column: Column) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 _Numbers = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # of multiplicative hashing: 2**64 divided by the golden ratio
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # of multiplicative hashing: 2**64 divided by the golden ratio
 _BITS_PER_KEY, _MAX_SIZE = 32, 24  # of the filter; the binary logarithm of its size
 _WORD = 8  # bytes
 
@@ -134,7 +134,7 @@ class _Filter:
         for column in columns:
             if _has_words(column.type):
                 words = _words(column).astype(np.uint64, copy=False)
-                hashed = (words if hashed is None else words ^ hashed) * _ODD
+                hashed = (words if hashed is None else words ^ hashed) * _MULTIPLIER
         return None if hashed is None else hashed >> self._shift
 
 

@@ -210,12 +210,12 @@ class DeltaTables:
         """See `TableSink`."""
         return self._native is None
 
-    def is_newest(self, path: str, version: int) -> bool:
+    def is_newest(self, path: str, revision: int) -> bool:
         """See `TableSink`."""
         if self._native is not None:
             snapshot = self.snapshot(path)
-            return snapshot is not None and snapshot.version == version
-        return log.is_newest(self.spark, self.location(path), version)
+            return snapshot is not None and snapshot.revision == revision
+        return log.is_newest(self.spark, self.location(path), revision)
 
     def distance(self, path: str, after: int, through: int) -> int | None:
         """See `TableSink`: versions count commits."""
@@ -229,23 +229,23 @@ class DeltaTables:
             write_id = None if number is None else log.unpack(number)
             yield Commit(commit.version, commit.operation, write_id, commit.changes_table)
 
-    def damaged_files(self, path: str, version: int) -> list[str]:
+    def damaged_files(self, path: str, revision: int) -> list[str]:
         """See `TableSink`."""
         if self._native is not None:
             try:
-                return self._native.damaged_files(path, version)
+                return self._native.damaged_files(path, revision)
             except SinkError as error:
                 if not self.has_delta or isinstance(error, DamagedError):
                     raise
-        return log.missing_files(self.spark, self.location(path), version)
+        return log.missing_files(self.spark, self.location(path), revision)
 
-    def take_back(self, path: str, version: int) -> list[int]:
+    def take_back(self, path: str, revision: int) -> list[int]:
         """See `TableSink`."""
         root = local_path(self.root)
-        return [] if root is None else take_back(f"{root}/{path}", version, self.owner)
+        return [] if root is None else take_back(f"{root}/{path}", revision, self.owner)
 
-    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
-        """See `TableSink`: versions have no names."""
+    def publish(self, cut: str, revisions: Mapping[str, int]) -> None:
+        """See `TableSink`: revisions have no names."""
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
@@ -330,7 +330,7 @@ class DeltaTables:
                 commit.replace(spark.read.format("delta").load(self.location(source)))
             case Import(source=source):
                 commit.replace(spark.read.format("delta").load(source))
-            case Restore(version=version):
+            case Restore(revision=version):
                 with log.readable(commit.path):
                     commit.replace(spark.read.format("delta").option("versionAsOf", version).load(commit.path))
             case Touch():

@@ -176,10 +176,10 @@ class IcebergTables:
         """See `TableSink`."""
         return False
 
-    def is_newest(self, path: str, version: int) -> bool:
+    def is_newest(self, path: str, revision: int) -> bool:
         """See `TableSink`."""
         opened = self.open(path)
-        return opened is not None and opened.version == version
+        return opened is not None and opened.version == revision
 
     def distance(self, path: str, after: int, through: int) -> int | None:
         """See `TableSink`."""
@@ -192,25 +192,25 @@ class IcebergTables:
         """See `TableSink`."""
         yield from self._existing(path).commits(after, through)
 
-    def damaged_files(self, path: str, version: int) -> list[str]:
+    def damaged_files(self, path: str, revision: int) -> list[str]:
         """See `TableSink`."""
         opened = self._existing(path)
         there = {f"data/{info.name}": info.size for info in opened.folder.files_below("data")}
         try:
-            files = opened.all_files(opened.snapshot_at(version))
+            files = opened.all_files(opened.snapshot_at(revision))
         except (OSError, ValueError) as error:
             raise SinkError(f"{opened.location}: the manifests cannot be read: {error}. {TABLE_DAMAGED}") from error
         wanted = {opened.name_of(file): file.file_size_in_bytes for file in files}
         return sorted(name for name, size in wanted.items() if there.get(name) != size)
 
-    def take_back(self, path: str, version: int) -> list[int]:
+    def take_back(self, path: str, revision: int) -> list[int]:
         """See `TableSink`: what a commit refers to is on disk before it."""
         return []
 
-    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
+    def publish(self, cut: str, revisions: Mapping[str, int]) -> None:
         """See `TableSink`: the names are tags."""
         if self.cut_tags:
-            in_parallel(lambda path: self._tag(path, cut, versions[path]), list(versions))
+            in_parallel(lambda path: self._tag(path, cut, revisions[path]), list(revisions))
 
     def _tag(self, path: str, cut: str, version: int) -> None:
         for tries in range(_TAG_TRIES):
@@ -397,7 +397,7 @@ class IcebergTables:
         return Change(added=added, replaces=True, schema=schema, spec=spec)
 
     def _restored(self, opened: Opened, write: Restore) -> Change:
-        snapshot = opened.snapshot_at(write.version)
+        snapshot = opened.snapshot_at(write.revision)
         schema = opened.metadata.schema_by_id(snapshot.schema_id or 0) or opened.schema
         used = {manifest.partition_spec_id for manifest in opened.manifests(snapshot)}
         return Change(restored=snapshot, spec=spec_after(opened.metadata, schema, (), used))

@@ -146,7 +146,7 @@ class MemorySink:
         write_id = last.write_ids.get(self.owner)
         return TableSnapshot(len(versions) - 1, tuple(last.types), write_id, frozenset(last.write_ids))
 
-    def take_back(self, path: str, version: int) -> list[int]:
+    def take_back(self, path: str, revision: int) -> list[int]:
         """See `TableSink`."""
         return []
 
@@ -155,9 +155,9 @@ class MemorySink:
         """See `TableSink`."""
         return False
 
-    def is_newest(self, path: str, version: int) -> bool:
+    def is_newest(self, path: str, revision: int) -> bool:
         """See `TableSink`."""
-        return len(self.lake.tables.get(path, ())) == version + 1
+        return len(self.lake.tables.get(path, ())) == revision + 1
 
     def distance(self, path: str, after: int, through: int) -> int | None:
         """See `TableSink`: versions count commits."""
@@ -173,12 +173,12 @@ class MemorySink:
             write_id = made.write_ids[self.owner] if made.by == self.owner else None
             yield Commit(number, made.operation, write_id, changes_table=made.operation not in ("optimize", "touch"))
 
-    def damaged_files(self, path: str, version: int) -> list[str]:
+    def damaged_files(self, path: str, revision: int) -> list[str]:
         """See `TableSink`."""
         return []
 
-    def publish(self, cut: str, versions: Mapping[str, int]) -> None:
-        """See `TableSink`: versions have no names."""
+    def publish(self, cut: str, revisions: Mapping[str, int]) -> None:
+        """See `TableSink`: revisions have no names."""
 
     def has_files(self, path: str) -> bool:
         """See `TableSink`."""
@@ -241,7 +241,7 @@ class MemorySink:
             case Import(source=source):
                 copied = self.lake.tables[source.removeprefix("memory:")][-1]
                 return copied.types, list(copied.rows)
-            case Restore(version=version):
+            case Restore(revision=version):
                 restored = self.lake.tables[write.path][version]
                 return restored.types, list(restored.rows)
             case Load():

@@ -282,7 +282,7 @@ class NativeWrites:
             case Import(source=location):
                 path = location.removeprefix(f"{self.root.path}/")
                 return self._there(path, owner).opened if path != location else None
-            case Restore(version=version):
+            case Restore(revision=version):
                 folder = self._folder(write.path)
                 return Opened(folder, owner, self._log(write.path), replay.state(folder, version))
         raise AssertionError(write)
