@@ -22,6 +22,7 @@ from changefeed.pipeline.operations.expired import gone
 from changefeed.pipeline.pending.by_table import pending_rows_of
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
+from changefeed.sinks.section import version_in_json
 from changefeed.sources import Backlog, Source, source
 from changefeed.ticdc.tso import iso
 
@@ -43,9 +44,10 @@ class PublishedCut:
     name: str | None
     tables: dict[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns one entry of `cuts` in the JSON of `changefeed status --json`."""
-        return {"commit_ts": self.commit_ts, **({"name": self.name} if self.name else {}), "tables": self.tables}
+    def to_dict(self, *, numbered: bool = True) -> dict[str, Any]:
+        """Returns one entry of `cuts` in the JSON of `changefeed status --json`; `numbered`: `Status.numbered_versions`."""
+        tables = {name: version_in_json(version, numbered=numbered) for name, version in self.tables.items()}
+        return {"commit_ts": self.commit_ts, **({"name": self.name} if self.name else {}), "tables": tables}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class Status:
         binlog: whether the commit_ts of cuts are places in a binlog: file number << 40 | position.
         pending_by_table: `database.table` -> number of its pending row changes, most first; empty if nothing is pending, or
             if only Spark can reach the pending store.
+        numbered_versions: whether versions of tables count up, as Delta's do; ids of Iceberg's snapshots are texts in JSON.
     """
 
     pipeline: str
@@ -94,6 +97,7 @@ class Status:
     source_error: str | None = None
     binlog: bool = False
     pending_by_table: Mapping[str, int] = field(default_factory=dict)
+    numbered_versions: bool = True
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -107,7 +111,7 @@ class Status:
             "pipeline": self.pipeline,
             "epoch": self.epoch,
             "positions": {topic: {str(p): n for p, n in of.items()} for topic, of in self.positions.items()},
-            "cuts": [cut.to_dict() for cut in self.cuts],
+            "cuts": [cut.to_dict(numbered=self.numbered_versions) for cut in self.cuts],
             **({"older_cuts": True} if self.older_cuts else {}),
             "pending": self.pending,
             **({"pending_by_table": dict(self.pending_by_table)} if self.pending_by_table else {}),
@@ -162,6 +166,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         source_error,
         binlog,
         pending_rows_of(definition, state),
+        definition.sink.numbered_versions,
     )
 
 
