@@ -84,8 +84,8 @@ def as_ours(*folders: str) -> Iterator[None]:
     try:
         yield
     except SinkError as error:  # raised for a file written by this process or by delta-rs
-        if _FULL.search(str(error)):
-            raise _full("", folders) from error
+        if (full := full_disk(error, *folders)) is not None:
+            raise full from error
         raise
     except ChangefeedError:
         raise
@@ -108,6 +108,16 @@ def as_ours(*folders: str) -> Iterator[None]:
         if error.filename is None or error.strerror is None:
             raise
         raise ResourceError(f"{error.filename}: {error.strerror}") from error
+
+
+def full_disk(error: Exception, *folders: str) -> ResourceError | None:
+    """Returns the error that names a full disk, if this error is about one; None otherwise.
+
+    Args:
+        error: raised for a file that this process has written.
+        folders: where this work writes, besides the temporary folder.
+    """
+    return _full("", folders) if _FULL.search(str(error)) else None
 
 
 def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None:
