@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random, randrange
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -408,3 +410,34 @@ def test_every_dead_letter_of_a_decoder_can_be_kept(schema_id: Any, wanted: Any,
     assert kept.position == ("app", 1, 7, index)
     assert (kept.schema_id, kept.byte, kept.reason, kept.error) == (wanted, made.byte, "defect", "e")
     assert (kept.key, kept.value, kept.headers) == (made.key, made.value, tuple(made.headers))
+
+
+class _Distant:
+    """A folder in a store that answers late."""
+
+    def __init__(self, near: LocalFolder) -> None:
+        self.near, self.path, self.open, self.most, self.lock = near, near.path, 0, 0, Lock()
+
+    def names(self, below: str) -> list[str]:
+        return self.near.names(below)
+
+    def read(self, name: str) -> bytes | None:
+        with self.lock:
+            self.open += 1
+            self.most = max(self.most, self.open)
+        time.sleep(0.05)
+        with self.lock:
+            self.open -= 1
+        return self.near.read(name)
+
+
+def test_files_in_a_distant_store_are_read_at_the_same_time(tmp_path: Path) -> None:
+    near = LetterFiles(LocalFolder(str(tmp_path)))
+    for offset in range(90):
+        near.write([letter(offset)])
+    near.mark([("app", 0, 7, None)])
+    distant = _Distant(LocalFolder(str(tmp_path)))
+    began = time.monotonic()
+    assert LetterFiles(distant).rows(replayed=True) == near.rows(replayed=True)
+    assert distant.most == 16
+    assert time.monotonic() - began < 90 * 0.05 / 2

@@ -129,3 +129,14 @@ def test_values_of_keep_cuts(text: Any, keep: Keep, tmp_path: Path) -> None:
 def test_wrong_values_of_keep_cuts_are_refused(text: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="keep-cuts"):
         definition("x", tmp_path, **{"keep-cuts": text})
+
+
+@pytest.mark.parametrize("sink, version", [("delta", 7_214_395_808_472_001_001), ("iceberg", "7214395808472001001")])
+def test_ids_of_snapshots_are_texts_in_json(tmp_path: Path, sink: str, version: int | str) -> None:
+    """JavaScript and jq would round them; versions of Delta count up and stay numbers."""
+    store = FileStore(LocalFolder(f"{tmp_path}/_changefeed/ledger"), "test")
+    store.claim()
+    written = WrittenVersion(7_214_395_808_472_001_001, 1, 1, 1)
+    store.finish(State(barrier=5, tables={"app.t": TableState(table("t"), "app/t", True, written)}))
+    report = status(definition(tmp_path / "x.jsonl", tmp_path, sink=sink), ask_source=False)
+    assert report.to_dict()["cuts"] == [{"commit_ts": 5, "tables": {"app.t": version}}]

@@ -13,6 +13,7 @@ from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_o
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.paths import tables_folder
 from changefeed.pipeline.state import Counts, State
+from changefeed.sinks.section import version_in_json
 
 if TYPE_CHECKING:
     from changefeed.pipeline.monitoring.view import RunNow
@@ -115,6 +116,7 @@ class Summary:
         tables: `database.table` -> the table's version and location.
         resolved: (topic, partition) -> commit_ts of its highest resolved event; None if none has been read.
         binlog: whether each commit_ts is a place in the binlog: file number << 40 | position.
+        numbered_versions: as in `Status`.
     """
 
     pipeline: str
@@ -137,6 +139,7 @@ class Summary:
     resolved: dict[tuple[str, int], int | None] = field(repr=False)
     incomplete_transaction: str | None = None
     binlog: bool = False
+    numbered_versions: bool = True
 
     @classmethod
     def of(cls, definition: Definition, run: RunResult, seconds: float, *, stopped: bool) -> Summary:
@@ -164,6 +167,7 @@ class Summary:
             {(topic, p): state.resolved.get(topic, {}).get(p) for topic, of in state.positions.items() for p in of},
             state.incomplete.waits if state.incomplete else None,
             has_binlog(definition),
+            definition.sink.numbered_versions,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -177,8 +181,11 @@ class Summary:
             "seconds": round(self.seconds, 3),
             "busy_seconds": round(self.busy_seconds, 3),
             **_reached(self),
-            "tables": {name: {"version": t.version, "path": t.path} for name, t in self.tables.items()},
+            "tables": {name: self._table_in_json(table) for name, table in self.tables.items()},
         }
+
+    def _table_in_json(self, table: TableVersion) -> dict[str, Any]:
+        return {"version": version_in_json(table.version, numbered=self.numbered_versions), "path": table.path}
 
 
 def _table(definition: Definition, state: State, before: State, name: str) -> TableVersion:

@@ -16,6 +16,7 @@ from changefeed.cli.moment import moment
 from changefeed.cli.options import common, example, log_options, pipeline
 from changefeed.cli.output import Output, many
 from changefeed.cli.progress import RunProgress, event_words, table_words, troubles
+from changefeed.spark_runtime import gateway
 
 if TYPE_CHECKING:
     from changefeed.api.events import EventPipeline
@@ -70,6 +71,8 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
     with output.run_line() as line:
         if output.is_terminal:
             line.say(f"{pipeline.name}: starting Spark")
+        if output.log_json:
+            gateway.show = partial(_show_spark, output)
         with spark_for(pipeline.definition) as spark, stop_on_signals() as stop:
             words = partial(table_words, cuts=_has_cuts(pipeline), ages=not once)
             shown = RunProgress(output, line, pipeline.name, words)
@@ -87,6 +90,11 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
         output.error("UntilNotReached", _why(done, until), 1)
         return 1
     return stop.exit_code
+
+
+def _show_spark(output: Output, level: int, logger: str, text: str) -> None:
+    """Prints a line of Spark's JVM as one of the command's own."""
+    output.note(text, level, logger=logger)
 
 
 def _append(output: Output, pipeline: EventPipeline, *, once: bool) -> int:

@@ -29,6 +29,7 @@ from changefeed.errors import (
     SinkError,
     SourceError,
 )
+from changefeed.pipeline.monitoring.lag import size_text
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, FILES_DAMAGED
 from changefeed.spark_runtime.workers import worker_problem
 
@@ -83,8 +84,8 @@ def as_ours(*folders: str) -> Iterator[None]:
     try:
         yield
     except SinkError as error:  # raised for a file written by this process or by delta-rs
-        if _FULL.search(str(error)):
-            raise _full("", folders) from error
+        if (full := full_disk(error, *folders)) is not None:
+            raise full from error
         raise
     except ChangefeedError:
         raise
@@ -107,6 +108,16 @@ def as_ours(*folders: str) -> Iterator[None]:
         if error.filename is None or error.strerror is None:
             raise
         raise ResourceError(f"{error.filename}: {error.strerror}") from error
+
+
+def full_disk(error: Exception, *folders: str) -> ResourceError | None:
+    """Returns the error that names a full disk, if this error is about one; None otherwise.
+
+    Args:
+        error: raised for a file that this process has written.
+        folders: where this work writes, besides the temporary folder.
+    """
+    return _full("", folders) if _FULL.search(str(error)) else None
 
 
 def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None:
@@ -231,20 +242,30 @@ def _memory(what: str) -> ResourceError:
 
 
 def _full(path: str, folders: Iterable[str]) -> ResourceError:
-    """The error for a full disk; it names the folders on it, which Java does not."""
-    places = [path] if path else [folder for folder in (*folders, tempfile.gettempdir()) if _is_full(folder)]
-    where = f" ({', '.join(places)})" if places else ""
+    """The error for a full disk; it names the folders on it and the bytes that are free, which Java does not."""
+    places = dict.fromkeys([path] if path else [*folders, tempfile.gettempdir()])
+    named = [(place, free) for place in places if (free := _free_text(place, certain=bool(path))) is not None]
+    where = f" ({', '.join(f'{place}: {free}' if free else place for place, free in named)})" if named else ""
     return ResourceError(
         f"the disk is full{where}: make room there and run again. What was begun is finished first, nothing is lost"
     )
 
 
-def _is_full(folder: str) -> bool:
+def _free_text(folder: str, *, certain: bool) -> str | None:
+    """The free room of a folder's disk for people; None if the disk is not the full one.
+
+    Args:
+        folder: a path, or a URL.
+        certain: whether the error has named it; then the text is empty if the disk has room, as under a quota.
+    """
     path = urlsplit(folder).path if folder.startswith("file:") else folder
     while path and not os.path.exists(path):
         path = os.path.dirname(path)
     try:
         disk = os.statvfs(path)
     except OSError:
-        return False
-    return disk.f_bavail * disk.f_frsize < _ALMOST_NOTHING or disk.f_favail == 0 < disk.f_files
+        return "" if certain else None
+    free, no_names = disk.f_bavail * disk.f_frsize, disk.f_favail == 0 < disk.f_files
+    if free >= _ALMOST_NOTHING and not no_names:
+        return "" if certain else None
+    return f"{size_text(free)} free" + (", and no file more" if no_names else "")

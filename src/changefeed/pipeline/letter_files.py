@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -39,6 +41,7 @@ FORMAT = 1
 _NAME = re.compile(r"(\d{20})\.jsonl")
 _MANY = 100  # files
 _LARGE = 64 * 2**20  # bytes
+_AT_ONCE = 16  # files that are read at the same time
 _FILE = 8 * 2**20  # bytes of dead letters in a file, at most, unless one alone is larger
 
 Position: TypeAlias = tuple[str, int, int, int | None]
@@ -271,8 +274,8 @@ class LetterFiles:
         """Reads files in order; the second result is the number of a missing file, which may have been deleted meanwhile."""
         letters: dict[Position, _Letter] = {}
         missing: int | None = None
-        for previous, number in pairwise([0, *numbers]):
-            data = self.folder.read(_name(number))
+        contents = self._contents(numbers)
+        for (previous, number), data in zip(pairwise([0, *numbers]), contents, strict=True):
             if data is None:
                 missing = number
                 continue
@@ -292,6 +295,20 @@ class LetterFiles:
                 if there is None or there.replayed is not None:
                     letters[letter.position] = letter
         return letters, missing
+
+    def _contents(self, numbers: Sequence[int]) -> Iterator[bytes | None]:
+        """Yields the content of files in their order, None for a missing one; reads some of them at the same time."""
+        if len(numbers) == 1:
+            yield self.folder.read(_name(numbers[0]))
+            return
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="letters") as pool:  # each read may be a request
+            waiting = deque[Future[bytes | None]]()
+            for number in numbers:
+                waiting.append(pool.submit(self.folder.read, _name(number)))
+                if len(waiting) == _AT_ONCE:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def _opened(self, name: str, data: bytes) -> tuple[_Header, list[bytes]]:
         """Checks a file; returns its header and the other lines."""

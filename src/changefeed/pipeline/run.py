@@ -7,6 +7,7 @@ batch by batch. The ledger alone remembers what was read: Spark's own streams, w
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -140,7 +141,7 @@ def _with_retries(
     while True:
         runner: _Runner | None = None
         try:
-            with as_ours(definition.sink.path):
+            with as_ours(*_disks(definition, spark)):
                 runner = _Runner(definition, spark, once, until, progress, stopping, begun)
                 return runner.run()
         except ChangefeedError as error:
@@ -192,6 +193,12 @@ def _watch(definition: Definition, spark: SparkSession, show: Callable[[RunNow],
     folder = folder_of_session(spark, f"{own_folder(definition)}/{HEARTBEATS}", definition.storage)
     view = RunView(definition.pipeline.name, beat_seconds(folder))
     return Watch(view, source(definition.source).unreachable, Heartbeat(folder), show)
+
+
+def _disks(definition: Definition, spark: SparkSession) -> list[str]:
+    """Returns the folders that a run writes: tables, the pipeline's own, and Spark's for what does not fit into memory."""
+    scratch = os.environ.get("SPARK_LOCAL_DIRS") or spark.sparkContext.getConf().get("spark.local.dir", "") or ""
+    return [*filter(None, [definition.sink.path, definition.pipeline.folder, *scratch.split(",")])]
 
 
 def _sync(root: str, own: str, paths: Iterable[str]) -> None:

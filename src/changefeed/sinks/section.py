@@ -6,15 +6,27 @@ Each sink declares its own options in `<sink>/section.py`, as `SECTION`.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
 from changefeed.section import ProtocolChoice, Section, readable_path
 
 
+def version_in_json(version: int | None, *, numbered: bool) -> int | str | None:
+    """Returns a version of a table for JSON; see `SinkSection.numbered_versions`."""
+    return version if numbered or version is None else str(version)
+
+
 class SinkSection(Section):
-    """The options of every table sink."""
+    """The options of every table sink.
+
+    Attributes:
+        numbered_versions: whether versions of tables are numbers that count up. Otherwise they are ids of up to 64 bits, which
+            JSON has as texts, because JavaScript would round them.
+    """
+
+    numbered_versions: ClassVar[bool] = True
 
     type: str
     path: str = Field(description="Folder or URL; relative to the definition.")

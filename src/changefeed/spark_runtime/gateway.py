@@ -17,7 +17,7 @@ import re
 import resource
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,14 @@ _INCUBATOR = b"WARNING: Using incubator modules: jdk.incubator.vector"
 _SIGNALS = ("HUP", "INT", "TERM")
 _FRAME = re.compile(r"\s+(at |\.\.\. \d+ more)")  # of a stack trace of Java
 _FILES = 1024  # a JVM with Spark opens several hundred jars and sockets
+_LINE = re.compile(
+    r"\d\d:\d\d:\d\d (FATAL|ERROR|WARN|INFO|DEBUG|TRACE) (\S+): (.*)"
+)  # the pattern of log4j2.properties
+_IMPEDED = ("FATAL", "ERROR", "WARN")
 _TRACEBACK = b"Traceback (most recent call last):"
+
+show: Callable[[int, str, str], None] | None = None
+"""Shows a line of the JVM, by level of `logging`, logger and message, in another thread; None: lines go to stderr as they are."""
 
 
 def gateway(conf: SparkConf, folder: Path | None = None) -> JavaGateway:
@@ -121,10 +128,28 @@ def _is_farewell(traceback: list[bytes], last: bytes) -> bool:
     return last.startswith(b"BrokenPipeError:") and bool(frames) and all(b"/pyspark/daemon.py" in f for f in frames)
 
 
+def leveled(text: str, before: int = logging.WARNING) -> tuple[int, str, str]:
+    """Returns the level of `logging` of a line of the JVM, its class, and its message.
+
+    A line without a level, as those of a stack trace, has the level of the line before it. No line is an error: if the run cannot
+    go on, its own error follows.
+    """
+    parts = _LINE.match(text)
+    if parts is None:
+        return before, "", text
+    level, name, message = parts.groups()
+    return logging.WARNING if level in _IMPEDED else logging.INFO, name, message
+
+
 def _pass_on(read: int, last_words: deque[str]) -> None:
+    level = logging.WARNING
     with open(read, "rb") as lines:
         for line in worth_reading(lines):
             text = redact(line.decode(errors="replace"))
             if not _FRAME.match(text):
                 last_words.append(text.strip())
-            os.write(2, text.encode())
+            if show is None:
+                os.write(2, text.encode())
+            elif text.strip():
+                level, name, message = leveled(text.rstrip(), level)
+                show(level, f"spark.{name}" if name else "spark", message)

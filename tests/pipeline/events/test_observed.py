@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +16,9 @@ from urllib.request import urlopen
 
 import pytest
 
+from changefeed import record_log
 from changefeed.api.events import EventPipeline, EventProgress
+from changefeed.errors import ResourceError
 from changefeed.pipeline.monitoring.view import RunNow
 from tests.cli.command import invoke
 from tests.monitor.site import Outline, Site
@@ -232,3 +236,29 @@ def test_the_page_shows_a_pipeline_by_its_definition_and_by_its_folder(tmp_path:
             assert "Rows appended" in text
             assert "Cut" not in text
             assert "appends events" in site.html("/")
+
+
+@pytest.mark.parametrize("part", ["events", "state"])
+def test_a_full_disk_is_named_and_the_pipeline_goes_on_when_there_is_room(
+    tmp_path: Path, database: Database, part: str
+) -> None:
+    full = tmp_path / part
+    full.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={'16k' if part == 'events' else '4k'}", "tmpfs", str(full)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a small disk can be mounted by root alone")
+    try:
+        pipeline = EventPipeline.from_dict(document(tmp_path, database.port))
+        with pytest.raises(ResourceError, match=rf"the disk is full \({re.escape(str(full))}: \S+ (bytes|kB) free\)"):
+            pipeline.run()
+        subprocess.run(["mount", "-o", "remount,size=100m", str(full)], check=True)
+        pipeline.run()
+        ids = [
+            json.loads(record["key"])["id"]
+            for batch in record_log.read(tmp_path / "events")
+            for record in batch.to_pylist()
+            if record["topic"] == "srv.shop.orders"
+        ]
+        assert set(range(1, ROWS + 1)) <= set(ids)
+    finally:
+        subprocess.run(["umount", "-l", str(full)], check=True)

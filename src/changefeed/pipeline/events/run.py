@@ -27,12 +27,14 @@ from changefeed.model.event import Heartbeat as HeartbeatEvent
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.pipeline.config.events import EventDefinition
+from changefeed.pipeline.edge import full_disk
 from changefeed.pipeline.events.parts import open_folder, open_ledger, open_sink
 from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, Heartbeat, beat_seconds
 from changefeed.pipeline.monitoring.otlp import sent
 from changefeed.pipeline.monitoring.prometheus import served
 from changefeed.pipeline.monitoring.view import RunNow, RunView
 from changefeed.pipeline.monitoring.watch import Watch
+from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import Positions, State, TableState
@@ -89,6 +91,7 @@ def run_events(
         ConfigError: the pipeline cannot run as defined.
         FencedError: another run of the pipeline has taken over.
         SourceError, SinkError: source or sink failed, and all retries failed, too.
+        ResourceError: a disk is full.
     """
     behaviour = definition.pipeline
     folder = open_folder(definition, HEARTBEATS)
@@ -114,8 +117,10 @@ def _with_retries(
             runner.begin()
             first = first or (runner.ledger.step, runner.ledger.state)
             runner.follow()
-        except ChangefeedError as error:
-            if not retries.wait(error, runner.ledger.step):
+        except (ChangefeedError, OSError) as error:
+            if (full := full_disk(error, *_folders(definition))) is not None:
+                raise full from error
+            if isinstance(error, OSError) or not retries.wait(error, runner.ledger.step):
                 raise
             continue
         finally:
@@ -252,6 +257,11 @@ class _Runner:
         self._sent = time.monotonic()
         beat = HeartbeatEvent(Place("heartbeat", 0, 0), Instant(time.time_ns() // 1_000_000 * 1000, 3))
         self._append(Decoded(control=[beat]), self.ledger.state)
+
+
+def _folders(definition: EventDefinition) -> list[str]:
+    """Returns the folders that a run writes: the pipeline's own, and that of the sink if it is one of this machine."""
+    return [own_folder(definition), *([definition.sink.path] if hasattr(definition.sink, "path") else [])]
 
 
 def _tables(state: State) -> Mapping[str, Table]:

@@ -25,6 +25,7 @@ from changefeed.pipeline.pending.by_table import pending_rows_of
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import StoreReader
 from changefeed.pipeline.store.hadoop import folder_to_read
+from changefeed.sinks.section import version_in_json
 from changefeed.sources import Backlog, Source, source
 from changefeed.sources.copies import CopyingSource, CopyRequest
 from changefeed.ticdc.tso import iso
@@ -47,9 +48,10 @@ class PublishedCut:
     name: str | None
     tables: dict[str, int]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns one entry of `cuts` in the JSON of `changefeed status --json`."""
-        return {"commit_ts": self.commit_ts, **({"name": self.name} if self.name else {}), "tables": self.tables}
+    def to_dict(self, *, numbered: bool = True) -> dict[str, Any]:
+        """Returns one entry of `cuts` in the JSON of `changefeed status --json`; `numbered`: `Status.numbered_versions`."""
+        tables = {name: version_in_json(version, numbered=numbered) for name, version in self.tables.items()}
+        return {"commit_ts": self.commit_ts, **({"name": self.name} if self.name else {}), "tables": tables}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Status:
         binlog: whether the commit_ts of cuts are places in a binlog: file number << 40 | position.
         pending_by_table: `database.table` -> number of its pending row changes, most first; empty if nothing is pending, or
             if only Spark can reach the pending store.
+        numbered_versions: whether versions of tables count up, as Delta's do; ids of Iceberg's snapshots are texts in JSON.
     """
 
     pipeline: str
@@ -100,6 +103,7 @@ class Status:
     binlog: bool = False
     snapshots: tuple[CopyRequest, ...] = ()
     pending_by_table: Mapping[str, int] = field(default_factory=dict)
+    numbered_versions: bool = True
 
     @property
     def cut(self) -> PublishedCut | None:
@@ -113,7 +117,7 @@ class Status:
             "pipeline": self.pipeline,
             "epoch": self.epoch,
             "positions": {topic: {str(p): n for p, n in of.items()} for topic, of in self.positions.items()},
-            "cuts": [cut.to_dict() for cut in self.cuts],
+            "cuts": [cut.to_dict(numbered=self.numbered_versions) for cut in self.cuts],
             **({"older_cuts": True} if self.older_cuts else {}),
             "pending": self.pending,
             **({"pending_by_table": dict(self.pending_by_table)} if self.pending_by_table else {}),
@@ -170,6 +174,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         binlog,
         _snapshots(definition, opened, state),
         pending_rows_of(definition, state),
+        definition.sink.numbered_versions,
     )
 
 

@@ -6,7 +6,7 @@ import os
 import tempfile
 from fnmatch import fnmatchcase
 from hashlib import sha256
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -18,6 +18,8 @@ from changefeed.sinks.section import SinkSection
 
 class IcebergSink(SinkSection):
     """Iceberg tables in a catalog, with their files under a folder: `<path>/<database>/<table>`."""
+
+    numbered_versions: ClassVar[bool] = False  # snapshot ids
 
     type: Literal["iceberg"]
     catalog: str | None = Field(

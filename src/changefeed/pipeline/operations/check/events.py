@@ -11,6 +11,7 @@ from changefeed.pipeline.config.events import EventDefinition
 from changefeed.pipeline.events.parts import open_sink, read_ledger
 from changefeed.pipeline.events.status import event_status
 from changefeed.pipeline.monitoring.cuts import offset_text
+from changefeed.pipeline.monitoring.holders import has_binlog
 from changefeed.pipeline.monitoring.lag import lag_text, to_read_words
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check
 from changefeed.pipeline.operations.check.sink import check_folder
@@ -48,7 +49,11 @@ def _ledger(definition: EventDefinition) -> tuple[Latest | None, Check]:
     if latest is None:
         return None, Check("ledger", OK, "none yet: the first run creates it")
     positions = [offset for of in latest.state.positions.values() for offset in of.values()]
-    place = f", up to {offset_text(min(positions), binlog=True)}" if positions else ", inside of the first copy"
+    place = (
+        f", up to {offset_text(min(positions), binlog=has_binlog(definition))}"
+        if positions
+        else ", inside of the first copy"
+    )
     return latest, Check("ledger", OK, f"epoch {latest.epoch}, step {latest.step:,} done{place}")
 
 
