@@ -136,7 +136,7 @@ def test_ids_of_snapshots_are_texts_in_json(tmp_path: Path, sink: str, version: 
     """JavaScript and jq would round them; versions of Delta count up and stay numbers."""
     store = FileStore(LocalFolder(f"{tmp_path}/_changefeed/ledger"), "test")
     store.claim()
-    written = WrittenVersion(7_214_395_808_472_001_001, 1, 1, 1)
+    written = LastWrite(7_214_395_808_472_001_001, 1, 1, 1)
     store.finish(State(barrier=5, tables={"app.t": TableState(table("t"), "app/t", True, written)}))
     report = status(definition(tmp_path / "x.jsonl", tmp_path, sink=sink), ask_source=False)
     assert report.to_dict()["cuts"] == [{"commit_ts": 5, "tables": {"app.t": version}}]

@@ -173,7 +173,7 @@ ICEBERG = {
         _fields, 3, merges_on_read=True, compaction=CompactionRules(many=2, every=2), sort_fields=_order
     ),
 }
-ICEBERG_ELSEWHERE = ["plain", "partitions, merge-on-read", "version 3, all options"]
+ICEBERG_REMOTE = ["plain", "partitions, merge-on-read", "version 3, all options"]
 
 
 class TestIceberg(Conformance):
@@ -198,7 +198,7 @@ class TestIcebergInRestCatalog(Conformance):
     def place(self, request: pytest.FixtureRequest) -> Any:
         return request.param
 
-    @pytest.fixture(params=by_turns(ICEBERG_ELSEWHERE, 3))
+    @pytest.fixture(params=by_turns(ICEBERG_REMOTE, 3))
     def harness(
         self, place: str, request: pytest.FixtureRequest, rest_catalog: RestCatalog, s3: S3Server, tmp_path: Path
     ) -> Iceberg:
@@ -212,7 +212,7 @@ class TestIcebergInRestCatalog(Conformance):
 
 @pytest.mark.nightly
 class TestIcebergOnS3(Conformance):
-    @pytest.fixture(params=ICEBERG_ELSEWHERE)
+    @pytest.fixture(params=ICEBERG_REMOTE)
     def harness(self, request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> Iceberg:
         catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
         return iceberg_on_s3(s3, catalog, options=ICEBERG[request.param])

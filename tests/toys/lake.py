@@ -244,7 +244,7 @@ class LakeSink:
 
     # What the sink can hold.
 
-    def refusal(self, table: Table) -> str | None:
+    def refusal(self, table: Table, *, exists: bool = False) -> str | None:
         """See `TableSink`."""
         taken = next((name for name in self.metadata_columns if table.column(name)), None)
         return taken and f"column {taken!r} has the name of a metadata column: leave it out of sink.metadata-columns"

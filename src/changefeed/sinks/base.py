@@ -434,10 +434,14 @@ class TableSink(Protocol):
         """Returns the location of the table at a path, see rule 7: `s3a://lake/shop/orders`, `shop.db#shop/orders`."""
         ...
 
-    def refusal(self, table: Table) -> str | None:
+    def refusal(self, table: Table, *, exists: bool = False) -> str | None:
         """Returns why the sink cannot have a table with these columns, and the fix; None if it can. Needs no Spark.
 
         A column with the name of a metadata column of this sink, in upper or lower case, is one reason.
+
+        Args:
+            table: the columns and keys.
+            exists: whether the table is there, and gets these columns; options for new tables are not looked at then.
         """
         ...
 

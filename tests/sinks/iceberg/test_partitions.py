@@ -198,6 +198,7 @@ def test_the_option_refuses_tables_that_lack_its_columns(tables: Tables) -> None
     sink = tables.sink()
     sink.options = by("days(created)")
     assert sink.refusal(VISITS) == "sink.partition-by: days(created): there is no column created"
+    assert sink.refusal(VISITS, exists=True) is None
     sink.options = by("hours(place)")
     assert sink.refusal(VISITS) == "sink.partition-by: hours(place): not for a column of type string"
     sink.options = by("bucket(4, id)", "bucket(8, id)")

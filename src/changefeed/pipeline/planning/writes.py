@@ -267,7 +267,7 @@ class Writes:
         A table without rows is created again with the new definition.
         """
         current, table = self.tables[name], after.table
-        self._check(table)
+        self._check(table, exists=not current.empty)
         self.tables[name] = after
         if current.empty:
             if table != current.table:
@@ -324,8 +324,8 @@ class Writes:
         self.made[name] = None
         self._create(current.path, current.table)
 
-    def _check(self, table: Table) -> None:
-        why = None if table.full_name in self.left_out else self.sink.refusal(table)
+    def _check(self, table: Table, *, exists: bool = False) -> None:
+        why = None if table.full_name in self.left_out else self.sink.refusal(table, exists=exists)
         if why is not None:
             raise UnsupportedError(f"{table.full_name}: {why}")
 

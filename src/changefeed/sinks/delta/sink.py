@@ -134,7 +134,7 @@ class DeltaTables:
 
     # What is there.
 
-    def refusal(self, table: Table) -> str | None:
+    def refusal(self, table: Table, *, exists: bool = False) -> str | None:
         """See `TableSink`."""
         for name in (column.name for column in table.columns):
             if character := next((c for c in name if c in NOT_IN_NAMES), None):

@@ -121,7 +121,7 @@ class IcebergTables:
 
     # What is there.
 
-    def refusal(self, table: Table) -> str | None:
+    def refusal(self, table: Table, *, exists: bool = False) -> str | None:
         """See `TableSink`."""
         clashes = (metadata_clash(column.name, self.metadata_columns) for column in table.columns)
         if clash := next(filter(None, clashes), None):
@@ -129,7 +129,8 @@ class IcebergTables:
         taken = _ROW_COLUMNS & {column.name.lower() for column in table.columns}
         if self.options.format_version == 3 and taken:
             return f"column {min(taken)} has the name of a column of format version 3. Set sink.format-version to 2"
-        reason = refusal(self.options.fields_of(table), columns_of(table, self.metadata_columns))
+        fields = () if exists else self.options.fields_of(table)
+        reason = refusal(fields, columns_of(table, self.metadata_columns))
         return f"sink.partition-by: {reason}" if reason else None
 
     def fallback(self, path: str) -> str | None:

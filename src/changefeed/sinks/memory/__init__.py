@@ -106,7 +106,7 @@ class MemorySink:
         """See `TableSink`."""
         return f"memory:{path}"
 
-    def refusal(self, table: Table) -> str | None:
+    def refusal(self, table: Table, *, exists: bool = False) -> str | None:
         """See `TableSink`."""
         names = {column.name.lower() for column in table.columns}
         clash = next((name for name in self.metadata_columns if name in names), None)
