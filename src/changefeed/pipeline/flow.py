@@ -176,13 +176,13 @@ class Flow:
         topics = {topic for topic, _ in partitions}
         new = [chunk for chunk in chunks if not are_left_out(chunk, state.repeats)]
         planned = make(frontier, new, self.rules, self.executor.sink, partial(shapes_inside, self.pending), topics)
-        reached = self._counted(frontier, planned, chunks)
-        if not planned.actions and reached == self.ledger.state:
+        next_state = self._counted(frontier, planned, chunks)
+        if not planned.actions and next_state == self.ledger.state:
             return
         # the writes, each once
         plan = Plan(
             actions=planned.actions, folders=state.pending, sums=state.sums,
-            state=reached, notes=planned.notes, **self._left_out(state, chunks),
+            state=next_state, notes=planned.notes, **self._left_out(state, chunks),
         )  # fmt: skip
         passed(
             "planned",
@@ -244,11 +244,11 @@ class Flow:
             return frontier.pending(chunk, planned.held, retained) if chunk.folder in retained.pending else ()
 
         rows = rows_within(self.pending, chunks, applied=applied, pending=still_pending)
-        reached = counted(planned.state_after(retained), applied=rows["applied"])
-        check_counts(reached.counts, rows["pending"])
-        pending = [chunk for chunk in chunks if chunk.folder in reached.pending]
-        repeats = places.still_needed(reached.repeats, pending)
-        return replace(reached.trimmed(), resent=still_needed(reached.resent, pending), repeats=repeats)
+        next_state = counted(planned.state_after(retained), applied=rows["applied"])
+        check_counts(next_state.counts, rows["pending"])
+        pending = [chunk for chunk in chunks if chunk.folder in next_state.pending]
+        repeats = places.still_needed(next_state.repeats, pending)
+        return replace(next_state.trimmed(), resent=still_needed(next_state.resent, pending), repeats=repeats)
 
     def _carry_out(self, plan: Plan) -> None:
         """Makes the missing writes of a begun step, and publishes its cut."""

@@ -51,7 +51,7 @@ class Guard:
     Attributes:
         sink: the tables, as the pipeline's owner.
         tables: path below the root -> the last write that the ledger has, of tables in use.
-        left: path -> the last write, for paths that no table uses any more.
+        retired: path -> the last write, for paths that no table uses any more.
         epoch: epoch of this run.
         step: number of the step that is about to be carried out.
         epochs: epochs that may have written in this step before; empty unless the step is being finished.
@@ -60,7 +60,7 @@ class Guard:
 
     sink: TableSink
     tables: Mapping[str, LastWrite]
-    left: Mapping[str, LastWrite]
+    retired: Mapping[str, LastWrite]
     epoch: int
     step: int
     epochs: Collection[int]
@@ -87,7 +87,7 @@ class Guard:
             return self._check_ours(path, snapshot, snapshot.write_id, table)
         adopts = table is not None and self.adopts(table.full_name)
         if (
-            path in self.left and self.left[path].epoch == 0 and not adopts
+            path in self.retired and self.retired[path].epoch == 0 and not adopts
         ):  # `changefeed repair` has assigned it to this ledger
             return PathState(snapshot.revision)
         if path in self.tables:
@@ -125,7 +125,7 @@ class Guard:
         Raises:
             ConfigError: the sink's folder or that of a database is itself a table.
         """
-        new = [path for path in paths if path not in self.tables and path not in self.left]
+        new = [path for path in paths if path not in self.tables and path not in self.retired]
         for folder in folders_of(new) if new else ():
             if self.sink.snapshot(folder) is not None:
                 raise ConfigError(
@@ -154,7 +154,7 @@ class Guard:
     def _check_nothing(self, at: str, path: str) -> None:
         if path in self.tables:
             raise SinkError(f"{at}: the table is gone. {TABLE_CHANGED}")
-        if path not in self.left and not self.epochs and self.sink.has_files(path):
+        if path not in self.retired and not self.epochs and self.sink.has_files(path):
             raise ConfigError(
                 f"{at} contains files, but no table: give the pipeline another sink.path, or move the folder away"
             )
@@ -163,7 +163,7 @@ class Guard:
         """Compares a table that the pipeline has written before."""
         at, revision = self.sink.location(path), snapshot.revision
         self._check_epoch(at, write_id)
-        known = self.tables.get(path) or self.left.get(path)
+        known = self.tables.get(path) or self.retired.get(path)
         if known is not None and known.epoch == 0:  # `changefeed repair` has assigned it to this ledger
             return PathState(revision, done=self._done(path, -1, revision)[0])
         if known and self._is_repair(write_id, known):

@@ -253,7 +253,7 @@ class Changes(Protocol):
     upstream names:
 
         c0, c1, …      the columns of the write's table by position, in the types of `frames.types.sink_type`
-        _deleted       boolean: the row is deleted; only the key's columns are set. A `Load` and an `Append` ignore it
+        _deleted       boolean: the row is deleted; only the key's columns are set. `Load` and `Append` leave such rows out
         _has           list of boolean, by column: whether the change carries it; NULL: it carries all columns
         _irregular     map of column name to text: values that the type cannot hold
         _ts, _time, _op, _topic, _partition, _offset, _index      for the metadata columns
