@@ -125,9 +125,11 @@ def test_a_schema_change_that_is_not_applied_is_reported(
 def test_status_after_a_run(ran: Ran) -> None:
     [result] = _printed("status", ran.path)
     assert list(result) == [
-        "pipeline", "epoch", "positions", "cuts", "pending", "dead_letters", "counts", "lag", "held_by", "held_since", "run",
+        "pipeline", "epoch", "positions", "cuts", "pending", "pending_by_table", "dead_letters", "counts", "lag", "held_by",
+        "held_since", "run",
     ]  # fmt: skip
     assert result["lag"]["records"] == 0
+    assert result["pending_by_table"] == {"app.orders": 1}
     assert [holder["name"] for holder in result["held_by"]] == ["every partition"]
     assert (result["run"]["epoch"], result["run"]["stage"], result["run"]["alive"]) == (
         result["epoch"],
