@@ -150,7 +150,7 @@ def test_the_order_returns_with_the_columns(tables: Tables) -> None:
     assert snapshot is not None
     tables.write(sink, Create, of=table("*id int", "place varchar(20)"))
     assert sink.sort_order(PATH, ITEMS) == ("place",)
-    tables.write(sink, Restore, of=ITEMS, version=snapshot.revision)
+    tables.write(sink, Restore, of=ITEMS, revision=snapshot.revision)
     assert sink.sort_order(PATH, ITEMS) == ("place",)
     tables.write(sink, Upsert, item(1, "a"), item(2, "b"), item(3, "0"), of=ITEMS)
     assert stored(tables) == [[3, 1, 2]]
