@@ -51,6 +51,7 @@ from tests.sinks.contract import (
 KINDS = table(
     "*shop int", "*number varchar(10)", "counter bigint unsigned", "amount decimal(30,10)", "ratio double", "raw varbinary(20)",
     "day date", "wall datetime(6)", "moment timestamp(6)", "flag tinyint(1)", "doc json", "kind enum('a','b')",
+    name="kinds",
 )  # fmt: skip
 FIRST: Row = {
     "shop": 1, "number": "A", "counter": Decimal(2**64 - 1), "amount": Decimal("12345678901234567890.0123456789"),
@@ -211,7 +212,7 @@ class RowConformance:
         assert sorted_rows(harness.rows(path)) == sorted_rows([FIRST, SECOND])
 
     def test_rows_are_matched_by_all_columns_of_the_key(self, harness: Harness) -> None:
-        sink, pairs = harness.sink(), table("*a int", "*b varchar(10)", "v int")
+        sink, pairs = harness.sink(), table("*a int", "*b varchar(10)", "v int", name="pairs")
         rows: list[Row] = [{"a": a, "b": b, "v": 0} for a in (1, 2) for b in ("x", "y")]
         apply(sink, write(Load, pairs), changed(*rows, of=pairs), WriteId(1, 1, 1), "{}")
         changes = changed({"a": 1, "b": "y", "v": 5}, of=pairs, deleted=({"a": 2, "b": "x"},))
@@ -287,7 +288,10 @@ class RowConformance:
         assert own is not None
         assert foreign is not None
         assert (own.write_id, foreign.write_id, len(foreign.owners)) == (WriteId(1, 3, 1), WriteId(4, 1, 0), 2)
-        assert commit_count(sink) == 3
+        commits = sink.commits(PATH, -1, own.revision)
+        assert sum(commit.write_id is not None for commit in commits) == 2, (
+            "a commit for each write; compaction has none"
+        )
 
     @pytest.mark.parametrize("kind", [Upsert, Append, AddColumns, Touch])
     def test_a_write_that_needs_a_table_creates_none(self, harness: Harness, kind: Any) -> None:

@@ -151,14 +151,17 @@ class TestDelta(Conformance):
         return Delta(spark, str(tmp_path / "lake"), "native" in request.param, "mor" in request.param)
 
 
+_COLUMNS = {"shop.orders": "id", "shop.kinds": "shop", "shop.pairs": "a"}  # of the suite's tables; others have `at`
+
+
 def _fields(table: str) -> tuple[PartitionField, ...]:
     """The partitions of the suite's tables."""
-    return (parsed("bucket(3, id)"),) if table == "shop.orders" else (parsed("at"),)
+    return (parsed(f"bucket(3, {_COLUMNS[table]})" if table in _COLUMNS else "at"),)
 
 
 def _order(table: str) -> tuple[SortField, ...]:
     """The sort order of the suite's tables."""
-    return (parsed_sort_field("id desc" if table == "shop.orders" else "at nulls last"),)
+    return (parsed_sort_field(f"{_COLUMNS[table]} desc" if table in _COLUMNS else "at nulls last"),)
 
 
 ICEBERG = {
