@@ -25,7 +25,7 @@ GUIDE = ROOT / "docs/guides/iceberg.md"
 def shown() -> dict[str, Any]:
     """The definition that the guide shows."""
     whole: list[dict[str, Any]] = [yaml.safe_load(block) for block in blocks(GUIDE, "yaml")]
-    (chosen,) = [one for one in whole if one["source"]["type"] == "mysql"]
+    (chosen,) = [block for block in whole if block.get("source", {}).get("type") == "mysql"]
     return chosen
 
 
