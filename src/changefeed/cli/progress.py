@@ -94,9 +94,8 @@ def table_words(reached: Progress, *, cuts: bool, ages: bool) -> Iterator[str]:
     yield f"{reached.counts.pending:,} pending"
     yield many(reached.tables, "table") + (f" at {reached.cut}" if cuts else "")
     yield from _lag_words(reached.lag, ages=ages)
-    if (
-        not reached.lag.records and not reached.lag.bytes
-    ):  # as long as there is more to read, nothing is held by anybody
+    # as long as there is more to read, nothing is held by anybody
+    if not reached.lag.records and not reached.lag.bytes:
         yield from filter(None, [held_text(h for h in reached.held_by if h.kind == "partition")])
     yield from troubles(reached)
 

@@ -42,7 +42,7 @@ from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
 from changefeed.sources.mysql.tables import Captured, list_tables
-from changefeed.sources.mysql.unlogged import refuse_versioned, unlogged_actions
+from changefeed.sources.mysql.unlogged import check_tables
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 if TYPE_CHECKING:
@@ -92,9 +92,7 @@ class MySqlTables:
         except LostLogError:
             if not self.section.copies_lost_log:  # otherwise planning begins another copy
                 raise
-        selector = TableFilter(self.section.tables)
-        refuse_versioned(server, selector)
-        return Compared(source_offset, notes=tuple(unlogged_actions(server, selector)))
+        return Compared(source_offset, notes=tuple(check_tables(server, TableFilter(self.section.tables))))
 
     def next_batch(
         self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False

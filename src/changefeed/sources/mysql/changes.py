@@ -278,9 +278,8 @@ class LogDecoder:
 
     def _map(self, part: TableMapped) -> None:
         """Adds a captured table; in a compressed transaction, other tables have their maps, too."""
-        table = part.table
-        captured = is_captured(self._selector, table.database, table.table) and not is_sequence(table)
-        if captured and id(table) not in self._tables:
+        table, name = part.table, (part.table.database, part.table.table)
+        if id(table) not in self._tables and is_captured(self._selector, *name) and not is_sequence(table):
             self._tables[id(table)] = (table, columns_of(table))
             if hidden := hidden_columns(table):
                 self._hidden[id(table)] = hidden

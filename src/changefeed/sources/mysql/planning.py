@@ -36,7 +36,7 @@ from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
 from changefeed.sources.mysql.statements import meaning
 from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_tables, listed, mariadb_types
-from changefeed.sources.mysql.unlogged import refuse_versioned, unlogged_actions
+from changefeed.sources.mysql.unlogged import check_tables
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 3
@@ -141,9 +141,7 @@ class Planner:
             UnsupportedError: the log does not tell the rows of a table.
         """
         self.server.check_settings()
-        selector = self._captured.selector()
-        refuse_versioned(self.server, selector)
-        for note in unlogged_actions(self.server, selector):
+        for note in check_tables(self.server, self._captured.selector()):
             _log.warning("%s", note)
 
     def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True, log_is_lost: bool = False) -> Plan:

@@ -60,12 +60,17 @@ def versioned_by(statement: str, database: str | None) -> Name | None:
     return None
 
 
-def refuse_versioned(server: Server, selector: TableFilter) -> None:
-    """Checks that no captured table has system versioning.
+def check_tables(server: Server, selector: TableFilter) -> list[str]:
+    """Checks that the log has the rows of all captured tables; returns a sentence for each of which it lacks some.
 
     Raises:
-        UnsupportedError: one has.
+        UnsupportedError: a captured table has system versioning.
     """
+    _refuse_versioned(server, selector)
+    return unlogged_actions(server, selector)
+
+
+def _refuse_versioned(server: Server, selector: TableFilter) -> None:
     if server.kind != "mariadb":
         return
     names = server.texts(
