@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -74,48 +75,53 @@ def one_of(sections: Iterable[Any]) -> Any:
     return Annotated[Union[known], Field(discriminator="type")] if len(known) > 1 else known[0]  # noqa: UP007  # a tuple
 
 
-def checked_interval(value: str) -> str:
-    """Returns an interval such as `5 minutes`.
-
-    Raises:
-        ValueError: the text is not one.
-    """
+def _interval(value: str) -> str:
     if not re.fullmatch(r"\d+ (millisecond|second|minute|hour|day)s?", value):
         raise ValueError(f"expected a number and a unit, such as `1 second` or `5 minutes`, not {value!r}")
     return value
 
 
-def checked_address(value: str) -> str:
-    """Returns an address such as `127.0.0.1:9464`.
-
-    Raises:
-        ValueError: the text is not one.
-    """
+def _address(value: str) -> str:
     host, _, port = value.rpartition(":")
     if not (host and port.isascii() and port.isdigit() and int(port) < 2**16):
         raise ValueError(f"expected host:port, such as `127.0.0.1:9464`, not {value!r}")
     return value
 
 
-def checked_collector(value: str) -> str:
-    """Returns the URL of a collector, such as `http://127.0.0.1:4318`.
-
-    Raises:
-        ValueError: the text is not one.
-    """
+def _collector(value: str) -> str:
     if not re.match(r"https?://[^/]", value):
         raise ValueError(f"expected a URL, such as `http://127.0.0.1:4318`, not {value!r}")
     return value
 
 
+# Options that the sections `pipeline` of both kinds of definitions have.
+Interval: TypeAlias = Annotated[str, AfterValidator(_interval)]
+"""An interval such as `5 minutes`."""
+PipelineName: TypeAlias = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_.-]+$", description="Name of the pipeline; the ledger belongs to it.")
+]
+RetryBackoff: TypeAlias = Annotated[
+    Interval,
+    Field(description="Wait before the first retry: `1 second`. It doubles with each retry, up to a minute."),
+]
+MetricsAddress: TypeAlias = Annotated[
+    Annotated[str, AfterValidator(_address)] | None,
+    Field(
+        description="Address at which a run serves its metrics to Prometheus: `127.0.0.1:9464`. Without it, none are served."
+    ),
+]
+MetricsCollector: TypeAlias = Annotated[
+    Annotated[str, AfterValidator(_collector)] | None,
+    Field(
+        description="URL of an OpenTelemetry collector to which a run sends its metrics by OTLP over HTTP: `http://127.0.0.1:4318`."
+    ),
+]
+
+
 class Behaviour(Section):
     """The section `pipeline`: how changes are applied."""
 
-    name: str = Field(
-        default="changefeed",
-        pattern=r"^[A-Za-z0-9_.-]+$",
-        description="Name of the pipeline; the ledger belongs to it.",
-    )
+    name: PipelineName = "changefeed"
     folder: str | None = Field(
         default=None,
         description="Folder of the pipeline's own files: ledger, pending changes, dead letters. Without it, `_changefeed` in "
@@ -168,7 +174,7 @@ class Behaviour(Section):
         "that cannot be applied, see `schema.change.behavior`.",
     )
     parallelism: int = Field(default=4, ge=1, le=64, description="Number of tables written at the same time.")
-    trigger_interval: str = Field(
+    trigger_interval: Interval = Field(
         default="1 second",
         description="Interval between reads of new records, for a run without `--once`: `1 second`, `5 minutes`.",
     )
@@ -179,20 +185,10 @@ class Behaviour(Section):
         description="Maximum number of retries without a completed step in between, after transient errors: unavailable "
         "brokers or schema registries, throttled storage, an overloaded machine.",
     )
-    retry_backoff: str = Field(
-        default="1 second",
-        description="Wait before the first retry: `1 second`. It doubles with each retry, up to a minute.",
-    )
+    retry_backoff: RetryBackoff = "1 second"
 
-    metrics: str | None = Field(
-        default=None,
-        description="Address at which a run serves its metrics to Prometheus: `127.0.0.1:9464`. Without it, none are served.",
-    )
-    metrics_otlp: str | None = Field(
-        default=None,
-        description="URL of an OpenTelemetry collector to which a run sends its metrics by OTLP over HTTP: "
-        "`http://127.0.0.1:4318`.",
-    )
+    metrics: MetricsAddress = None
+    metrics_otlp: MetricsCollector = None
     metrics_by_table: bool = Field(
         default=False,
         description="Whether there are metrics for each topic, partition and table, too.",
@@ -231,16 +227,6 @@ class Behaviour(Section):
             return True
         return bool(self.exclude) and table_patterns(tuple(self.exclude)).select(table)
 
-    @field_validator("metrics")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        return None if value is None else checked_address(value)
-
-    @field_validator("metrics_otlp")
-    @classmethod
-    def _url(cls, value: str | None) -> str | None:
-        return None if value is None else checked_collector(value)
-
     @field_validator("session_time_zone")
     @classmethod
     def _zone(cls, value: str | None) -> str | None:
@@ -270,11 +256,6 @@ class Behaviour(Section):
         except ConfigError as error:
             raise ValueError(str(error)) from error
         return value
-
-    @field_validator("trigger_interval", "retry_backoff")
-    @classmethod
-    def _interval(cls, value: str) -> str:
-        return checked_interval(value)
 
     @model_validator(mode="after")
     def _together(self) -> Behaviour:

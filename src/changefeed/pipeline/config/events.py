@@ -14,10 +14,12 @@ from pydantic import Field, field_validator
 from changefeed.pipeline.config.definition import (
     AnySource,
     Definition,
+    Interval,
+    MetricsAddress,
+    MetricsCollector,
     Own,
-    checked_address,
-    checked_collector,
-    checked_interval,
+    PipelineName,
+    RetryBackoff,
     one_of,
     or_own,
 )
@@ -32,19 +34,15 @@ if TYPE_CHECKING:
 class EventBehaviour(Section):
     """The section `pipeline` of an event pipeline."""
 
-    name: str = Field(
-        default="changefeed",
-        pattern=r"^[A-Za-z0-9_.-]+$",
-        description="Name of the pipeline; the ledger belongs to it.",
-    )
+    name: PipelineName = "changefeed"
     folder: str = Field(
         description="Folder of the pipeline's own files, its ledger: a path, or a URL of an object store. Every pipeline needs "
         "a folder of its own."
     )
-    trigger_interval: str = Field(
+    trigger_interval: Interval = Field(
         default="1 second", description="Interval between reads of the source: `1 second`, `500 milliseconds`."
     )
-    heartbeat_interval: str | None = Field(
+    heartbeat_interval: Interval | None = Field(
         default=None, description="Interval between heartbeats, as `10 seconds`. Without it, none are sent."
     )
     max_retries: int = Field(
@@ -52,40 +50,15 @@ class EventBehaviour(Section):
         ge=0,
         description="Maximum number of retries without a completed step in between, after transient errors.",
     )
-    retry_backoff: str = Field(
-        default="1 second",
-        description="Wait before the first retry: `1 second`. It doubles with each retry, up to a minute.",
-    )
+    retry_backoff: RetryBackoff = "1 second"
 
-    metrics: str | None = Field(
-        default=None,
-        description="Address at which a run serves its metrics to Prometheus: `127.0.0.1:9464`. Without it, none are served.",
-    )
-    metrics_otlp: str | None = Field(
-        default=None,
-        description="URL of an OpenTelemetry collector to which a run sends its metrics by OTLP over HTTP: "
-        "`http://127.0.0.1:4318`.",
-    )
+    metrics: MetricsAddress = None
+    metrics_otlp: MetricsCollector = None
 
     @field_validator("folder")
     @classmethod
     def _readable(cls, value: str) -> str:
         return readable_path(value)
-
-    @field_validator("trigger_interval", "heartbeat_interval", "retry_backoff")
-    @classmethod
-    def _interval(cls, value: str | None) -> str | None:
-        return None if value is None else checked_interval(value)
-
-    @field_validator("metrics")
-    @classmethod
-    def _address(cls, value: str | None) -> str | None:
-        return None if value is None else checked_address(value)
-
-    @field_validator("metrics_otlp")
-    @classmethod
-    def _collector(cls, value: str | None) -> str | None:
-        return None if value is None else checked_collector(value)
 
 
 if TYPE_CHECKING:
