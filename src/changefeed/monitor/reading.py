@@ -32,8 +32,8 @@ from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, read_heartbeat
 from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, holders_in
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow
-from changefeed.pipeline.paths import tables_folder
-from changefeed.pipeline.pending.by_table import PENDING, pending_rows
+from changefeed.pipeline.paths import PENDING, tables_folder
+from changefeed.pipeline.pending.by_table import pending_rows
 from changefeed.pipeline.state import Counts, State
 from changefeed.pipeline.store.base import Cut, StoreReader
 from changefeed.pipeline.store.entries import LedgerEntry, decoded

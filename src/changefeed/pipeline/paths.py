@@ -5,6 +5,8 @@ from __future__ import annotations
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.events import AnyDefinition, EventDefinition
 
+PENDING = "pending"
+
 
 def tables_folder(definition: Definition) -> str:
     """Returns the folder with all tables, `<sink path>`."""
@@ -30,6 +32,11 @@ def rebuilds_folder(definition: Definition) -> str:
 def ledger_folder(definition: Definition) -> str:
     """Returns the folder `ledger` in the pipeline's own folder."""
     return f"{own_folder(definition)}/ledger"
+
+
+def pending_folder(definition: Definition) -> str:
+    """Returns the folder of the pending store, in the pipeline's own folder."""
+    return f"{own_folder(definition)}/{PENDING}"
 
 
 def _beside(definition: Definition) -> str:

@@ -31,7 +31,7 @@ from changefeed.pipeline.monitoring.prometheus import served
 from changefeed.pipeline.monitoring.view import RunNow, RunView
 from changefeed.pipeline.monitoring.watch import Watch
 from changefeed.pipeline.operations.expired import wait_for_expiry
-from changefeed.pipeline.paths import own_folder, tables_folder
+from changefeed.pipeline.paths import own_folder, pending_folder, tables_folder
 from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.pipeline.planning.rules import rules_of
@@ -160,12 +160,11 @@ def _with_retries(
 def open_flow(definition: Definition, spark: SparkSession, opened: Source | None = None) -> Flow:
     """The parts of one run, connected; its ledger is not claimed yet."""
     opened, spark = opened or source(definition.source), suited(spark)
-    own, behaviour = own_folder(definition), definition.pipeline
+    pending_path, behaviour = pending_folder(definition), definition.pipeline
     ledger = open_ledger(definition, spark)
     pending = PendingStore(
-        spark, f"{own}/pending", behaviour.consistency == "transaction",
-        folder_of(definition, f"{own}/pending", spark),
-    )  # fmt: skip
+        spark, pending_path, behaviour.consistency == "transaction", folder_of(definition, pending_path, spark)
+    )
     letters = DeadLetters(files_of(definition, spark), behaviour.dead_letters, ledger)
     options = RowOptions(definition.sink.irregular, behaviour.keyless == "inserts", opened.redefinition)
     executor = Executor(definition, ledger, pending, open_tables(definition, spark), options)
@@ -181,7 +180,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
         letters,
         executor,
         expiry,
-        partial(_sync, tables_folder(definition), own),
+        partial(_sync, tables_folder(definition), own_folder(definition)),
     )
     if (registered := registration(definition, spark, executor.sink)) is not None:
         flow.register = registered.settle

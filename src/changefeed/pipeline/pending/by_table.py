@@ -18,12 +18,11 @@ from changefeed.frames.chunk_files import StoredChunks, part_sizes
 from changefeed.frames.chunks import unpack
 from changefeed.model.names import full_name
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.paths import own_folder
+from changefeed.pipeline.paths import pending_folder
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.storage import Folder
 
-PENDING = "pending"  # the folder, in the pipeline's own
 _EVERYTHING = 2**64 - 1
 _COLUMNS = ("kind", "database", "table", "rows", "min_commit_ts", "max_commit_ts")
 
@@ -33,7 +32,7 @@ def pending_rows_of(definition: Definition, state: State) -> dict[str, int]:
     if not state.counts.pending or not state.pending:
         return {}
     try:
-        folder = folder_to_read(f"{own_folder(definition)}/{PENDING}", definition.storage, definition.spark)
+        folder = folder_to_read(pending_folder(definition), definition.storage, definition.spark)
         return pending_rows(folder, state) if isinstance(folder, Folder) else {}
     except ChangefeedError:
         return {}
