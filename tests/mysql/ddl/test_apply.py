@@ -14,7 +14,7 @@ from changefeed.model.definition import Table, UniqueKey, VirtualColumn
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
-from changefeed.mysql.ddl.apply import Altered, alter
+from changefeed.mysql.ddl.apply import Altered, alter, equal_keys
 from changefeed.mysql.ddl.defaults import ZONE_NEEDED, Execution
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 
@@ -385,3 +385,26 @@ def test_null_is_unknown_where_a_generated_column_decides_if_mariadb_changes_the
         "column v: NULL becomes its old default or the implicit one, which depends on the generated columns of the table, "
         "and no row event contains the values"
     )
+
+
+EQUAL_KEYS = [
+    ("MODIFY v TINYINT", True),
+    ("MODIFY v INT NOT NULL", True),  # two rows with NULL become one
+    ("MODIFY s VARCHAR(3)", True),
+    ("MODIFY s VARCHAR(9) CHARACTER SET latin1", True),
+    ("CONVERT TO CHARACTER SET latin1", True),
+    ("CHANGE v w SMALLINT", True),
+    ("MODIFY v BIGINT", False),
+    ("MODIFY s VARCHAR(99)", False),
+    ("MODIFY x TINYINT NOT NULL", False),  # of no unique key
+    ("ADD y INT, RENAME COLUMN v TO w", False),
+]
+
+
+@pytest.mark.parametrize("change, deletes", EQUAL_KEYS)
+def test_alter_ignore_deletes_rows_whose_values_of_a_unique_key_become_equal(change: str, deletes: bool) -> None:
+    start = table("id INT PRIMARY KEY, v INT, s VARCHAR(9) CHARACTER SET utf8mb4, x INT, UNIQUE (v), UNIQUE (s)")
+    [statement] = parse(f"ALTER IGNORE TABLE t {change}", "db")
+    assert isinstance(statement, AlterTable)
+    assert statement.ignores
+    assert (equal_keys(start, alter(start, statement)) is not None) == deletes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from changefeed.sources.mysql.statements import begins_transaction, meaning
+from changefeed.sources.mysql.statements import begins_transaction, done_by_failed, meaning
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 SELECTOR = TableFilter(["shop.*", "!shop.tmp_*"])
@@ -52,3 +52,10 @@ def test_meanings(text: str, database: str, expected: str) -> None:
 def test_a_table_with_rows_begins_a_transaction() -> None:
     assert begins_transaction("CREATE TABLE `t` (`a` int) START TRANSACTION")
     assert not begins_transaction("CREATE TABLE `t` (`a` int)")
+
+
+def test_what_a_statement_that_failed_has_done() -> None:
+    assert done_by_failed("CREATE OR REPLACE TABLE t (id INT)", "shop") == "DROP TABLE IF EXISTS `shop`.`t`"
+    assert done_by_failed("DROP TABLE t, u", "shop") is None
+    assert done_by_failed("ALTER TABLE t ADD c INT", "shop") is None
+    assert done_by_failed("ALTER TABLE t FROBNICATE", "shop") is None

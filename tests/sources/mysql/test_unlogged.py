@@ -93,6 +93,19 @@ def test_rows_that_a_foreign_key_changes_are_warned_of(either: Database, caplog:
     )
 
 
+def test_a_table_that_could_not_be_replaced_is_dropped(mariadb: Database) -> None:
+    table = "CREATE TABLE t (id INT PRIMARY KEY); CREATE TABLE u (id INT PRIMARY KEY)"
+    following = follower(mariadb, "failed", f"{table}; INSERT INTO t VALUES (1)")
+    assert names(following) == ["failed.t", "failed.u"]
+    with pytest.raises(RuntimeError, match="errno: 150"):
+        mariadb.execute(
+            "CREATE OR REPLACE TABLE failed.t (id INT PRIMARY KEY, x INT, FOREIGN KEY (x) REFERENCES failed.no (id))"
+        )
+    mariadb.execute("INSERT INTO failed.u VALUES (1)")
+    following.run()
+    assert names(following) == ["failed.u"]
+
+
 def test_a_sequence_is_not_a_table(mariadb: Database) -> None:
     following = follower(
         mariadb, "sequences",

@@ -111,7 +111,7 @@ def alter_table(tokens: Tokens, database: str | None, *, ignores: bool = False) 
     if ignores and any(isinstance(change, AddKey) for change in parts.changes):
         parts.unapplied("alter_ignore")
     changes = tuple(parts.changes)
-    altered: list[Statement] = [AlterTable(*parts.table, changes, if_exists, parts.copies)] if changes else []
+    altered: list[Statement] = [AlterTable(*parts.table, changes, if_exists, parts.copies, ignores)] if changes else []
     statements = altered + parts.others
     return statements or [Passed(next(iter(parts.passed), "alter_table"), tokens.text)]
 

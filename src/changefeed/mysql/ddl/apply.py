@@ -108,6 +108,29 @@ def alter(table: Table, change: AlterTable, execution: Execution = UNKNOWN_EXECU
     return Altered(new, rows)
 
 
+def equal_keys(table: Table, altered: Altered) -> str | None:
+    """Returns a sentence: why rows may have equal values of a unique key after a change; None if they keep different ones.
+
+    MariaDB deletes all but one of such rows with ALTER IGNORE, by the order of its storage; without, the statement fails.
+
+    Args:
+        table: before the change.
+        altered: after it.
+    """
+    unique = {name.lower() for key in table.uniques for name in key.columns}
+    for p in altered.rows:
+        if p.source is None or p.source.name.lower() not in unique:
+            continue
+        loses_null = p.column.nullable is False and p.source.nullable is not False
+        charsets = {p.source.charset, p.column.charset} - {None}
+        if loses_null or len(charsets) > 1 or not _keeps_values(p.source.type, p.column.type):
+            return (
+                f"ALTER IGNORE changes values of the unique column {p.source.name}, and deletes rows in which they become equal: "
+                "no row event says which"
+            )
+    return None
+
+
 @dataclass(slots=True, eq=False)
 class _Slot:
     """A column while the table is altered: its old and its new definition. Rows do not contain `hidden` columns."""

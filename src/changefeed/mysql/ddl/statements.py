@@ -215,6 +215,7 @@ class AlterTable:
     Attributes:
         changes: its parts, as written; `apply.alter` has the rules of their order.
         copies: the server makes a copy of the table: ALGORITHM=COPY, ORDER BY.
+        ignores: MariaDB's ALTER IGNORE: the server deletes rows whose values of a unique key become equal.
     """
 
     database: str
@@ -222,6 +223,7 @@ class AlterTable:
     changes: tuple[ColumnChange, ...]
     if_exists: bool = False
     copies: bool = False
+    ignores: bool = False
 
     @property
     def is_internal(self) -> bool:

@@ -48,7 +48,7 @@ from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.definitions import Definitions, Effect
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
-from changefeed.sources.mysql.statements import begins_transaction, meaning
+from changefeed.sources.mysql.statements import begins_transaction, done_by_failed, meaning
 from changefeed.sources.mysql.tables import Captured, is_captured
 from changefeed.sources.mysql.transactions import (
     RowDetails,
@@ -345,6 +345,15 @@ class LogDecoder:
                 self._refuse(f"a statement changes rows: {text[:200]}", "SET GLOBAL binlog_format = ROW", event)
             case "history":
                 self._refuse(VERSIONED, f"leave the table of this statement out of source.tables: {text[:200]}", event)
+            case "change" if query.error:
+                done = done_by_failed(text, database)
+                if done is None:
+                    self._refuse(
+                        f"a statement failed with error {query.error}, and the log does not say what it has changed: {text[:200]}",
+                        "start a new pipeline with a first copy",
+                        event,
+                    )
+                self._change(done, database, query, event)
             case "change":
                 self._change(text.rstrip(), database, query, event)
 

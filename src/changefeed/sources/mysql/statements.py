@@ -16,7 +16,7 @@ from typing import Literal
 from changefeed.errors import UnsupportedError
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl import statements as sql
-from changefeed.sources.mysql.tables import SYSTEM, is_captured
+from changefeed.sources.mysql.tables import SYSTEM, is_captured, quoted
 from changefeed.sources.mysql.unlogged import versioned_by
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -52,6 +52,21 @@ def meaning(text: str, database: str | None, selector: TableFilter) -> Meaning:
         is_row_change = any(isinstance(s, sql.Unapplied) and _is_dml(s.kind) for s in statements)
         return "rows" if is_row_change else "change"
     return "none"
+
+
+def done_by_failed(text: str, database: str | None) -> str | None:
+    """Returns the statement for what one that failed has done, if the log has it nevertheless; None if that is not known.
+
+    MariaDB drops the table of a CREATE OR REPLACE TABLE first, and logs the whole statement with its error.
+    """
+    try:
+        statements = parse(text, database)
+    except UnsupportedError:
+        return None
+    match statements:
+        case [sql.DropTable(database=of, table=table), sql.CreateTable()]:
+            return f"DROP TABLE IF EXISTS {quoted(of)}.{quoted(table)}"
+    return None
 
 
 def begins_transaction(text: str) -> bool:
