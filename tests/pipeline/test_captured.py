@@ -126,6 +126,19 @@ def test_what_was_refused_counts_when_rows_come(behavior: str, consistency: str)
 
 
 @BOTH
+@pytest.mark.parametrize("statement", ["CREATE TABLE `u` LIKE `t`", "ALTER TABLE `t` RENAME COLUMN `a` TO `b`"])
+def test_what_was_refused_counts_for_rows_before_another_statement(statement: str, consistency: str) -> None:
+    """A copy of the table took it over, as a statement that nobody has to know of."""
+    connector, run = _begun(consistency)
+    connector.ddl("web", "t", "ALTER TABLE `t` DROP COLUMN `gone`")
+    run.take()
+    connector.rows(("web", "t", {"id": 1, "a": 1}))
+    connector.ddl("web", "u", statement)
+    with pytest.raises(UnsupportedError, match="has no column gone"):
+        run.take()
+
+
+@BOTH
 def test_a_table_without_a_key_gets_the_rows_of_its_first_snapshot(consistency: str) -> None:
     connector, run = _begun(consistency, keyless="append")
     connector.ddl("web", "log", "CREATE TABLE `log` (`id` INT)")

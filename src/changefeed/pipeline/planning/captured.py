@@ -32,6 +32,10 @@ _SHOWN = 20  # tables named in one note
 _Name = tuple[str, str]  # database and table
 
 
+class RefusedBeforeError(UnsupportedError):
+    """A statement could not be applied to a table that was left out, and rows of the table have come."""
+
+
 @dataclass(frozen=True, slots=True)
 class TopicNames:
     """The names of a source's topics, looked up by table.
@@ -159,11 +163,11 @@ class LeftOut:
         """Ends that a table is left out, because it is captured after all; returns whether its definition is that of its DDL.
 
         Raises:
-            UnsupportedError: a statement about it could not be applied, and schema changes that cannot be stop the run.
+            RefusedBeforeError: a statement about it could not be applied, and schema changes that cannot be stop the run.
         """
         why = self.refused.pop(name)
         if why and behavior in ("evolve", "exception"):
-            raise UnsupportedError(why)
+            raise RefusedBeforeError(why)
         if why:
             self.notes.append(f"not applied, when {name} had no rows yet: {why}")
         return not why

@@ -27,7 +27,7 @@ from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
 from changefeed.mysql.ddl.mentions import mentioned
 from changefeed.pipeline.planning import unplaced
-from changefeed.pipeline.planning.captured import concerned
+from changefeed.pipeline.planning.captured import RefusedBeforeError, concerned
 from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
 from changefeed.pipeline.planning.merging import Columns, lost_in_snapshots, misread
 from changefeed.pipeline.planning.names import Name, Names, own_names, same
@@ -161,6 +161,8 @@ class SchemaChanges:
         self.writes.rules = replace(rules, behavior="evolve")
         try:
             yield
+        except RefusedBeforeError:  # of a table that is captured: its rows come before the statement
+            raise
         except (SchemaError, UnsupportedError) as error:
             for names in tables:
                 self.writes.left_out.refuse(full_name(*names), str(error))
