@@ -111,7 +111,8 @@ MORE = [
     "decimal(65,0)", "decimal(2,0)", "char(2)", "char(1)", "varchar(1)", "varchar(2)", "varchar(100)", "char(100)", "tinytext",
     "mediumtext", "longtext", "binary(2)", "binary(12)", "varbinary(2)", "varbinary(30)", "tinyblob", "mediumblob",
     "longblob", "enum('b','a')", "enum('bb')", "enum('1','3')", "enum('x','y')", "set('b','a')", "set('a')", "set('y','x')",
-    "bit(4)", "bit(16)", "bit(63)", "time(1)", "datetime(1)", "timestamp(1)",
+    "bit(4)", "bit(16)", "bit(63)", "time(1)", "datetime(1)", "timestamp(1)", "decimal(5,2) unsigned", "decimal(65,30) unsigned",
+    "float unsigned", "double unsigned", "float(7,3) unsigned", "double(10,2) unsigned",
 ]  # fmt: skip
 
 

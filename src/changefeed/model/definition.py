@@ -52,7 +52,7 @@ class VirtualColumn(NamedTuple):
     Attributes:
         place: its place among all columns of the table, from 0.
         type: type `null` if only place and name are known.
-        expression, declared: as in `Column`.
+        expression, declared, charset: as in `Column`.
     """
 
     place: int
@@ -61,6 +61,7 @@ class VirtualColumn(NamedTuple):
     nullable: bool | None = None
     expression: str | None = None
     declared: Declared | None = None
+    charset: str | None = None
 
     def __eq__(self, other: object) -> bool:
         """Compares all but `declared`, as columns do."""
@@ -75,7 +76,10 @@ class VirtualColumn(NamedTuple):
     @property
     def column(self) -> Column:
         """The column as rows would carry it."""
-        return Column(self.name, self.type, self.nullable, False, expression=self.expression, declared=self.declared)
+        return Column(
+            self.name, self.type, self.nullable, False, expression=self.expression, charset=self.charset,
+            declared=self.declared,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

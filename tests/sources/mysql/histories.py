@@ -25,13 +25,19 @@ from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, Killed
 
 SERVERS: dict[str, type[Database]] = {"mariadb": MariaDb, "mysql": MySql}
+METADATA = {"mariadb": ("FULL", "MINIMAL", "NO_LOG"), "mysql": ("FULL", "MINIMAL")}
 _OPTIONS: dict[str, list[Any]] = {
     "chunk-rows": [1, 2, 3, 50], "max-records-per-batch": [1, 5, 100], "max-bytes-per-batch": [1, 500, 3000, 10**6],
 }  # fmt: skip
 
 
-def judged(database: Database, number: int) -> tuple[str, str]:
+def judged(database: Database, number: int, metadata: str | None = None) -> tuple[str, str]:
     """Executes and follows one history; returns a verdict and its text.
+
+    Args:
+        database: the server.
+        number: of the history.
+        metadata: the server's `binlog_row_metadata`; None: drawn by chance.
 
     The verdicts are `RIGHT`, `DRIFT` (of types), `STOP` (refused with a reason), `SERVER` (a defect of the server), `WRONG` and
     `CRASH`.
@@ -39,7 +45,9 @@ def judged(database: Database, number: int) -> tuple[str, str]:
     random = Random(f"{database.connector} {number}")
     history = History(f"h{number}", database.connector, "capture")
     mode = random.choice(["initial", "initial", "no_data"])
+    metadata = metadata or Random(number).choice(METADATA[database.connector])
     with Session(database) as session:
+        session.query(f"SET GLOBAL binlog_row_metadata = {metadata}")
         writer = Drawing(
             session, history, number, Dialect(database.connector == "mariadb"), rows_before=mode == "initial"
         )
@@ -171,11 +179,12 @@ def main() -> None:
     parser.add_argument("server", choices=SERVERS)
     parser.add_argument("--first", type=int, default=0, help="number of the first history")
     parser.add_argument("--histories", type=int, default=20)
+    parser.add_argument("--metadata", help="binlog_row_metadata; drawn by chance without")
     arguments = parser.parse_args()
     counts = Counter[str]()
     with SERVERS[arguments.server]() as database:
         for number in range(arguments.first, arguments.first + arguments.histories):
-            verdict, text = judged(database, number)
+            verdict, text = judged(database, number, arguments.metadata)
             counts[verdict] += 1
             if verdict != "RIGHT":
                 print(f"{number} {verdict} {text}", flush=True)

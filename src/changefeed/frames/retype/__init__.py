@@ -128,6 +128,8 @@ def _number(old: ColumnType, new: ColumnType, details: Details) -> Conversion | 
 
 def _always_fits(old: ColumnType, new: ColumnType) -> bool:
     """Whether every number of a type is one of the other, in types of Spark that a CAST converts between exactly."""
+    if new.unsigned and not old.unsigned and old.name not in ("bit", "boolean", "year"):
+        return False
     match family(old), family(new):
         case "integer", "integer":
             low, high = numbers.span(old)

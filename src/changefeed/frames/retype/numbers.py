@@ -3,6 +3,7 @@
 to integers    decimals: halves away from zero; floats and doubles: halves to the even number
 to decimals    halves away from zero, by the shortest text of a float or double
 to float(m,d)  d digits and at most m, by the server's own arithmetic in doubles
+UNSIGNED       a negative number is 0, of decimals, floats and doubles, too
 to year        1 to 69 are 2001 to 2069, 70 to 99 are 1970 to 1999, 1901 to 2155 stay, anything else is 0
 to bit(n)      an integer that is negative keeps its 64 bits, and what is larger than n bits has all of them set
 """
@@ -84,7 +85,7 @@ def decimals(array: pa.Array, old: ColumnType, new: ColumnType) -> pa.Array:
     number = number.cast(pa.decimal256(_WIDEST, scale))
     with localcontext(prec=_WIDEST):
         most = limit - Decimal(1).scaleb(-scale)
-    return _narrow(_clamped(number, most.copy_negate(), most), new)
+    return _narrow(_clamped(number, Decimal(0) if new.unsigned else most.copy_negate(), most), new)
 
 
 def reals_to_decimals(array: pa.Array, old: ColumnType, new: ColumnType) -> pa.Array:
@@ -93,9 +94,10 @@ def reals_to_decimals(array: pa.Array, old: ColumnType, new: ColumnType) -> pa.A
     with localcontext(prec=400):
         step = Decimal(1).scaleb(-scale)
         most = Decimal(10) ** (length - scale) - step
+        least = Decimal(0) if new.unsigned else -most
 
         def rounded(value: float) -> Decimal:
-            return max(-most, min(most, Decimal(str(value)))).quantize(step, ROUND_HALF_UP)
+            return max(least, min(most, Decimal(str(value)))).quantize(step, ROUND_HALF_UP)
 
         numbers = [None if value is None else rounded(value) for value in array.cast(pa.float64()).to_pylist()]
     return _narrow(pa.array(numbers, pa.decimal256(_WIDEST, scale)), new)
@@ -103,12 +105,14 @@ def reals_to_decimals(array: pa.Array, old: ColumnType, new: ColumnType) -> pa.A
 
 def reals(array: pa.Array, old: ColumnType, new: ColumnType) -> pa.Array:
     """Converts any numbers to float or double, with a fixed number of digits or not."""
-    double = _doubles(array, old)
+    double, gets_unsigned = _doubles(array, old), new.unsigned and not old.unsigned
     if new.scale is not None and new.length is not None:
-        if old.name == new.name:  # the server copies the number, and rounds it when it is read
+        if old.name == new.name and not gets_unsigned:  # the server copies the number, and rounds it when it is read
             double = pa.array([v if v is None else round(v, new.scale) for v in double.to_pylist()], pa.float64())
         else:
             double = _fixed(double, new.length, new.scale)
+    if gets_unsigned:
+        double = _clamped(double, 0.0, _FLOAT_MAX if new.name == "float" else float("inf"))
     if new.name == "double":
         return double
     return _clamped(double, -_FLOAT_MAX, _FLOAT_MAX).cast(pa.float32(), safe=False)

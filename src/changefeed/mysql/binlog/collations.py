@@ -55,6 +55,8 @@ _IDS: dict[str, tuple[int, tuple[int | tuple[int, int], ...]]] = {
     "eucjpms": (3, (97, 98, 1121, 1122)),
     "gb18030": (4, ((248, 250),)),
 }
+CHARSETS = frozenset(_IDS)
+"""The names of all character sets."""
 _CHARSETS = {
     number: charset
     for charset, (_, ids) in _IDS.items()

@@ -117,6 +117,11 @@ class Parser:
         """Forgets the table maps of the open statement: for callers that read row events of it themselves."""
         self._tables.clear()
 
+    def complete_again(self) -> None:
+        """Forgets all table maps, so that `complete` is called for each of them again."""
+        self._tables.clear()
+        self._compiled.clear()
+
     def _event(self, body: bytes, header: Header) -> list[Event]:
         cursor = EventCursor(body, "event")
         cursor.at = framing.HEADER_SIZE

@@ -65,7 +65,7 @@ def definition(tokens: Tokens) -> ColumnDefinition:
     word, start = tokens.peek().upper, tokens.peek().start
     t = column_type(tokens)
     written = tokens.text[start : tokens.passed]
-    draft = _Draft(charset="utf8mb4" if word in HAVE_CHARSET else None)
+    draft = _Draft(charset=HAVE_CHARSET.get(word))
     if word == "SERIAL":
         _serial(tokens, draft)
     while (read := _attribute(tokens)) is not None:
@@ -198,8 +198,12 @@ def _collate(tokens: Tokens, draft: _Draft) -> None:
     draft.charset = charset if charset == "binary" else draft.charset or charset
 
 
-def _latin(tokens: Tokens, draft: _Draft) -> None:
-    draft.charset = "latin1"  # or ucs2: any but `binary`
+def _ascii(tokens: Tokens, draft: _Draft) -> None:
+    draft.charset = "latin1"
+
+
+def _unicode(tokens: Tokens, draft: _Draft) -> None:
+    draft.charset = "ucs2"
 
 
 def _byte(tokens: Tokens, draft: _Draft) -> None:
@@ -308,8 +312,8 @@ _ATTRIBUTES: dict[str, Callable[[Tokens, _Draft], None]] = {
     "COLLATE": _collate,
     "BYTE": _byte,
     "BINARY": _nothing,
-    "ASCII": _latin,
-    "UNICODE": _latin,
+    "ASCII": _ascii,
+    "UNICODE": _unicode,
     "GENERATED": _generated,
     "AS": _as,
     "VIRTUAL": _virtual,

@@ -141,7 +141,9 @@ def _created(
 
 def virtual_column(place: int, column: Column) -> VirtualColumn:
     """The column as a virtual one that rows do not carry, at this place among all columns."""
-    return VirtualColumn(place, column.name, column.type, column.nullable, column.expression, column.declared)
+    return VirtualColumn(
+        place, column.name, column.type, column.nullable, column.expression, column.declared, column.charset
+    )
 
 
 def in_charset(column: Column, declared: str | None, charset: str | None) -> Column:

@@ -6,7 +6,12 @@
 
 from __future__ import annotations
 
+from changefeed.errors import UnsupportedError
 from changefeed.mysql.ddl.tokens import Tokens
+
+_DATABASE_OPTIONS = frozenset(
+    {"DEFAULT", "CHARACTER", "CHARSET", "CHAR", "COLLATE", "COMMENT", "ENCRYPTION", "READ", "UPGRADE"}
+)
 
 
 def table_name(tokens: Tokens, database: str | None) -> tuple[str, str]:
@@ -32,6 +37,29 @@ def column_name(tokens: Tokens) -> str:
     while tokens.accept("."):
         name = tokens.name()
     return name
+
+
+def database_charset(text: str, database: str | None) -> tuple[str, str] | None:
+    """Returns the database and the character set of an ALTER DATABASE; None for another statement, or without a character set.
+
+    Args:
+        text: the statement.
+        database: that of the event, for a statement that names none.
+    """
+    tokens = Tokens(text)
+    try:
+        if not (tokens.accept("ALTER") and tokens.accept_any("DATABASE", "SCHEMA")):
+            return None
+        named = tokens.peek().kind == "name" or tokens.peek().upper not in _DATABASE_OPTIONS
+        name, charset = tokens.table() if named else database, None
+        while not tokens.ended():
+            declared = charset_option(tokens)
+            charset = charset if declared is None else declared
+            if declared is None:
+                tokens.take()
+    except UnsupportedError:
+        return None
+    return None if name is None or charset is None else (name, charset)
 
 
 def charset_option(tokens: Tokens) -> str | None:

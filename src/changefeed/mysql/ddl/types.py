@@ -67,8 +67,11 @@ _VARYING = ("VARYING", "VARCHAR", "VARCHARACTER")
 _WIDTHS = {"tinyint": 3, "smallint": 5, "mediumint": 8, "int": 10, "bigint": 20, "float": 12, "double": 22}
 _SCHEMAS = frozenset({"MARIADB_SCHEMA", "ORACLE_SCHEMA", "MAXDB_SCHEMA"})  # whose sql_mode a type's name belongs to
 _OTHER_NAMES = {("ORACLE_SCHEMA", "DATE"): "DATETIME", ("MAXDB_SCHEMA", "TIMESTAMP"): "DATETIME"}
-# Text types that do not take the table's character set.
-HAVE_CHARSET = frozenset({"UUID", "INET6", "INET4", "XMLTYPE", "NCHAR", "NVARCHAR", "NATIONAL"})
+# Text types that do not take the table's character set, but have one of their own.
+HAVE_CHARSET = {
+    **dict.fromkeys(("UUID", "INET6", "INET4", "XMLTYPE"), "utf8mb4"),
+    **dict.fromkeys(("NCHAR", "NVARCHAR", "NATIONAL"), "utf8mb3"),
+}
 
 
 def column_type(tokens: Tokens) -> ColumnType:

@@ -8,24 +8,29 @@ Rule 1. A slice ends before the GTID that begins a transaction: what lies before
 Rule 2. A slice of more than twice the size ends before a row event. The next slice gets the table maps of the statement.
 Rule 3. The end of the log is the end of a transaction: a server shows no part of one.
 Rule 4. A small batch contains its events, so that no task needs a connection.
+Rule 5. With a schema history, a slice also ends behind a statement that changes it: each slice has one, which its task reads by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from changefeed.mysql.binlog import codes
-from changefeed.mysql.binlog.framing import HEADER_SIZE
+from changefeed.mysql.binlog import Parser, codes
+from changefeed.mysql.binlog.events import Query
+from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.failover import Executed
+from changefeed.sources.mysql.schema_history import SchemaHistory
 from changefeed.sources.mysql.source_offset import LogPosition
 
 _QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
 _FLAGS_AT = HEADER_SIZE + 6
 _SLICE_BYTES = 4 * 2**20
 _KEPT_BYTES = 256 * 2**10
+_BEGIN = b"\0BEGIN"
+_LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,7 @@ class LogSlice:
         is_complete: whether no transaction is open at its end, and the tables are complete there.
         mark: the position that is marked as complete; None: `end`.
         events: its events, if there are few; None: the task asks the server.
+        history: the definitions of its tables; None: its table maps name their columns.
     """
 
     start: LogPosition
@@ -46,6 +52,7 @@ class LogSlice:
     is_complete: bool = True
     events: tuple[LogEvent, ...] | None = field(default=None, repr=False)
     mark: LogPosition | None = None
+    history: SchemaHistory | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ class LogBatch:
         caught_up: whether the log ended, or the limit was reached.
         begun: when the file of `end` was begun, in seconds since 1970; 0 if that is not known.
         gtids: of all transactions before `end`; None if they are not known.
+        history: the definitions at `end`; None without a history.
     """
 
     slices: tuple[LogSlice, ...]
@@ -65,6 +73,7 @@ class LogBatch:
     caught_up: bool
     begun: int = 0
     gtids: str | None = None
+    history: SchemaHistory | None = field(default=None, repr=False)
 
 
 def divide(
@@ -77,6 +86,7 @@ def divide(
     complete: LogPosition | None = None,
     look: Callable[[LogEvent], None] = lambda event: None,
     gtids: str | None = None,
+    history: SchemaHistory | None = None,
 ) -> LogBatch:
     """Divides the events after a position into slices.
 
@@ -88,8 +98,9 @@ def divide(
         complete: slices that end before it are not complete.
         look: called for each statement, before it is in a slice; it may raise.
         gtids: of all transactions before `start`; None if they are not known.
+        history: the definitions at `start`; None without a history.
     """
-    cuts = _Cuts(start, maps, complete, min(_SLICE_BYTES, most_bytes), Executed(gtids))
+    cuts = _Cuts(start, maps, complete, min(_SLICE_BYTES, most_bytes), Executed(gtids), history)
     for event in events:
         if event.placed:
             if end is not None and event.at.number >= end.number:
@@ -126,8 +137,10 @@ class _Cuts:
         complete: LogPosition | None,
         slice_bytes: int,
         executed: Executed,
+        history: SchemaHistory | None,
     ) -> None:
         self.at, self.total = start, 0
+        self._history = self._start_history = history  # after the last event, and at the start of the open slice
         self._start, self._start_maps, self._maps = start, maps, maps
         self._complete, self._slice_bytes = complete, slice_bytes
         self._size, self._slices = 0, list[LogSlice]()
@@ -137,12 +150,13 @@ class _Cuts:
 
     def before(self, event: LogEvent) -> bool:
         """Ends the slice before an event if that is a good place; returns whether it did."""
+        is_changed = self._history is not self._start_history
         if event.code in GTIDS:
             self._maps = ()
-            if self._size >= self._slice_bytes:
+            if is_changed or self._size >= self._slice_bytes:
                 self.close(event.at, inside=False)
                 return True
-        elif event.code in KINDS and self._maps and self._size >= 2 * self._slice_bytes:
+        elif is_changed or (event.code in KINDS and self._maps and self._size >= 2 * self._slice_bytes):
             self.close(event.at, inside=True)
             return True
         return False
@@ -161,22 +175,26 @@ class _Cuts:
         if self._kept is not None:
             self._kept.append(event)
         self._maps = maps_after(event, self._maps)
+        if self._history is not None and event.code in _QUERIES and _BEGIN not in event.data[-_LONGEST_BEGIN:]:
+            for query in Parser(checksum=event.has_checksum).feed(event.data):
+                if isinstance(query, Query):
+                    self._history = self._history.after(query)
 
     def close(self, at: LogPosition, *, inside: bool) -> None:
         """Ends the open slice at a position, inside of a transaction or between two."""
         if at == self._start:
             return
         is_complete = not inside and (self._complete is None or at.number >= self._complete.number)
-        self._slices.append(LogSlice(self._start, at, self._start_maps, is_complete))
+        self._slices.append(LogSlice(self._start, at, self._start_maps, is_complete, history=self._start_history))
         if not inside:
             self._maps = ()
         self._start, self._start_maps, self._size = at, self._maps, 0
+        self._start_history = self._history
 
     def finished(self, *, caught_up: bool) -> LogBatch:
         """The batch of the slices that were closed."""
         slices = self._slices
         if self._kept is not None and len(slices) == 1:
-            only = slices[0]
-            slices = [LogSlice(only.start, only.end, only.maps, only.is_complete, tuple(self._kept))]
-        begun = self._begun.get(self._start.file, 0)
-        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up, begun, self._executed.text())
+            slices = [replace(slices[0], events=tuple(self._kept))]
+        begun, gtids = self._begun.get(self._start.file, 0), self._executed.text()
+        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up, begun, gtids, self._start_history)

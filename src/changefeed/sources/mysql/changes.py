@@ -171,7 +171,7 @@ class LogDecoder:
         self.server, self._name = "", ""
         self._gtid: LogEvent | None = None  # of the last transaction, if it was not read yet
         self._captured, self._selector = captured, captured.selector()
-        self._parser = Parser(complete=captured.completed)
+        self._parser = Parser(complete=self._completed)
         self._maps = tuple(maps)
         self._rows: dict[TableShape, ShapeRows] = {}
         self._shapes: dict[Any, TableShape] = {}
@@ -182,6 +182,9 @@ class LogDecoder:
         self._records: list[int] = []
         self._control: list[Control] = []
         self._index, self._open_rows = 0, len(self._maps)
+
+    def _completed(self, table: TableMap) -> TableMap:
+        return self._captured.completed(table if self._definitions is None else self._definitions.named(table))
 
     def add(self, event: LogEvent) -> None:
         """Reads one event.
@@ -349,7 +352,7 @@ class LogDecoder:
                 done = done_by_failed(text, database)
                 if done is None:
                     self._refuse(
-                        f"a statement failed with error {query.error}, and the log does not say what it has changed: {text[:200]}",
+                        f"a statement failed (error {query.error}), and the log does not say what it has changed: {text[:200]}",
                         "start a new pipeline with a first copy",
                         event,
                     )
@@ -362,6 +365,7 @@ class LogDecoder:
         assert self._definitions is not None
         assert self._transactions is not None
         self._shapes = {}
+        self._parser.complete_again()
         origin, instant = self._transactions.of_statement(query, event.at, self.server)
         for effect in self._definitions.apply(text, database):
             if effect.table is not None and not is_captured(self._selector, effect.database, effect.table):

@@ -6,12 +6,13 @@
 Rule 1. Types and names of rows are those of the table map, but for the digits of FLOAT(m,d), which it does not have. A definition
         whose columns are not those of a shape adds nothing to it: it is of another time.
 Rule 2. The key is the primary key, else the first unique index whose columns are all NOT NULL, in the order of the index.
-Rule 3. A statement that cannot be applied drops the definition of its table: details are not guessed.
+Rule 3. A statement that cannot be read or applied ends the definitions of the tables that it mentions: nothing is guessed.
+Rule 4. Texts have the character set of their column, else of their table, else that of the database when the table was made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +21,16 @@ from changefeed.model.definition import PRIMARY, Table
 from changefeed.model.names import full_name
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
+from changefeed.mysql.ddl.create import in_charset, virtual_column
+from changefeed.mysql.ddl.mentions import mentioned
+from changefeed.mysql.ddl.tables import database_charset
+from changefeed.sources.mysql.naming import is_named, named, named_sequence
 from changefeed.sources.mysql.tables import quoted
+from changefeed.sources.mysql.unlogged import sequence_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +55,51 @@ class Definitions:
     Attributes:
         tables: `database.table` -> its definition.
         charsets: database -> its default character set.
+        sequences: the names of MariaDB's sequences, which have row events like tables.
     """
 
-    def __init__(self, tables: Mapping[str, Table] | None = None) -> None:
+    def __init__(
+        self,
+        tables: Mapping[str, Table] | None = None,
+        charsets: Mapping[str, str] | None = None,
+        server_charset: str | None = None,
+        sequences: Iterable[str] = (),
+    ) -> None:
+        """Begins with definitions; `server_charset`: that of new databases, None if it is not known."""
         self.tables = dict(tables or {})
-        self.charsets: dict[str, str] = {}
+        self.charsets = dict(charsets or {})
+        self.sequences = set(sequences)
+        self._server_charset = server_charset
 
     def apply(self, text: str, database: str | None) -> list[Effect]:
         """Applies a statement of the log, or the CREATE TABLE that a server shows; returns its effects, in order."""
+        if (sequence := sequence_of(text, database)) is not None:
+            self.sequences.add(sequence)
+            return []
+        if (altered := database_charset(text, database)) is not None:
+            self.charsets |= [altered]
+            return []
         try:
             statements = parse(text, database)
         except UnsupportedError:
-            return []  # shapes do not fit the definitions then: Rule 1
+            self.forget(text, database)
+            return []
         return [effect for each in statements for effect in self._statement(each, text)]
+
+    def forget(self, text: str, database: str | None) -> None:
+        """Ends the definitions of the tables that a statement mentions: Rule 3."""
+        for name in mentioned(text, [(table.database, table.name) for table in self.tables.values()], database):
+            self.tables.pop(full_name(*name), None)
+
+    def named(self, table: TableMap) -> TableMap:
+        """Returns a table map with what its definition adds; the same one if nothing is missing, or nothing fits."""
+        if is_named(table):
+            return table
+        name = full_name(table.database, table.table)
+        definition = self.tables.get(name)
+        if definition is not None:
+            return named(table, definition) or table
+        return named_sequence(table) if name in self.sequences else table
 
     def completed(self, shape: TableShape) -> TableShape:
         """Returns a shape with the details of its table's definition."""
@@ -96,8 +135,9 @@ class Definitions:
     def _statement(self, statement: sql.Statement, text: str) -> list[Effect]:
         match statement:
             case sql.CreateDatabase(database=database):
-                if statement.charset is not None:
-                    self.charsets[database] = statement.charset
+                charset = statement.charset or self._server_charset
+                if charset is not None and not (statement.if_not_exists and database in self.charsets):
+                    self.charsets[database] = charset
                 return [Effect("", database, None, text)]
             case sql.DropDatabase(database=database):
                 self.tables = {name: table for name, table in self.tables.items() if table.database != database}
@@ -121,10 +161,7 @@ class Definitions:
         effect = [Effect("CREATE", statement.database, statement.table, text)]
         if statement.if_not_exists and name in self.tables:
             return effect
-        table: Table | None = Table(
-            statement.database, statement.table, statement.columns, statement.keys, statement.uniques, statement.virtual,
-            statement.indexes, statement.charset, statement.comment,
-        )  # fmt: skip
+        table: Table | None = self._in_charset(replace(statement.definition, comment=statement.comment))
         if statement.like is not None:
             template = self.tables.get(full_name(*statement.like))
             table = template and replace(template, database=statement.database, name=statement.table)
@@ -145,9 +182,21 @@ class Definitions:
         if table is None:
             return
         try:
-            self.tables[name] = replace(alter(table, statement).table, comment=table.comment)
+            self.tables[name] = self._in_charset(replace(alter(table, statement).table, comment=table.comment))
         except ChangefeedError:  # Rule 3
             return
+
+    def _in_charset(self, table: Table) -> Table:
+        """A table that declares no character set, with that of its database: Rule 4."""
+        charset = self.charsets.get(table.database)
+        if table.charset is not None or charset is None:
+            return table
+        columns = tuple(c if c.charset is not None else in_charset(c, None, charset) for c in table.columns)
+        virtual = tuple(
+            v if v.charset is not None else virtual_column(v.place, in_charset(v.column, None, charset))
+            for v in table.virtual
+        )
+        return replace(table, columns=columns, virtual=virtual, charset=charset)
 
 
 def key_of(table: Table) -> tuple[str, ...]:

@@ -18,9 +18,11 @@ Rule 3. There may be a cut at the end of a transaction already. So the rows of a
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+from changefeed.errors import ConfigError
 from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import Query
 from changefeed.sources.mysql import first_copy
@@ -31,6 +33,7 @@ from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading
+from changefeed.sources.mysql.schema_history import begin_history, read_history, with_copied
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
@@ -131,7 +134,9 @@ class Planner:
             return None
         self._check()
         at, gtids = beginning(server, start)
-        return SourceOffset(server.identity, at, gtids=gtids, patterns=tuple(self.section.tables))
+        return SourceOffset(
+            server.identity, at, gtids=gtids, patterns=tuple(self.section.tables), history=self._history_at(at)
+        )
 
     def _check(self) -> None:
         """Checks the settings of the server and the tables that are captured, before the first of them is read.
@@ -166,7 +171,10 @@ class Planner:
             same = earlier.server == server.identity and not log_is_lost
             low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier.at)
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
-        after = SourceOffset(server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables))
+        history = None if server.names_columns else begin_history(server, defined.tables).text()
+        after = SourceOffset(
+            server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables), history=history
+        )
         return Plan(self._reading(low), (defined, *chunks), after)
 
     def _join(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
@@ -210,7 +218,8 @@ class Planner:
         slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = self._chunks(replace(progress, requests=selection.requests, where=selection.where))
-        after = replace(after, copy=progress, joining=wanted)
+        history = None if after.history is None else with_copied(read_history(after.history), defined.tables).text()
+        after = replace(after, copy=progress, joining=wanted, history=history)
         return Plan(replace(reading, low=_beside(after)), (*slices, defined, *chunks), after)
 
     def _without_changes(self, known: SourceOffset) -> Plan:
@@ -267,7 +276,31 @@ class Planner:
         return divide(
             of_same_log(sent, known, self.address), known.at, known.maps, section.max_bytes_per_batch,
             end=end, complete=complete, look=_Look(self._captured, complete), gtids=known.gtids,
+            history=None if known.history is None else read_history(known.history),
         )  # fmt: skip
+
+    def _history_at(self, start: LogPosition) -> str | None:
+        """The definitions at an earlier position: those of now, if no statement has changed a captured table since.
+
+        Raises:
+            ConfigError: one has.
+        """
+        server = self.server
+        if server.names_columns:
+            return None
+        end, _, defined = first_copy.begin(
+            server, partial(list_tables, server, self._captured.selector()), copies=False
+        )
+        sent = dump(self.address, start, self.section.server_id, server.identity)
+        try:
+            divide(sent, start, (), sys.maxsize, end=replace(end, shift=start.shift), look=_Look(self._captured, end))
+        except SchemaChangedError as error:
+            raise ConfigError(
+                f"source.start: a captured table has changed behind {start} ({str(error)[:200]}), and the log does not name the "
+                "columns of its rows: start behind that, or make a first copy. SET GLOBAL binlog_row_metadata = FULL for the "
+                "next time"
+            ) from error
+        return begin_history(server, defined.tables).text()
 
     @property
     def _copies(self) -> bool:
@@ -290,7 +323,10 @@ def _further(server: Server, captured: Captured, others: Captured) -> list[Name]
 
 def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
     copy_bytes = known.copy_bytes if batch.end == known.at else 0
-    return replace(known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids, copy_bytes=copy_bytes)
+    return replace(
+        known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids, copy_bytes=copy_bytes,
+        history=None if batch.history is None else batch.history.text(),
+    )  # fmt: skip
 
 
 def _beside(known: SourceOffset) -> LogPosition:

@@ -94,6 +94,8 @@ def read(reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
 
 def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
     read_slice = _read_by_kernel if is_available() else _read_by_reference
+    if part.history is not None:
+        reading = replace(reading, captured=replace(reading.captured, named=part.history.named))
     decoder, at = yield from read_slice(reading, part)
     if at.number < part.end.number:
         raise SourceError(

@@ -273,16 +273,23 @@ class Server:
         finally:
             self.rows("UNLOCK TABLES")
 
+    @property
+    def names_columns(self) -> bool:
+        """Whether the table maps of its log name their columns from now on."""
+        return self._variables("binlog_row_metadata").get("binlog_row_metadata", "").upper() == "FULL"
+
+    def _variables(self, *names: str) -> dict[str, str]:
+        """Global variables; without those that the server does not have."""
+        statement = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(map(repr, names))})"
+        return {name: value for name, value in self.texts(statement)}  # noqa: C416  # of tuples of any length
+
     def requirements(self) -> list[Requirement]:
         """Returns the settings that are not as the source needs them."""
-        names = ("log_bin", "binlog_format", "binlog_row_image", "binlog_row_metadata")
-        statement = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(map(repr, names))})"
-        values = {name: value for name, value in self.texts(statement)}  # noqa: C416  # of tuples of any length
+        values = self._variables("log_bin", "binlog_format", "binlog_row_image")
         needed = {
             "log_bin": ("ON", "start the server with log_bin=binlog and server_id=1 in its configuration"),
             "binlog_format": ("ROW", "SET GLOBAL binlog_format = ROW, which applies to new connections"),
             "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image = FULL, which applies to new connections"),
-            "binlog_row_metadata": ("FULL", "SET GLOBAL binlog_row_metadata = FULL"),
         }
         return [
             Requirement(name, values.get(name) or "not set", value, fix)

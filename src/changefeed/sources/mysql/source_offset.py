@@ -9,6 +9,7 @@
     {…, "copy_bytes": 6}                                         bytes behind the position that earlier copies beside the log have
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
     {…, "requests": [{"tables": [["shop", "orders"]], "where": "id > 7"}]}       tables to copy again, see `copying_again.py`
+    {…, "history": "eJy…"}                                      definitions at the position, see `schema_history.py`
     {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
     {…, "unsent": ["binlog.000003", 14700, 1]}                  of one that continues a connector: what that has not sent
 
@@ -98,6 +99,7 @@ class SourceOffset:
         unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
             all that comes next is unsent.
         requests: tables to copy again that are not complete, in the order of the requests.
+        history: the definitions of the tables at `at`, as `schema_history.read_history` takes them; None: the log names columns.
         copy_bytes: number of bytes behind `at` that the rows of copies beside the log have; see `planning.py`.
     """
 
@@ -114,6 +116,7 @@ class SourceOffset:
     unsent: tuple[LogPosition, int] | None = None
     requests: tuple[CopyRequest, ...] = ()
     copy_bytes: int = 0
+    history: str | None = field(default=None, repr=False)
 
     @property
     def is_first_copy(self) -> bool:
@@ -157,6 +160,8 @@ class SourceOffset:
             document["copy_bytes"] = self.copy_bytes
         if self.requests:
             document["requests"] = [request.to_dict() for request in self.requests]
+        if self.history is not None:
+            document["history"] = self.history
         return json.dumps(document)
 
 
@@ -188,4 +193,5 @@ def read(text: str) -> SourceOffset:
         None if (unsent := document.get("unsent")) is None else (LogPosition(*unsent[:2]), unsent[2]),
         tuple(map(read_request, document.get("requests", ()))),
         document.get("copy_bytes", 0 if joining is None else 3),  # earlier versions wrote none, and always had 3
+        document.get("history"),
     )

@@ -12,7 +12,7 @@ types of its rows in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from changefeed.errors import SourceError
@@ -29,7 +29,7 @@ Name = tuple[str, str]  # database and table
 
 SYSTEM = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
 MARIADB_SIZES = {"uuid": 16, "inet4": 4, "inet6": 16}  # bytes in the log of types that look like BINARY there
-_CODES = {
+CODES = {
     "tinyint": codes.TINY, "smallint": codes.SHORT, "mediumint": codes.INT24, "int": codes.LONG, "bigint": codes.LONGLONG,
     "float": codes.FLOAT, "double": codes.DOUBLE, "decimal": codes.NEWDECIMAL, "bit": codes.BIT, "year": codes.YEAR,
     "date": codes.DATE, "time": codes.TIME2, "datetime": codes.DATETIME2, "timestamp": codes.TIMESTAMP2,
@@ -38,7 +38,7 @@ _CODES = {
     **dict.fromkeys(MARIADB_SIZES, codes.STRING),
 }  # fmt: skip
 _BLOBS = {"tiny": 1, "": 2, "medium": 3, "long": 4}
-_CODES |= {f"{size}{kind}": codes.BLOB for size in _BLOBS for kind in ("text", "blob")}
+CODES |= {f"{size}{kind}": codes.BLOB for size in _BLOBS for kind in ("text", "blob")}
 _SIZES = {f"{size}{kind}": count for size, count in _BLOBS.items() for kind in ("text", "blob")}
 _GEOMETRIES = {"geomcollection": "geometrycollection"}
 _ORDERED = frozenset({
@@ -70,10 +70,12 @@ class Captured:
     Attributes:
         patterns: those of the section's `tables`.
         mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4 and INET6, with the type.
+        named: adds the names of columns, and what else the log may lack (`SchemaHistory.named`); None: the log has it.
     """
 
     patterns: tuple[str, ...]
     mariadb_types: dict[Name, dict[str, str]]
+    named: Callable[[TableMap], TableMap] | None = None
 
     def selector(self) -> TableFilter:
         """The patterns, compiled."""
@@ -81,6 +83,8 @@ class Captured:
 
     def completed(self, table: TableMap) -> TableMap:
         """A table map with the types that the log does not name."""
+        if self.named is not None:
+            table = self.named(table)
         types = self.mariadb_types.get((table.database, table.table))
         if types is None:
             return table
@@ -166,15 +170,22 @@ def describe(server: Server, database: str, table: str) -> CopiedTable | None:
     columns = tuple(_column(row, f"{database}.{table}") for row in described)
     keys = key_of(server, database, table)
     names = [column.name for column in columns]
-    try:
-        create = server.texts(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")[0][1]
-    except GoneError:
+    create = show_create(server, database, table)
+    if create is None:
         return None
     primary = tuple((names.index(key), 0) for key in keys) or None
     ordered = None
     if keys and described[names.index(keys[0])][1] in _ORDERED:
         ordered = columns[names.index(keys[0])]
     return CopiedTable(TableMap(0, 0, database, table, columns, primary), create, ordered)
+
+
+def show_create(server: Server, database: str, table: str) -> str | None:
+    """Returns the CREATE TABLE of a table; None if the server does not have it."""
+    try:
+        return server.texts(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")[0][1]
+    except GoneError:
+        return None
 
 
 def engine_of(server: Server, database: str, table: str) -> str:
@@ -198,7 +209,7 @@ def key_of(server: Server, database: str, table: str) -> list[str]:
 def _column(row: tuple[str, ...], table: str) -> MappedColumn:
     name, kind, column_type, nullable, octets, charset, precision, scale, fraction = row
     kind = _GEOMETRIES.get(kind, kind)
-    code = _CODES.get(kind, codes.GEOMETRY)
+    code = CODES.get(kind, codes.GEOMETRY)
     metadata = _metadata(kind, octets, precision, scale, fraction)
     if metadata is None:
         raise SourceError(f"column {name} of {table} has the type {column_type}, which changefeed does not know")
@@ -232,7 +243,7 @@ def _metadata(kind: str, octets: str, precision: str, scale: str, fraction: str)
             return 1
     if kind in MARIADB_SIZES:
         return MARIADB_SIZES[kind]
-    return _SIZES.get(kind, 0 if kind in _CODES or kind in _KNOWN_GEOMETRIES else None)
+    return _SIZES.get(kind, 0 if kind in CODES or kind in _KNOWN_GEOMETRIES else None)
 
 
 def expression(column: MappedColumn) -> str:

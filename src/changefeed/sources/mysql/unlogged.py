@@ -8,6 +8,7 @@ MariaDB's sequence                   a table of one row, in the log alone
 from __future__ import annotations
 
 from changefeed.errors import UnsupportedError
+from changefeed.model.names import full_name
 from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl.tables import table_name
 from changefeed.mysql.ddl.tokens import Tokens
@@ -16,7 +17,7 @@ from changefeed.sources.mysql.tables import Name, is_captured, listed
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 VERSIONED = "its log has the rows of the past, too, by system versioning"
-_SEQUENCE = (
+SEQUENCE = (
     "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option",
     "cycle_count",
 )  # fmt: skip
@@ -30,7 +31,25 @@ _NO_ACTION = ("NO ACTION", "RESTRICT")
 
 def is_sequence(table: TableMap) -> bool:
     """Whether a table of the log is a sequence of MariaDB: by its columns, which all sequences have."""
-    return tuple(column.name for column in table.columns) == _SEQUENCE
+    return tuple(column.name for column in table.columns) == SEQUENCE
+
+
+def sequence_of(statement: str, database: str | None) -> str | None:
+    """Returns `database.name` of the sequence that a statement creates; None for another statement."""
+    if "SEQUENCE" not in statement.upper():
+        return None
+    tokens = Tokens(statement)
+    try:
+        if not tokens.accept("CREATE"):
+            return None
+        tokens.accept("OR", "REPLACE")
+        tokens.accept("TEMPORARY")
+        if not tokens.accept("SEQUENCE"):
+            return None
+        tokens.accept("IF", "NOT", "EXISTS")
+        return full_name(*table_name(tokens, database))
+    except UnsupportedError:
+        return None
 
 
 def versioned_by(statement: str, database: str | None) -> Name | None:

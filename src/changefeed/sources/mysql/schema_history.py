@@ -1,0 +1,141 @@
+"""The definitions of tables at a position of the log, for servers whose table maps do not name the columns.
+
+    SHOW CREATE TABLE ─▶ Table ─ statements of the log ─▶ Table ─┬─ `named` ─▶ table map with names, signs, members, …
+                                                                 └─ `text`  ─▶ source offset
+
+`binlog_row_metadata=FULL` makes a history needless, and nothing can be missing from a log that has it. Without, as by default, a
+table map has the kinds and sizes of its columns (`NO_LOG`), or the signs and character sets of some, too (`MINIMAL`).
+
+Rule 1. The first definitions are those of the position at which the copy begins. From there on the statements of the log change
+        them, of tables that are not captured, too: a table may be renamed to a captured one.
+Rule 2. A table map counts: see `naming.py`. What does not fit is not named, and the reader of its rows stops.
+Rule 3. A statement that cannot be read or applied ends the definitions of the tables that it mentions. So does one that names a
+        character set whose texts cannot be read.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from zlib import compress, decompress
+
+import msgspec
+
+from changefeed.model.definition import Table
+from changefeed.model.names import full_name
+from changefeed.mysql import charsets
+from changefeed.mysql.binlog import collations
+from changefeed.mysql.binlog.events import Query
+from changefeed.mysql.binlog.table_map import TableMap
+from changefeed.sources.mysql.definitions import Definitions
+from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.statements import done_by_failed
+from changefeed.sources.mysql.tables import CopiedTable, show_create
+
+_UNKNOWN_CHARSETS = re.compile(
+    rf"\b({'|'.join(sorted(set(collations.CHARSETS) - set(charsets.NAMES)))})(_\w+)?\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaHistory:
+    """The definitions at a position of the log.
+
+    Attributes:
+        tables: `database.table` -> its definition.
+        charsets: database -> its default character set.
+        sequences: the names of MariaDB's sequences, which have row events like tables.
+        written: its text, if that is known.
+    """
+
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    charsets: Mapping[str, str] = field(default_factory=dict)
+    sequences: frozenset[str] = frozenset()
+    written: str | None = field(default=None, compare=False, repr=False)
+
+    def with_tables(self, creations: Iterable[tuple[str, str]]) -> SchemaHistory:
+        """Returns the history with the tables of some statements CREATE TABLE, as the server shows them.
+
+        Args:
+            creations: for each table, its database and the statement.
+        """
+        definitions = self._definitions()
+        for database, create in creations:
+            if _UNKNOWN_CHARSETS.search(create) is None:
+                definitions.apply(create, database)
+        return replace(self, tables=definitions.tables, written=None)
+
+    def after(self, query: Query) -> SchemaHistory:
+        """Returns the history after a statement of the log; the same one if the statement changes no definition."""
+        database, definitions = query.database or None, self._definitions(_server_charset(query))
+        text = query.text if not query.error else done_by_failed(query.text, database)
+        if text is None or _UNKNOWN_CHARSETS.search(query.text) is not None:
+            definitions.forget(query.text, database)
+        else:
+            definitions.apply(text, database)
+        after = SchemaHistory(definitions.tables, definitions.charsets, frozenset(definitions.sequences))
+        return self if after == self else after
+
+    def named(self, table: TableMap) -> TableMap:
+        """Returns a table map with all that the definition of its table adds; the same one if nothing is missing or fits."""
+        return self._definitions().named(table)
+
+    def _definitions(self, server_charset: str | None = None) -> Definitions:
+        return Definitions(self.tables, self.charsets, server_charset, self.sequences)
+
+    def text(self) -> str:
+        """The history for a source offset: compressed JSON, in base64."""
+        if self.written is not None:
+            return self.written
+        document = {
+            "tables": list(self.tables.values()),
+            "charsets": self.charsets,
+            "sequences": sorted(self.sequences),
+        }
+        return b64encode(compress(msgspec.json.encode(document))).decode()
+
+
+def begin_history(server: Server, tables: Sequence[CopiedTable]) -> SchemaHistory:
+    """Returns the history at the position where a copy of these tables begins.
+
+    It has the other tables of their databases, too: they may be renamed, or be the model of others.
+    """
+    databases, copied = {table.name[0] for table in tables}, {table.name for table in tables}
+    listed = server.texts("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES ORDER BY 1, 2")
+    others = [
+        (database, create)
+        for database, name, kind in listed
+        if kind == "BASE TABLE" and database in databases and (database, name) not in copied
+        if (create := show_create(server, database, name)) is not None
+    ]
+    schemata = server.texts("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
+    history = SchemaHistory(
+        charsets={database: charset for database, charset in schemata},  # noqa: C416  # of tuples of any length
+        sequences=frozenset(full_name(database, name) for database, name, kind in listed if kind == "SEQUENCE"),
+    )
+    return with_copied(history.with_tables(others), tables)
+
+
+def with_copied(history: SchemaHistory, tables: Sequence[CopiedTable]) -> SchemaHistory:
+    """Returns a history with the tables of a copy, as they are where it begins."""
+    return history.with_tables([(table.name[0], table.create) for table in tables])
+
+
+class _Document(msgspec.Struct):
+    tables: list[Table]
+    charsets: dict[str, str]
+    sequences: list[str]
+
+
+def read_history(text: str) -> SchemaHistory:
+    """Reads the text of a history."""
+    document = msgspec.json.decode(decompress(b64decode(text)), type=_Document)
+    tables = {table.full_name: table for table in document.tables}
+    return SchemaHistory(tables, document.charsets, frozenset(document.sequences), text)
+
+
+def _server_charset(query: Query) -> str | None:
+    """The character set of new databases."""
+    return None if query.status.server is None else collations.charset(query.status.server)
