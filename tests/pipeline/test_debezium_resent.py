@@ -258,3 +258,23 @@ def test_rows_of_another_binlog_are_applied_below_the_last_schema_change() -> No
             run.take(records[start : start + size], caught_up=True)
         run.idle()
         assert len(run.rows()["shop.t"]) == 8, size
+
+
+@BOTH
+@pytest.mark.parametrize("size", [1, 2, 3, 99])
+def test_rows_whose_key_ddl_has_removed_are_left_out_when_they_are_sent_again(size: int, consistency: str) -> None:
+    """The connector still sends the key, and each row was there twice."""
+    connector = started()
+    connector.transaction([("t", None, {"id": 1, "f": 1})])
+    connector.ddl(("t", "ALTER TABLE t DROP PRIMARY KEY"))
+    connector.transaction([("t", None, {"id": 1, "f": 2})])
+    connector.transaction([("t", None, {"id": 7, "f": 7}), ("t", None, {"id": 7, "f": 7})])
+    first = len(connector.records)
+    connector.again(2, first)
+    connector.transaction([("t", None, {"id": 1, "f": 3})])
+    run, records = following(numbered(connector.records), consistency), numbered(connector.records)
+    for start in range(0, len(records), size):
+        run.take(records[start : start + size], caught_up=True)
+    run.idle()
+    found = [json.loads(row.replace("'", '"')) for row in run.rows()["shop.t"]]
+    assert sorted((row["id"], row["f"]) for row in found) == [(1, 1), (1, 2), (1, 3), (7, 7), (7, 7)]

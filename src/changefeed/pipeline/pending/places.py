@@ -14,12 +14,14 @@ commit time and GTID, than all that was read. Where a row with a lower place is 
 highest one of the earlier binlog any more.
 Rule 5. Without cuts, rows of tables with a key are applied again when they are sent again, and the last one of a key is right.
 But below a schema change of their table that has taken effect they would bring back what it has removed: they are left out, too.
+Rule 6. A connector may send a key that DDL has taken from the table. Rows behind such a statement are of a table without a key.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,9 +29,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.frames.sent import LINES, combined, table_hash
+from changefeed.model.definition import Table
+from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.mysql import gtid
+from changefeed.mysql.ddl import statements_of
+from changefeed.mysql.ddl.apply import alter
+from changefeed.mysql.ddl.statements import AlterTable, CreateTable, RenameTable
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import NOTHING, Positions, State, Stretches, merged
 from changefeed.stages.repeats import Stretch
@@ -58,12 +66,13 @@ def with_repeats(
         passed: the commit_ts that every partition has passed.
         cuts: whether tables move together.
     """
+    pending, fresh = list(pending), list(fresh)
     earlier, lines = _Lines.of(pending), _Lines.of(fresh)
     if not len(lines.table):
         return state
     repeated = _have_come_before(earlier, lines)
     if not cuts:
-        fresh, keyless = list(fresh), lines.mask("keyless")
+        keyless = lines.mask("keyless") | _have_lost_their_key(lines, before, [*pending, *fresh])
         bound, newer = _passed_before(lines, before), _are_newer(lines, before)
         low = lines.numbers("commit_ts") < bound
         remembered = np.isin(lines.ids, np.array([hash for _, hash in before.recent], np.int64))
@@ -216,6 +225,49 @@ def _are_before_last_change(lines: _Lines, before: State, fresh: Iterable[ChunkI
     of_tables = np.array([bounds.get(int(table), NOTHING) for table in tables], np.int64)
     below: _Mask = lines.numbers("commit_ts") <= of_tables[places]
     return below
+
+
+def _have_lost_their_key(lines: _Lines, before: State, chunks: list[ChunkInfo]) -> _Mask:
+    """For each line, whether its table has no key at its place, whatever its record has: see Rule 6."""
+    tables = {name.lower(): state.table for name, state in before.tables.items() if state.declared}
+    since = {name: NOTHING for name, table in tables.items() if not table.keys}
+    places, of, lost = lines.numbers("commit_ts"), lines.numbers("table"), np.zeros(len(lines.table), np.bool_)
+    events = {(e.commit_ts, e.ddl): e for chunk in chunks if (e := chunk.event) is not None and e.commit_ts is not None}
+    for (commit_ts, _), event in sorted(events.items(), key=lambda item: item[0][0] or 0):
+        for name, table in _defined(event, tables):
+            if table is None or table.keys:
+                if name in since:
+                    lost |= (of == table_hash(name)) & (places > since.pop(name)) & (places <= (commit_ts or 0))
+            else:
+                since.setdefault(name, commit_ts or 0)
+    for name, start in since.items():
+        lost |= (of == table_hash(name)) & (places > start)
+    return lost
+
+
+def _defined(event: SchemaChange, tables: dict[str, Table]) -> Iterator[tuple[str, Table | None]]:
+    """Applies a schema change to `tables`; yields each table that it defines, and None for one that is unknown from there on."""
+    try:
+        statements = statements_of(event, restored=False)
+    except (SchemaError, UnsupportedError):
+        return
+    for statement in statements:
+        match statement:
+            case CreateTable() if statement.like is None:
+                table, name = statement.definition, statement.definition.full_name.lower()
+                tables[name] = table
+                yield name, table
+            case AlterTable() if known := tables.get(name := full_name(statement.database, statement.table).lower()):
+                with suppress(SchemaError):
+                    tables[name] = alter(known, statement).table
+                    yield name, tables[name]
+            case RenameTable():
+                old = full_name(statement.database, statement.table).lower()
+                name = full_name(statement.to_database, statement.to_table).lower()
+                if (renamed := tables.pop(old, None)) is not None:
+                    tables[name] = renamed
+                yield old, None
+                yield name, renamed
 
 
 def are_left_out(chunk: ChunkInfo, repeats: Stretches) -> bool:
