@@ -157,3 +157,22 @@ def test_a_timestamp_is_converted_by_its_local_time(zone: str, new: str, wanted:
     assert made is not None
     assert values(t, made.values(column(old, ["2026-07-01T21:09:59.500Z", None]))) == [wanted, None]
     assert conversion(old, t, Details("mysql", charset="utf8mb4")) is None
+
+
+@pytest.mark.parametrize(
+    "zone, server, old, value, wanted",
+    [
+        ("+05:30", "mysql", "datetime(3)", "2026-07-02 02:39:59.500", "2026-07-01T21:10:00Z"),  # rounded
+        ("+05:30", "mariadb", "datetime(3)", "2026-07-02 02:39:59.500", "2026-07-01T21:09:59Z"),
+        ("-01:00", "mysql", "date", "2026-07-02", "2026-07-02T01:00:00Z"),
+        ("+00:00", "mysql", "datetime", "2038-01-19 03:14:08", None),
+        ("+01:00", "mariadb", "date", "1970-01-01", None),
+    ],
+)
+def test_a_local_time_becomes_an_instant(zone: str, server: Server, old: str, value: str, wanted: str | None) -> None:
+    before, after = ColumnType.parse(old), ColumnType.parse("timestamp")
+    made = conversion(before, after, Details(server, zone=zone))
+    assert made is not None
+    assert values(after, made.values(column(before, [value, None]))) == [wanted, None]
+    assert conversion(before, after, Details(server)) is None
+    assert conversion(before, after, Details(server, zone="Europe/Berlin")) is None

@@ -72,13 +72,13 @@ def test_random_values_are_those_of_the_server(server: Server) -> None:
 
 
 @pytest.mark.parametrize("server", ["mariadb", "mysql"])
-def test_instants_become_local_times_of_the_session(server: Server) -> None:
+def test_instants_and_local_times_of_the_session(server: Server) -> None:
     seed = random.SystemRandom().randrange(2**32)
     chance, compared = random.Random(seed), 0
     database: Database
     with MariaDb() if server == "mariadb" else MySql() as database:
         database.execute("CREATE DATABASE x CHARACTER SET utf8mb4")
-        for old in (name for name in VALUES if name.startswith("timestamp")):
+        for old in (name for name in VALUES if name.startswith(("timestamp", "date"))):
             zone = f"{chance.choice('+-')}{chance.randrange(13):02}:{chance.choice([0, 30, 45]):02}"
             sql = [drawn(ColumnType.parse(old), chance) for _ in range(30)]
             compared += compare(database, server, old, sql, f"seed {seed}", zone=zone)

@@ -155,7 +155,9 @@ class Round:
                     writer.mark(phase + PHASES)
             self.progress("the engine catches up")
             self._follow(session)
-            if self.modes.mode in _AFTER_FIRST_PHASE:  # else a snapshot may have everything, and its end is in one history
+            if (
+                self.modes.mode in _AFTER_FIRST_PHASE
+            ):  # else a snapshot may have everything, and its end is in one history
                 for writer in writers:
                     writer.mark(phase + 2 * PHASES)
                 self._follow(session)

@@ -138,7 +138,7 @@ def test_errors_of_the_log_end_the_same(mariadb: Database) -> None:
 
 @pytest.mark.parametrize(
     "variable, value",
-    [("binlog_format", "MIXED"), ("binlog_row_image", "MINIMAL"), ("binlog_row_metadata", "NO_LOG")],
+    [("binlog_format", "MIXED"), ("binlog_row_image", "MINIMAL")],
 )
 def test_wrong_settings_name_the_statement(mariadb: Database, variable: str, value: str) -> None:
     needed = {"binlog_format": "ROW"}.get(variable, "FULL")

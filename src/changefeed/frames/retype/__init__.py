@@ -31,6 +31,7 @@ from changefeed.frames.reshape import family, plain_text
 from changefeed.frames.retype import members, moments, numbers, printing, texts
 from changefeed.frames.types import SPARK_DIGITS, sink_type
 from changefeed.model.types import ColumnType
+from changefeed.mysql.zone import ahead, zone
 
 Server: TypeAlias = Literal["", "mysql", "mariadb", "tidb"]
 Values: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -272,6 +273,14 @@ def _from_instants(old: ColumnType, new: ColumnType, details: Details) -> Conver
     return Conversion(lambda array: then.values(moments.local(array, details.zone)))
 
 
+def _instants(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
+    """To TIMESTAMP: a local time of the session's time zone, if that is ahead of UTC by as much at all times."""
+    rounds = details.server != "mariadb"
+    if not details.zone or (not details.server and _rounds(old, new)) or (us := ahead(zone(details.zone))) is None:
+        return None
+    return Conversion(partial(moments.instants, new=new, ahead_us=us, rounds=rounds))
+
+
 def _rounds(old: ColumnType, new: ColumnType) -> bool:
     """Whether fraction digits are lost."""
     kept = (new.length or 0) if new.name in ("datetime", "timestamp", "time") else 0
@@ -306,6 +315,7 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     **{(old, new): _moment for old in ("date", "datetime", "time") for new in ("date", "datetime", "time")},
     **{("timestamp", new): _from_instants for new in (*_NUMBERS, "date", "datetime", "time", "text", "binary")},
     ("timestamp", "timestamp"): _moment,
+    **{(old, "timestamp"): _instants for old in ("date", "datetime")},
     ("text", "text"): _text,
     ("text", "json"): _to_json,
     ("json", "text"): _from_json,

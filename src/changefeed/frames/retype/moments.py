@@ -16,7 +16,7 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql.zone import ahead, to_local, zone
 
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # in µs from 1970
-_TIMESTAMP_END = 2**31 * 1_000_000
+_TIMESTAMP_BEGIN, _TIMESTAMP_END = 1_000_000, 2**31 * 1_000_000
 _TIME = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
 _LONGEST = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 _TIME_OF_DAY = 11  # where the time begins in the text of a DATETIME
@@ -38,6 +38,27 @@ def local(array: pa.Array, zone_name: str) -> pa.Array:
     if (us := ahead(where)) is not None:
         return pc.add(utc, us).cast(pa.timestamp("us"))
     return pa.array([v if v is None else to_local(v, where) for v in utc.to_pylist()], pa.timestamp("us"))
+
+
+def instants(array: pa.Array, new: ColumnType, *, ahead_us: int, rounds: bool) -> pa.Array:
+    """Converts DATE or DATETIME of a time zone to TIMESTAMP.
+
+    Args:
+        array: the local times.
+        new: the type.
+        ahead_us: microseconds by which the zone is ahead of UTC.
+        rounds: whether the server rounds; MariaDB does not, and keeps the fraction of a time that no TIMESTAMP has.
+    """
+    local = _reduced(array.cast(pa.timestamp("us")).cast(pa.int64()), new.length or 0, rounds)
+    utc = pc.subtract(local, ahead_us)
+    is_outside = pc.or_(pc.less(utc, _TIMESTAMP_BEGIN), pc.greater_equal(utc, _TIMESTAMP_END))
+    if rounds:
+        fraction = pa.nulls(len(array), pa.int64())
+    else:
+        since_year_1 = pc.subtract(utc, _YEAR_1 - 86_400_000_000)  # not negative, with any zone
+        fraction = pc.subtract(since_year_1, pc.multiply(pc.divide(since_year_1, 1_000_000), 1_000_000))
+        fraction = pc.if_else(pc.equal(fraction, 0), pa.scalar(None, pa.int64()), fraction)
+    return pc.if_else(is_outside, fraction, utc).cast(pa.timestamp("us", tz="UTC"))
 
 
 def _reduced(us: pa.Array, digits: int, rounds: bool) -> pa.Array:

@@ -258,7 +258,8 @@ def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, s
 def underivable(old: Column, new: Column) -> str:
     """A sentence: the values of a column with the type of `new` do not follow from those with the type of `old`."""
     why = f"column {new.name}: its values after the change of {old.type} to {new.type} cannot be derived from those before it"
-    return f"{why}: {ZONE_NEEDED}" if old.type.name == "timestamp" else why
+    is_local = new.type.name == "timestamp" and old.type.name in ("date", "datetime")
+    return f"{why}: {ZONE_NEEDED}" if old.type.name == "timestamp" or is_local else why
 
 
 def _constant(value: Any) -> Constant:

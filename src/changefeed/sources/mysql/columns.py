@@ -67,8 +67,8 @@ def columns_of(table: TableMap) -> tuple[Column, ...]:
         kind = type_of(column)
         if column.name is None or kind is None or (column.code in _MEMBERED and column.members is None):
             raise UnsupportedError(
-                f"the log does not describe the columns of {table.database}.{table.table}: SET GLOBAL binlog_row_metadata = "
-                "FULL, and start a new pipeline: what was logged before cannot be read"
+                f"the log does not describe the columns of {table.database}.{table.table}, and no statement that was read "
+                "explains them: SET GLOBAL binlog_row_metadata = FULL, and start a new pipeline"
             )
         columns.append(Column(column.name, kind, column.nullable, None if keys is None else index in keys))
     return tuple(columns)

@@ -30,6 +30,12 @@ SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS 
 ORDER BY TABLE_SCHEMA, TABLE_NAME, SEQ_IN_INDEX"""
 
 
+UNNAMED = (
+    "the log does not name the columns of its rows: they are known by the statements that the log has. SET GLOBAL "
+    "binlog_row_metadata = FULL makes the log tell them, so that nothing can be missed"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class DiscoveredTable:
     """A table of a server.
@@ -131,7 +137,8 @@ def discover(uri: str) -> Discovery:
         tables = tuple(_tables(server.texts(_TABLES), columns, keys, only))
         wrong = (*server.requirements(), *server.missing_rights(copies=True))
         selector = TableFilter([f"{json.dumps(only)}.*" if only else "*.*"])
-        return Discovery(address, server.version, tables, wrong, tuple(unlogged_actions(server, selector)))
+        notes = (*([] if server.names_columns else [UNNAMED]), *unlogged_actions(server, selector))
+        return Discovery(address, server.version, tables, wrong, notes)
     finally:
         server.close()
 

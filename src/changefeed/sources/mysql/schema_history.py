@@ -24,7 +24,6 @@ from zlib import compress, decompress
 import msgspec
 
 from changefeed.model.definition import Table
-from changefeed.model.names import full_name
 from changefeed.mysql import charsets
 from changefeed.mysql.binlog import collations
 from changefeed.mysql.binlog.events import Query
@@ -32,7 +31,8 @@ from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.statements import done_by_failed
-from changefeed.sources.mysql.tables import CopiedTable, show_create
+from changefeed.sources.mysql.tables import CopiedTable, database_charsets, list_tables, sequences, show_create
+from changefeed.ticdc.dispatch.matcher import TableFilter
 
 _UNKNOWN_CHARSETS = re.compile(
     rf"\b({'|'.join(sorted(set(collations.CHARSETS) - set(charsets.NAMES)))})(_\w+)?\b", re.IGNORECASE
@@ -103,18 +103,13 @@ def begin_history(server: Server, tables: Sequence[CopiedTable]) -> SchemaHistor
     It has the other tables of their databases, too: they may be renamed, or be the model of others.
     """
     databases, copied = {table.name[0] for table in tables}, {table.name for table in tables}
-    listed = server.texts("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES ORDER BY 1, 2")
     others = [
         (database, create)
-        for database, name, kind in listed
-        if kind == "BASE TABLE" and database in databases and (database, name) not in copied
+        for database, name in list_tables(server, TableFilter(["*.*"]))
+        if database in databases and (database, name) not in copied
         if (create := show_create(server, database, name)) is not None
     ]
-    schemata = server.texts("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
-    history = SchemaHistory(
-        charsets={database: charset for database, charset in schemata},  # noqa: C416  # of tuples of any length
-        sequences=frozenset(full_name(database, name) for database, name, kind in listed if kind == "SEQUENCE"),
-    )
+    history = SchemaHistory(charsets=database_charsets(server), sequences=frozenset(sequences(server)))
     return with_copied(history.with_tables(others), tables)
 
 

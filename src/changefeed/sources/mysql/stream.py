@@ -38,9 +38,9 @@ from changefeed.sources.mysql.failover import Executed, beginning, moved
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, read
-from changefeed.sources.mysql.tables import Captured, CopiedTable, mariadb_types
+from changefeed.sources.mysql.tables import Captured, CopiedTable, database_charsets, mariadb_types, sequences
 from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
-from changefeed.sources.mysql.view import View, captured_tables, first_changes, read_charsets
+from changefeed.sources.mysql.view import View, captured_tables, first_changes
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class MySqlStream:
         if self._server is None:
             self._open()
         server, definitions = self._ask(), Definitions({})
-        read_charsets(server, definitions)
+        definitions.charsets |= database_charsets(server)
         for table in captured_tables(server, self._tables):
             definitions.apply(table.create, table.name[0])
         return dict(definitions.tables)
@@ -90,7 +90,7 @@ class MySqlStream:
             if known.server != server.identity:
                 known = self._moved(server, known)
             server.check_has(known.at)
-            read_charsets(server, self._definitions)
+            self._definitions.charsets |= database_charsets(server)
             yield from self._log(server, known)
         except LostLogError as error:
             if not self._section.copies_lost_log:
@@ -113,6 +113,7 @@ class MySqlStream:
         server = self._ask()
         server.check_settings()
         self._captured = Captured(tuple(self._section.tables), mariadb_types(server))
+        self._definitions.sequences |= sequences(server)
 
     def _moved(self, server: Server, known: SourceOffset) -> SourceOffset:
         if known.transaction is not None:
@@ -150,7 +151,7 @@ class MySqlStream:
                 f"{lacking}. The offset is of another server"
             )
         server.check_has(offset.at)
-        read_charsets(server, self._definitions)
+        self._definitions.charsets |= database_charsets(server)
         for table in captured_tables(server, self._tables):
             self._definitions.apply(table.create, table.name[0])
         if not offset.events and not offset.rows:

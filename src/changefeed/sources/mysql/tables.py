@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from changefeed.errors import SourceError
+from changefeed.model.names import full_name
 from changefeed.mysql import charsets
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
@@ -143,6 +144,18 @@ def list_tables(server: Server, selector: TableFilter) -> list[Name]:
         "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"
     )
     return [(database, table) for database, table in names if is_captured(selector, database, table)]
+
+
+def database_charsets(server: Server) -> dict[str, str]:
+    """Returns the default character set of each database."""
+    rows = server.texts("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
+    return {database: charset for database, charset in rows}  # noqa: C416  # of tuples of any length
+
+
+def sequences(server: Server) -> set[str]:
+    """Returns `database.name` of MariaDB's sequences."""
+    statement = "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'"
+    return {full_name(database, name) for database, name in server.texts(statement)}
 
 
 def mariadb_types(server: Server) -> dict[Name, dict[str, str]]:

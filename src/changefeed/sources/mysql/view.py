@@ -29,7 +29,7 @@ from changefeed.sources.mysql.connection import translated
 from changefeed.sources.mysql.definitions import Definitions, Effect
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition
-from changefeed.sources.mysql.tables import Captured, CopiedTable, describe, list_tables, quoted
+from changefeed.sources.mysql.tables import Captured, CopiedTable, database_charsets, describe, list_tables, quoted
 from changefeed.sources.mysql.transactions import RowDetails, closing
 
 _FETCHED = 20_000
@@ -152,7 +152,7 @@ def first_changes(
         seconds: the server's time there.
         is_all: whether no rows follow, so that the last statement is the end of the snapshot.
     """
-    read_charsets(server, definitions)
+    definitions.charsets |= database_charsets(server)
     effects = [Effect("", "", None, server_charset(server))]
     effects += [
         Effect("DROP", *t.name, f"DROP TABLE IF EXISTS {quoted(t.name[0])}.{quoted(t.name[1])}") for t in tables
@@ -198,12 +198,6 @@ def database_statements(server: Server, database: str) -> list[str]:
     name = quoted(database)
     create = f"CREATE DATABASE {name} CHARSET {charset} COLLATE {collation}"
     return [f"DROP DATABASE IF EXISTS {name}", create, f"USE {name}"]
-
-
-def read_charsets(server: Server, definitions: Definitions) -> None:
-    """Reads the default character sets of all databases."""
-    rows = server.texts("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
-    definitions.charsets |= {database: charset for database, charset in rows}  # noqa: C416  # of tuples of any length
 
 
 def _image(readers: list[Callable[[bytes], Any]], row: tuple[bytes | None, ...]) -> _Image:
