@@ -77,11 +77,15 @@ def test_partial_updates_of_json_have_their_documents() -> None:
         assert copy["t0"]
 
 
-@pytest.mark.parametrize("seed, kernel", [(0, False), pytest.param(0, True, marks=needs_kernel), (1, None)])
+@pytest.mark.parametrize(
+    "seed, kernel, metadata",
+    [(0, False, "FULL"), pytest.param(0, True, "MINIMAL", marks=needs_kernel), (1, None, "FULL")],
+)
 def test_copy_and_log_have_the_same_rows(
-    database: Database, monkeypatch: pytest.MonkeyPatch, seed: int, kernel: bool | None
+    database: Database, monkeypatch: pytest.MonkeyPatch, seed: int, kernel: bool | None, metadata: str
 ) -> None:
     """The log is read with the kernel, without it, or as it is installed; half of its rows are compressed."""
+    database.execute(f"SET GLOBAL binlog_row_metadata = {metadata}")
     if kernel is not None:
         monkeypatch.setattr(reader, "is_available", lambda: kernel)
     history = History(seed, kinds(database))

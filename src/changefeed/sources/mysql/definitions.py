@@ -12,6 +12,7 @@ Rule 4. Texts have the character set of their column, else of their table, else 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +22,8 @@ from changefeed.model.definition import PRIMARY, Table
 from changefeed.model.names import full_name
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.mysql import charsets
+from changefeed.mysql.binlog import collations
 from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl import statements as sql
@@ -31,6 +34,10 @@ from changefeed.mysql.ddl.tables import database_charset
 from changefeed.sources.mysql.naming import is_named, named, named_sequence
 from changefeed.sources.mysql.tables import quoted
 from changefeed.sources.mysql.unlogged import sequence_of
+
+_UNKNOWN_CHARSETS = re.compile(
+    rf"\b({'|'.join(sorted(set(collations.CHARSETS) - set(charsets.NAMES)))})(_\w+)?\b", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +157,7 @@ class Definitions:
             case sql.RenameTable():
                 return self._rename(statement, text)
             case sql.AlterTable(database=database, table=name):
-                self._alter(statement, full_name(database, name))
+                self._alter(statement, full_name(database, name), text)
                 return [Effect("ALTER", database, name, text)]
             case sql.TruncateTable(database=database, table=name):
                 return [Effect("TRUNCATE", database, name, text)]
@@ -161,7 +168,7 @@ class Definitions:
         effect = [Effect("CREATE", statement.database, statement.table, text)]
         if statement.if_not_exists and name in self.tables:
             return effect
-        table: Table | None = self._in_charset(replace(statement.definition, comment=statement.comment))
+        table: Table | None = self._in_charset(replace(statement.definition, comment=statement.comment), text)
         if statement.like is not None:
             template = self.tables.get(full_name(*statement.like))
             table = template and replace(template, database=statement.database, name=statement.table)
@@ -177,20 +184,24 @@ class Definitions:
             self.tables[renamed.full_name] = renamed
         return [Effect("ALTER", statement.to_database, statement.to_table, text)]
 
-    def _alter(self, statement: sql.AlterTable, name: str) -> None:
+    def _alter(self, statement: sql.AlterTable, name: str, text: str) -> None:
         table = self.tables.pop(name, None)
         if table is None:
             return
         try:
-            self.tables[name] = self._in_charset(replace(alter(table, statement).table, comment=table.comment))
+            self.tables[name] = self._in_charset(replace(alter(table, statement).table, comment=table.comment), text)
         except ChangefeedError:  # Rule 3
             return
 
-    def _in_charset(self, table: Table) -> Table:
+    def _in_charset(self, table: Table, text: str) -> Table:
         """A table that declares no character set, with that of its database: Rule 4."""
         charset = self.charsets.get(table.database)
         if table.charset is not None or charset is None:
             return table
+        if _UNKNOWN_CHARSETS.search(
+            text
+        ):  # a column of unknown character set has none here, like one that declares none
+            return replace(table, charset=charset)
         columns = tuple(c if c.charset is not None else in_charset(c, None, charset) for c in table.columns)
         virtual = tuple(
             v if v.charset is not None else virtual_column(v.place, in_charset(v.column, None, charset))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from changefeed.errors import UnsupportedError
 from changefeed.model.definition import PRIMARY, Table
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
@@ -101,11 +102,27 @@ def _described(mapped: MappedColumn, column: Column) -> MappedColumn | None:
             details,
             unsigned=kind.unsigned if kind.name in _NUMERIC else None,
             charset=charset,
-            members=kind.members,
+            members=kind.members and tuple(_stored(member, charset or mapped.charset) for member in kind.members),
             geometry=kind.name if kind.name in GEOMETRIES else None,
             dimensions=kind.length if kind.name == "vector" else None,
         ),
     )
+
+
+def _stored(member: str, charset: str | None) -> str:
+    """A member as the server stores it: a character that its character set does not have is a question mark."""
+    known = None if charset is None else charsets.known(charset)
+    if member.isascii() or known is None or known == charsets.BINARY:
+        return member
+    return "".join(character if _has(known, character) else "?" for character in member)
+
+
+def _has(charset: str, character: str) -> bool:
+    try:
+        charsets.encode(character, charset)
+    except UnsupportedError:
+        return False
+    return True
 
 
 def _agreeing(mapped: MappedColumn, details: MappedColumn) -> MappedColumn | None:
@@ -147,7 +164,7 @@ def _has_form(mapped: MappedColumn, column: Column) -> bool:
         case "binary" | "varbinary":
             return size == (kind.length if kind.length is not None else 1)
         case "char" | "varchar":
-            charset = column.charset and _own_name(column.charset)
+            charset = (column.charset and _own_name(column.charset)) or mapped.charset
             length = kind.length if kind.length is not None else 1
             return charset is not None and size == length * collations.longest(charset)
         case "enum" | "set":

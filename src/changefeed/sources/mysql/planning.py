@@ -22,7 +22,6 @@ import sys
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from changefeed.errors import ConfigError
 from changefeed.mysql.binlog import Parser
 from changefeed.mysql.binlog.events import Query
 from changefeed.sources.mysql import first_copy
@@ -280,27 +279,24 @@ class Planner:
         )  # fmt: skip
 
     def _history_at(self, start: LogPosition) -> str | None:
-        """The definitions at an earlier position: those of now, if no statement has changed a captured table since.
-
-        Raises:
-            ConfigError: one has.
-        """
+        """The definitions at an earlier position: those of now, without tables that statements behind it mention."""
         server = self.server
         if server.names_columns:
             return None
         end, _, defined = first_copy.begin(
             server, partial(list_tables, server, self._captured.selector()), copies=False
         )
+        earlier = begin_history(server, defined.tables)
+
+        def look(event: LogEvent) -> None:
+            nonlocal earlier
+            for query in Parser(checksum=event.has_checksum).feed(event.data):
+                if isinstance(query, Query):
+                    earlier = earlier.before(query)
+
         sent = dump(self.address, start, self.section.server_id, server.identity)
-        try:
-            divide(sent, start, (), sys.maxsize, end=replace(end, shift=start.shift), look=_Look(self._captured, end))
-        except SchemaChangedError as error:
-            raise ConfigError(
-                f"source.start: a captured table has changed behind {start} ({str(error)[:200]}), and the log does not name the "
-                "columns of its rows: start behind that, or make a first copy. SET GLOBAL binlog_row_metadata = FULL for the "
-                "next time"
-            ) from error
-        return begin_history(server, defined.tables).text()
+        divide(sent, start, (), sys.maxsize, end=replace(end, shift=start.shift), look=look)
+        return earlier.text()
 
     @property
     def _copies(self) -> bool:

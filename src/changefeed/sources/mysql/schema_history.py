@@ -9,13 +9,11 @@ table map has the kinds and sizes of its columns (`NO_LOG`), or the signs and ch
 Rule 1. The first definitions are those of the position at which the copy begins. From there on the statements of the log change
         them, of tables that are not captured, too: a table may be renamed to a captured one.
 Rule 2. A table map counts: see `naming.py`. What does not fit is not named, and the reader of its rows stops.
-Rule 3. A statement that cannot be read or applied ends the definitions of the tables that it mentions. So does one that names a
-        character set whose texts cannot be read.
+Rule 3. A statement that cannot be read or applied ends the definitions of the tables that it mentions.
 """
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,20 +21,19 @@ from zlib import compress, decompress
 
 import msgspec
 
+from changefeed.errors import UnsupportedError
 from changefeed.model.definition import Table
-from changefeed.mysql import charsets
 from changefeed.mysql.binlog import collations
 from changefeed.mysql.binlog.events import Query
 from changefeed.mysql.binlog.table_map import TableMap
+from changefeed.mysql.ddl import parse
+from changefeed.mysql.ddl.statements import DropDatabase
+from changefeed.mysql.ddl.tables import database_charset
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.statements import done_by_failed
 from changefeed.sources.mysql.tables import CopiedTable, database_charsets, list_tables, sequences, show_create
 from changefeed.ticdc.dispatch.matcher import TableFilter
-
-_UNKNOWN_CHARSETS = re.compile(
-    rf"\b({'|'.join(sorted(set(collations.CHARSETS) - set(charsets.NAMES)))})(_\w+)?\b", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +60,30 @@ class SchemaHistory:
         """
         definitions = self._definitions()
         for database, create in creations:
-            if _UNKNOWN_CHARSETS.search(create) is None:
-                definitions.apply(create, database)
+            definitions.apply(create, database)
         return replace(self, tables=definitions.tables, written=None)
 
     def after(self, query: Query) -> SchemaHistory:
         """Returns the history after a statement of the log; the same one if the statement changes no definition."""
         database, definitions = query.database or None, self._definitions(_server_charset(query))
         text = query.text if not query.error else done_by_failed(query.text, database)
-        if text is None or _UNKNOWN_CHARSETS.search(query.text) is not None:
+        if text is None:
             definitions.forget(query.text, database)
         else:
             definitions.apply(text, database)
         after = SchemaHistory(definitions.tables, definitions.charsets, frozenset(definitions.sequences))
         return self if after == self else after
+
+    def before(self, query: Query) -> SchemaHistory:
+        """Returns what this history says of the tables before a statement: nothing of those that the statement mentions."""
+        database, definitions = query.database or None, self._definitions()
+        definitions.forget(query.text, database)
+        dropped = dropped_database(query.text)
+        tables = {name: table for name, table in definitions.tables.items() if table.database != dropped}
+        altered = database_charset(query.text, database)
+        charsets = {name: charset for name, charset in self.charsets.items() if altered is None or name != altered[0]}
+        same = len(tables) == len(self.tables) and len(charsets) == len(self.charsets)
+        return self if same else replace(self, tables=tables, charsets=charsets, written=None)
 
     def named(self, table: TableMap) -> TableMap:
         """Returns a table map with all that the definition of its table adds; the same one if nothing is missing or fits."""
@@ -116,6 +123,15 @@ def begin_history(server: Server, tables: Sequence[CopiedTable]) -> SchemaHistor
 def with_copied(history: SchemaHistory, tables: Sequence[CopiedTable]) -> SchemaHistory:
     """Returns a history with the tables of a copy, as they are where it begins."""
     return history.with_tables([(table.name[0], table.create) for table in tables])
+
+
+def dropped_database(statement: str) -> str | None:
+    """Returns the database that a statement drops, or replaces; None for another statement."""
+    try:
+        statements = parse(statement, None)
+    except UnsupportedError:
+        return None
+    return next((each.database for each in statements if isinstance(each, DropDatabase)), None)
 
 
 class _Document(msgspec.Struct):

@@ -1,0 +1,185 @@
+"""Tables whose columns the log does not name: they are followed by the statements of the log, or the run stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from changefeed.errors import UnsupportedError
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.binlog.events import Header, Query, StatusVars
+from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
+from changefeed.sources.mysql.columns import columns_of
+from changefeed.sources.mysql.schema_history import SchemaHistory, read_history
+from tests.services.database import Database, MariaDb, MySql
+from tests.sources.mysql.following import Follower
+from tests.sources.mysql.test_unlogged import follower, rows
+
+INT = MappedColumn(codes.LONG, 0, True)
+_LATIN1, _UTF8MB4 = 8, 45  # the numbers of their default collations
+
+
+def said(text: str, database: str = "shop", *, error: int = 0) -> Query:
+    """The event of a statement."""
+    header = Header(0, codes.QUERY, 1, 0, 0, 0)
+    return Query(header, 1, 0, error, database, text.encode(), StatusVars(client=_UTF8MB4, server=_LATIN1))
+
+
+def history(*statements: str) -> SchemaHistory:
+    made = SchemaHistory(charsets={"shop": "utf8mb4"})
+    for statement in statements:
+        made = made.after(said(statement))
+    return made
+
+
+def table(*columns: MappedColumn, name: str = "t") -> TableMap:
+    return TableMap(7, 0, "shop", name, columns)
+
+
+def described(of: SchemaHistory, mapped: TableMap) -> list[tuple[str, str]] | None:
+    """Names and types of the columns; None if they are not known."""
+    try:
+        return [(column.name, str(column.type)) for column in columns_of(of.named(mapped))]
+    except UnsupportedError:
+        return None
+
+
+def test_names_signs_members_and_character_sets_are_those_of_the_statements() -> None:
+    of = history(
+        "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, e ENUM('a','ж') NOT NULL, s VARCHAR(10), b TEXT CHARACTER SET latin1)",
+        "ALTER TABLE t ADD d DECIMAL(10,2) AFTER id, RENAME COLUMN s TO u",
+    )
+    mapped = table(
+        INT, MappedColumn(codes.NEWDECIMAL, 10 << 8 | 2, True), MappedColumn(codes.ENUM, 1, False),
+        MappedColumn(codes.VARCHAR, 40, True), MappedColumn(codes.BLOB, 2, True),
+    )  # fmt: skip
+    named = of.named(mapped)
+    assert described(of, mapped) == [
+        ("id", "int unsigned"), ("d", "decimal(10,2)"), ("e", "enum('a','ж')"), ("u", "varchar(10)"), ("b", "text"),
+    ]  # fmt: skip
+    assert [column.charset for column in named.columns] == [None, None, "utf8mb4", "utf8mb4", "latin1"]
+    assert named.primary_key == ((0, 0),)
+    assert of.named(named) is named
+
+
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        table(INT),
+        table(INT, INT, INT),
+        table(MappedColumn(codes.LONGLONG, 0, True), MappedColumn(codes.VARCHAR, 40, True)),
+        table(INT, MappedColumn(codes.VARCHAR, 10, True)),  # of another character set
+        table(INT, MappedColumn(codes.VARCHAR, 40, True, charset="latin1")),
+        table(MappedColumn(codes.LONG, 0, True, unsigned=True), MappedColumn(codes.VARCHAR, 40, True)),
+        table(INT, MappedColumn(codes.VARCHAR, 40, True), name="u"),
+    ],
+)
+def test_what_does_not_fit_is_not_named(mapped: TableMap) -> None:
+    of = history("CREATE TABLE t (id INT, s VARCHAR(10))")
+    assert described(of, table(INT, MappedColumn(codes.VARCHAR, 40, True))) == [("id", "int"), ("s", "varchar(10)")]
+    assert described(of, mapped) is None
+
+
+@pytest.mark.parametrize(
+    "statements, charset",
+    [
+        (["CREATE DATABASE d", "CREATE TABLE d.t (s TEXT)"], "latin1"),  # the server's
+        (["CREATE DATABASE d CHARACTER SET gbk", "CREATE TABLE d.t (s TEXT)"], "gbk"),
+        (["CREATE DATABASE d", "ALTER DATABASE d COLLATE utf8mb4_bin", "CREATE TABLE d.t (s TEXT)"], "utf8mb4"),
+        (["CREATE DATABASE d", "CREATE TABLE d.t (s TEXT)", "ALTER DATABASE d CHARSET gbk"], "latin1"),
+        (["CREATE DATABASE d", "CREATE TABLE d.t (s TEXT) CHARSET=ucs2"], "ucs2"),
+        (["CREATE DATABASE d", "CREATE TABLE d.t (s TEXT CHARACTER SET dec8)"], None),  # whose texts cannot be read
+        (["CREATE DATABASE d", "CREATE TABLE d.u (s TEXT) CHARSET=gbk", "CREATE TABLE d.t LIKE d.u"], "gbk"),
+        (["CREATE DATABASE d", "CREATE TABLE d.t (s TEXT)", "ALTER TABLE d.t CONVERT TO CHARACTER SET gbk"], "gbk"),
+    ],
+)
+def test_a_text_has_the_character_set_that_its_column_had_when_it_was_made(
+    statements: list[str], charset: str | None
+) -> None:
+    named = history(*statements).named(TableMap(1, 0, "d", "t", (MappedColumn(codes.BLOB, 2, True),)))
+    assert (named.columns[0].name, named.columns[0].charset) == ("s", charset)
+
+
+def test_what_cannot_be_read_or_applied_ends_a_definition() -> None:
+    made = history("CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)")
+    for statement in ("ALTER TABLE t FROBNICATE", "ALTER TABLE t DROP COLUMN gone"):
+        after = made.after(said(statement))
+        assert described(after, table(INT)) is None
+        assert described(after, table(INT, name="u")) == [("id", "int")]
+    assert described(made.after(said("CREATE OR REPLACE TABLE t (x INT)", error=1005)), table(INT)) is None
+    assert made.after(said("GRANT SELECT ON shop.t TO me")) is made
+
+
+def test_earlier_definitions_are_those_of_tables_that_no_statement_mentions() -> None:
+    made = history("CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)")
+    before = made.before(said("ALTER TABLE t COMMENT 'new'"))
+    assert [described(before, table(INT, name=name)) for name in ("t", "u")] == [None, [("id", "int")]]
+    assert made.before(said("DROP DATABASE shop")).tables == {}
+    assert made.before(said("ALTER DATABASE CHARSET gbk")).charsets == {}
+
+
+def test_a_history_is_the_same_after_it_was_written() -> None:
+    made = history("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9) AS (id) VIRTUAL)", "CREATE SEQUENCE s")
+    read = read_history(made.text())
+    assert (read, read.text()) == (made, made.text())
+    assert set(read.sequences) == {"shop.s"}
+    mapped = table(INT, MappedColumn(codes.VARCHAR, 36, True))
+    assert described(read, mapped) == [("id", "int"), ("v", "varchar(9)")]
+
+
+# Live servers.
+
+
+@pytest.fixture(
+    scope="module", params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"]
+)
+def unnamed(request: pytest.FixtureRequest) -> Iterator[Database]:
+    with request.param() as server:
+        server.execute(f"SET GLOBAL binlog_row_metadata = {'NO_LOG' if request.param is MariaDb else 'MINIMAL'}")
+        yield server
+
+
+@pytest.mark.slow
+def test_tables_follow_their_statements(unnamed: Database) -> None:
+    tables = (
+        "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY, s VARCHAR(20) CHARACTER SET latin1, e ENUM('x','é')); "
+        "INSERT INTO t VALUES (4294967295, 'é', 'é'); CREATE TABLE hidden (id INT PRIMARY KEY)"
+    )
+    following = follower(unnamed, "unnamed", tables, "!unnamed._*")
+    unnamed.execute(
+        "USE unnamed; ALTER TABLE t ADD b TEXT FIRST, RENAME COLUMN s TO u; INSERT INTO t VALUES ('ж', 1, 'ü', 'x');"
+        "CREATE TABLE _t_gho LIKE t; ALTER TABLE _t_gho ADD n SMALLINT UNSIGNED; INSERT INTO _t_gho (id) VALUES (9);"
+        "INSERT INTO _t_gho SELECT *, NULL FROM t; DELETE FROM _t_gho WHERE id = 9;"
+        "RENAME TABLE t TO _t_del, _t_gho TO t; UPDATE t SET n = 65535 WHERE id = 1;"
+        "ALTER DATABASE unnamed CHARACTER SET latin1; CREATE TABLE v (s TEXT); INSERT INTO v VALUES ('ÿ')"
+    )
+    following.run()
+    assert rows(following, "unnamed.t") == [
+        {"b": "ж", "id": 1, "u": "ü", "e": "x", "n": 65535}, {"b": None, "id": 4294967295, "u": "é", "e": "é", "n": None},
+    ]  # fmt: skip
+    assert rows(following, "unnamed.v") == [{"s": "ÿ"}]
+
+
+@pytest.mark.slow
+def test_a_change_that_was_kept_from_the_log_stops_the_run(unnamed: Database) -> None:
+    following = follower(unnamed, "kept", "CREATE TABLE t (id INT PRIMARY KEY)")
+    unnamed.execute(
+        "USE kept; SET sql_log_bin = 0; ALTER TABLE t ADD n INT; SET sql_log_bin = 1; INSERT INTO t VALUES (1, 2)"
+    )
+    with pytest.raises(UnsupportedError, match=r"the log does not describe the columns of kept\.t"):
+        following.run()
+
+
+@pytest.mark.slow
+def test_from_an_earlier_position(unnamed: Database) -> None:
+    unnamed.execute("CREATE DATABASE past; USE past; CREATE TABLE kept (id INT PRIMARY KEY); FLUSH LOGS")
+    start = f"{unnamed.binlogs()[-1].name}:4"
+    unnamed.execute(
+        "USE past; INSERT INTO kept VALUES (1); CREATE TABLE made (x TINYINT PRIMARY KEY); INSERT INTO made VALUES (2)"
+    )
+    options = {"snapshot.mode": ["no_data"], "starting-position": [start]}
+    following = Follower(unnamed, ["past.*"], Random(0), options)
+    following.run()
+    assert (rows(following, "past.kept"), rows(following, "past.made")) == ([{"id": 1}], [{"x": 2}])
