@@ -276,5 +276,5 @@ def test_rows_whose_key_ddl_has_removed_are_left_out_when_they_are_sent_again(si
     for start in range(0, len(records), size):
         run.take(records[start : start + size], caught_up=True)
     run.idle()
-    found = [json.loads(row.replace("'", '"')) for row in run.rows()["shop.t"]]
-    assert sorted((row["id"], row["f"]) for row in found) == [(1, 1), (1, 2), (1, 3), (7, 7), (7, 7)]
+    rows = [json.loads(row.replace("'", '"')) for row in run.rows()["shop.t"]]
+    assert sorted((row["id"], row["f"]) for row in rows) == [(1, 1), (1, 2), (1, 3), (7, 7), (7, 7)]

@@ -21,7 +21,7 @@ INT = MappedColumn(codes.LONG, 0, True)
 _LATIN1, _UTF8MB4 = 8, 45  # the numbers of their default collations
 
 
-def said(text: str, database: str = "shop", *, error: int = 0) -> Query:
+def query(text: str, database: str = "shop", *, error: int = 0) -> Query:
     """The event of a statement."""
     header = Header(0, codes.QUERY, 1, 0, 0, 0)
     return Query(header, 1, 0, error, database, text.encode(), StatusVars(client=_UTF8MB4, server=_LATIN1))
@@ -30,7 +30,7 @@ def said(text: str, database: str = "shop", *, error: int = 0) -> Query:
 def history(*statements: str) -> SchemaHistory:
     made = SchemaHistory(charsets={"shop": "utf8mb4"})
     for statement in statements:
-        made = made.after(said(statement))
+        made = made.after(query(statement))
     return made
 
 
@@ -105,19 +105,19 @@ def test_a_text_has_the_character_set_that_its_column_had_when_it_was_made(
 def test_what_cannot_be_read_or_applied_ends_a_definition() -> None:
     made = history("CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)")
     for statement in ("ALTER TABLE t FROBNICATE", "ALTER TABLE t DROP COLUMN gone"):
-        after = made.after(said(statement))
+        after = made.after(query(statement))
         assert described(after, table(INT)) is None
         assert described(after, table(INT, name="u")) == [("id", "int")]
-    assert described(made.after(said("CREATE OR REPLACE TABLE t (x INT)", error=1005)), table(INT)) is None
-    assert made.after(said("GRANT SELECT ON shop.t TO me")) is made
+    assert described(made.after(query("CREATE OR REPLACE TABLE t (x INT)", error=1005)), table(INT)) is None
+    assert made.after(query("GRANT SELECT ON shop.t TO me")) is made
 
 
 def test_earlier_definitions_are_those_of_tables_that_no_statement_mentions() -> None:
     made = history("CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)")
-    before = made.before(said("ALTER TABLE t COMMENT 'new'"))
+    before = made.before(query("ALTER TABLE t COMMENT 'new'"))
     assert [described(before, table(INT, name=name)) for name in ("t", "u")] == [None, [("id", "int")]]
-    assert made.before(said("DROP DATABASE shop")).tables == {}
-    assert made.before(said("ALTER DATABASE CHARSET gbk")).charsets == {}
+    assert made.before(query("DROP DATABASE shop")).tables == {}
+    assert made.before(query("ALTER DATABASE CHARSET gbk")).charsets == {}
 
 
 def test_a_history_is_the_same_after_it_was_written() -> None:

@@ -126,7 +126,7 @@ def equal_keys(table: Table, altered: Altered) -> str | None:
         if loses_null or len(charsets) > 1 or not _keeps_values(p.source.type, p.column.type):
             return (
                 f"ALTER IGNORE changes values of the unique column {p.source.name}, and deletes rows in which they become equal: "
-                "no row event says which"
+                "no row event names them"
             )
     return None
 

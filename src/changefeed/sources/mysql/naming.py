@@ -5,7 +5,7 @@
     MINIMAL (MySQL)        kinds and sizes, signs, character sets of texts          names, members, keys
     NO_LOG (MariaDB)       kinds and sizes                                          all of these
 
-The table map counts: a definition adds to it only if number, kinds and sizes of all columns fit, and whatever else the map says.
+The table map counts: a definition adds to it only if number, kinds and sizes of all columns fit, and whatever else the map has.
 """
 
 from __future__ import annotations

@@ -75,10 +75,10 @@ class SchemaHistory:
         return self if after == self else after
 
     def before(self, query: Query) -> SchemaHistory:
-        """Returns what this history says of the tables before a statement: nothing of those that the statement mentions."""
+        """Returns what this history has of the tables before a statement: nothing of those that the statement mentions."""
         database, definitions = query.database or None, self._definitions()
         definitions.forget(query.text, database)
-        dropped = dropped_database(query.text)
+        dropped = _dropped_database(query.text)
         tables = {name: table for name, table in definitions.tables.items() if table.database != dropped}
         altered = database_charset(query.text, database)
         charsets = {name: charset for name, charset in self.charsets.items() if altered is None or name != altered[0]}
@@ -125,7 +125,7 @@ def with_copied(history: SchemaHistory, tables: Sequence[CopiedTable]) -> Schema
     return history.with_tables([(table.name[0], table.create) for table in tables])
 
 
-def dropped_database(statement: str) -> str | None:
+def _dropped_database(statement: str) -> str | None:
     """Returns the database that a statement drops, or replaces; None for another statement."""
     try:
         statements = parse(statement, None)
