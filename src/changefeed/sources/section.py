@@ -58,6 +58,10 @@ class ChangesSection(Section):
         """Names whose values cannot be right, with the reason, in addition to the model's checks; without the values."""
         yield from ()
 
+    def leaves_out(self, table: str) -> bool:
+        """Whether the source has no rows of a table, by `database.table`, although it may have its schema changes."""
+        return False
+
     def doubt(self) -> str | None:
         """A warning about options that are allowed but probably not intended; None if there are none."""
         return None

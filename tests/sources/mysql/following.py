@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -114,7 +114,8 @@ class Follower:
 
     def _flow(self) -> Flow:
         definition = memory_definition(keyless="append", **self.pipeline)
-        rules = rules_of(definition, CAPABILITIES, None)
+        leaves_out = section(self.database, tables=self.tables).leaves_out
+        rules = replace(rules_of(definition, CAPABILITIES, None), excluded=leaves_out)
         ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
         options = RowOptions(definition.sink.irregular, False, None)
         executor = Executor(definition, ledger, self.storage.pending, sink, options)

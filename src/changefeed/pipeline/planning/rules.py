@@ -16,7 +16,8 @@ class Rules:
 
     Attributes:
         keyless: tables without a handle key: `append`, `inserts` or `refuse`.
-        excluded: whether a table, by `database.table`, is skipped with its schema changes (`include`, `exclude`).
+        excluded: whether a table, by `database.table`, is skipped with its schema changes (`include`, `exclude`, or because the
+            source leaves it out): these are followed only for copies that take the place of other tables.
         behavior: how a schema change is applied, as in Flink CDC; new tables are created in every case:
             `evolve`      it is applied; one that cannot be stops the pipeline
             `try_evolve`  it is applied; one that cannot be is noted, and applied as far as possible
@@ -55,7 +56,7 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         definition.sink.irregular,
         capabilities.restored_ddl,
         redefinition is None or redefinition.redefine() is None,
-        behaviour.excludes,
+        lambda name: behaviour.excludes(name) or definition.source.leaves_out(name),
         definition.sink.adopts,
         capabilities.uncaptured_ddl,
         behaviour.incomplete_transactions == "apply",

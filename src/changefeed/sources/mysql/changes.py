@@ -6,7 +6,8 @@
 
 Rule 1. All changes are of one partition. Their offset is their commit_ts, their index the number of the row in the event;
         the rows of a compressed transaction, which is one event, are numbered through.
-Rule 2. Row events of tables that are not captured are passed over before they are read.
+Rule 2. Row events of tables that are not captured are passed over before they are read. Their schema changes are not, for
+        tables: such a table may be the copy of a captured one, and take its place.
 Rule 3. What the log does not have as rows is refused by name: statements that change rows, a two-phase XA transaction, a rollback
         with rows. Nothing is skipped silently.
 Rule 4. A partial update of JSON is applied to the document before, which the row's image before has.
@@ -58,8 +59,10 @@ from changefeed.sources.mysql.transactions import (
     transaction_column,
 )
 from changefeed.sources.mysql.unlogged import VERSIONED, is_sequence
+from changefeed.ticdc.dispatch.matcher import TableFilter
 
 TOPIC, PARTITION = "binlog", 0
+_ALL = TableFilter(["*.*"])
 _ID_SIZE = 6
 _NAMES_AT = HEADER_SIZE + _ID_SIZE + 2
 _BEGIN = b"\0BEGIN"
@@ -330,7 +333,10 @@ class LogDecoder:
     def _query(self, query: Query, event: LogEvent) -> None:
         text = query.text
         database = query.database or None
-        match meaning(text, database, self._selector):
+        what = meaning(text, database, self._selector)
+        if what == "none" and self._definitions is None and meaning(text, database, _ALL) == "change":
+            what = "change"
+        match what:
             case "begin" if self._transactions is not None and self._transactions.begin(query, event.at):
                 self._mark("begin", event)
             case "begin" | "none":

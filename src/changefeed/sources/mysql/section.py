@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from changefeed.errors import ConfigError
+from changefeed.model.names import names_of
 from changefeed.mysql.gtid_set import parse
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
@@ -17,6 +19,12 @@ from changefeed.ticdc.dispatch.matcher import TableFilter
 _MODES = ("initial", "initial_only", "no_data", "when_needed", "always")
 _LATER = ("never", "schema_only", "recovery", "configuration_based", "custom")
 _POSITION = re.compile(r"[^:\s]+\.\d{1,9}:\d{1,15}", re.ASCII)
+
+
+@lru_cache(maxsize=16)
+def _table_filter(patterns: tuple[str, ...]) -> TableFilter:
+    """The patterns, compiled once: each schema change asks."""
+    return TableFilter(patterns)
 
 
 class MySqlSource(ChangesSection):
@@ -115,6 +123,10 @@ class MySqlSource(ChangesSection):
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"
             )
         return self
+
+    def leaves_out(self, table: str) -> bool:
+        """See `ChangesSection`."""
+        return not _table_filter(tuple(self.tables)).matches(*names_of(table))
 
     @property
     def copies_lost_log(self) -> bool:
