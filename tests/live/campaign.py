@@ -132,12 +132,13 @@ class Campaign:
             number = len(recorded) // self.per_round
             while fresh or self._parts or self._reductions or judging:
                 number += 1
-                parts, self._parts = self._parts[: self.per_round], self._parts[self.per_round :]
+                lower_case = number % _LOWER_CASE == 0 and bool(fresh)
+                parts = [] if lower_case else self._parts[: self.per_round]
+                self._parts = self._parts[len(parts) :]
                 room = self.per_round - len(parts)
                 jobs = [*[Job(n) for n in fresh[:room]], *[part.job for part in parts]]
                 fresh = fresh[room:]
                 if jobs:
-                    lower_case = number % _LOWER_CASE == 0 and not any(job.statements for job in jobs)
                     if lower_case not in servers:
                         option = f"--lower-case-table-names={int(lower_case)}"
                         servers[lower_case] = stack.enter_context(SERVERS[self.server](option))

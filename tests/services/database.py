@@ -174,7 +174,8 @@ class MySql(Database):
         super().__init__(*options, *(["--gtid-mode=ON", "--enforce-gtid-consistency=ON"] if gtid else []))
 
     def _install(self) -> None:
-        _run(*self._command(), f"--tmpdir={self._temporary}", "--initialize-insecure")
+        names = [option for option in self._more if option.startswith("--lower-case-table-names")]
+        _run(*self._command(), *names, f"--tmpdir={self._temporary}", "--initialize-insecure")
         # the generated one has the machine's address
         (self._data / "data" / "auto.cnf").write_text(f"[auto]\nserver-uuid={self._uuid}\n")
 
