@@ -160,6 +160,12 @@ def _name_of(identity: str) -> str:
     return "" if match is None else f"{match[1]}.{match[2]}".replace('""', '"')
 
 
+def _is_of(identity: str, table: str, history: History) -> bool:
+    """Whether the engine's `"database"."table"` is a table of the server."""
+    name = _name_of(identity)
+    return name == table or (history.lower_case and name.lower() == table)
+
+
 def is_known(difference: Difference, history: History) -> bool:
     """Whether the engine changes such a value by itself."""
     if difference.what != "rows" or not difference.column:
@@ -187,7 +193,7 @@ def _is_taken_for_not_null(difference: Difference, history: History) -> bool:
     taken = False
     for payload in _fresh(history):
         for change in payload.get("tableChanges") or ():
-            if _name_of(change["id"]) == difference.table and change.get("table"):
+            if _is_of(change["id"], difference.table, history) and change.get("table"):
                 columns = {column["name"]: column for column in change["table"]["columns"]}
                 taken = difference.column in columns and columns[difference.column].get("optional") is False
     return taken
@@ -200,7 +206,7 @@ def _was_sent(difference: Difference, history: History) -> bool:
     changed: dict[str, int] = {}  # column -> number of rows before its last change
     for payload in _fresh(history):
         for change in payload.get("tableChanges") or ():
-            if _name_of(change["id"]) == difference.table and change.get("table"):
+            if _is_of(change["id"], difference.table, history) and change.get("table"):
                 columns = {
                     c["name"]: {k: v for k, v in c.items() if k != "position"} for c in change["table"]["columns"]
                 }

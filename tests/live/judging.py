@@ -108,6 +108,8 @@ def _compared(history: History, way: str, storage: Storage, notes: list[str]) ->
 
 def _is_kept(difference: Difference, history: History, way: str, notes: list[str]) -> bool:
     """Whether a note has the reason why the rows are not the server's; by key, there is none on what a snapshot lacks."""
+    if history.lower_case and any(f"but {difference.table} differs by case alone" in note for note in notes):
+        return True
     reason = {"rows": "of which no row was read", "tables": "does not have it"}.get(difference.what)
     if difference.what == "tables" and way == "by key":
         return difference.table not in history.tables and _is_lacking(difference.table, history)

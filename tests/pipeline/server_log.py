@@ -89,6 +89,12 @@ class ServerLog:
         count = [{"data_collection": f"{database}.{table}", "event_count": len(images)}]
         self._mark("END", name, event_count=len(images), data_collections=count)
 
+    def truncated(self, database: str, table: str, *, topic: str) -> None:
+        """TRUNCATE with `skipped.operations=none`: a record with the statement's name, in the topic of the table's rows."""
+        self.begin()
+        value = {"before": None, "after": None, "source": self._source(database, table), "op": "t", "transaction": None}
+        self._record(f"{PREFIX}.{database}.{topic}", None, value | {"ts_ms": 1764000000000})
+
     def _mark(self, status: str, name: str, event_count: int | None = None, data_collections: Any = None) -> None:
         value = {
             "status": status, "id": name, "event_count": event_count, "data_collections": data_collections,

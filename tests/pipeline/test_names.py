@@ -169,6 +169,14 @@ def test_a_table_that_was_created_before_its_rows_show_the_rule_gets_their_name(
         assert storage.published()[-1].lower_case_table_names == LOWER
 
 
+def test_a_truncation_is_that_of_the_table_whose_topic_it_is_in() -> None:
+    """It has the spelling of the statement, and no statement; the rows stayed."""
+    log = created("slots")
+    log.truncated("shop", "SLOTS", topic="slots")
+    log.rows("shop", "slots", (None, TWO))
+    assert in_every_way(log) == {"shop.slots": [TWO]}
+
+
 # Tables that are named without their database.
 
 
@@ -269,6 +277,7 @@ def rows(table: str, topic: str = "all") -> ChunkInfo:
         ([], [event("CREATE TABLE T (id INT)", "t")], [], LOWER),
         ([], [event("RENAME TABLE x TO T", "t")], ["x"], LOWER),
         ([rows("t", "srv.shop.T")], [], ["T"], LOWER),
+        ([rows("t's", "srv.shop.T_s")], [], ["T's", "t's"], LOWER),  # a topic has no apostrophe
         ([rows("T", "srv.shop.t")], [], [], None),  # a router writes topics in lower case
         ([rows("t", "srv.shop.t")], [event("CREATE TABLE T (id INT)", "T")], [], None),
         ([rows("t")], [event("CREATE TABLE T (id INT)", "T")], [], LOWER),  # one topic for all tables

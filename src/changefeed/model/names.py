@@ -15,6 +15,8 @@ from functools import lru_cache
 
 _PARTS = re.compile(r"(`(?:[^`]|``)*`|[^.`]*)\.(`(?:[^`]|``)*`|[^.`]*)", re.DOTALL)
 
+_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
+
 
 @lru_cache(maxsize=1 << 14)
 def full_name(database: str, table: str) -> str:
@@ -29,6 +31,11 @@ def names_of(name: str) -> tuple[str, str]:
         database, _, table = name.partition(".")
         return database, table
     return _plain(parts[1]), _plain(parts[2])
+
+
+def in_topic(part: str) -> str:
+    """The name of a database or table as Debezium writes it in the name of a topic: `_` for characters that no topic has."""
+    return _NOT_IN_TOPICS.sub("_", part)
 
 
 def _quoted(name: str) -> str:

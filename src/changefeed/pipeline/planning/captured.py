@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from changefeed.errors import UnsupportedError
-from changefeed.model.names import full_name, names_of
+from changefeed.model.names import full_name, in_topic, names_of
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.definitions import Unread
@@ -26,7 +26,6 @@ from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import State, TableState, Uncaptured
 
-_NOT_IN_TOPICS = re.compile(r"[^a-zA-Z0-9._-]")
 _DELIMITER = re.compile(r"[^a-zA-Z0-9]+")
 _SHOWN = 20  # tables named in one note
 _Name = tuple[str, str]  # database and table
@@ -63,7 +62,7 @@ class TopicNames:
 
     def has(self, name: str) -> bool:
         """Whether a topic is named like a table, by `database.table`; Debezium writes `_` for characters that no topic has."""
-        database, table = (_NOT_IN_TOPICS.sub("_", part) for part in names_of(name))
+        database, table = map(in_topic, names_of(name))
         return f"{database}.{table}" in self.endings or any(
             f"{database}{delimiter}{table}" in bodies for delimiter, bodies in self.after_prefix.items()
         )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model.event import SchemaChange
-from changefeed.model.names import full_name
+from changefeed.model.names import full_name, in_topic
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
@@ -77,7 +77,7 @@ class Names:
             return stated
         own = next((name for name in own_names(event) if same(name, stated)), None)
         if own == stated and self.rule is None and not _is_split(event):
-            return stated
+            return self._of_topic(event, known) or stated
         alike = [name for name in known if same(name, stated)]
         # a name that only rows have may be that of a later table; a name of the event, that of another part of the statement
         there = [name for name in alike if full_name(*name) in self.writes.tables]
@@ -92,6 +92,13 @@ class Names:
                 f"{event.place}: {event.ddl}"
             )
         return alike[0]
+
+    def _of_topic(self, event: SchemaChange, known: set[Name]) -> Name | None:
+        """The table of an event without a statement, which is in the topic of its rows; None if that does not show it."""
+        if event.ddl:
+            return None
+        alike = [name for own in own_names(event) for name in known if same(name, own)]
+        return next((name for name in alike if _is_in_topic(name, [event.place.topic])), None)
 
     def new(self, database: str, table: str, event: SchemaChange, old: Name | None = None) -> Name:
         """The name that a new or renamed table gets: see Rule 3; `old` is its name before."""
@@ -247,12 +254,17 @@ def server_rule(
 
 def _is_spelled_otherwise(row: Name, topics: Iterable[str]) -> bool:
     """Whether a topic is named after the table, in another spelling: Debezium takes it from DDL, rows from the server."""
-    tail = f".{row[0]}.{row[1]}"
+    tail = _tail(row)
     return any(topic.lower().endswith(tail) and not topic.endswith(tail) for topic in topics)
 
 
 def _is_in_topic(row: Name, topics: Iterable[str]) -> bool:
-    return any(topic.endswith(f".{row[0]}.{row[1]}") for topic in topics)
+    return any(topic.endswith(_tail(row)) for topic in topics)
+
+
+def _tail(row: Name) -> str:
+    """The end of the name that Debezium gives to a table's topic."""
+    return "".join(f".{in_topic(part)}" for part in row)
 
 
 def _has_two_spellings(names: Collection[Name]) -> bool:
