@@ -198,9 +198,7 @@ class Definitions:
         charset = self.charsets.get(table.database)
         if table.charset is not None or charset is None:
             return table
-        if _UNKNOWN_CHARSETS.search(
-            text
-        ):  # a column of unknown character set has none here, like one that declares none
+        if _UNKNOWN_CHARSETS.search(text):  # such a column looks like one that declares none
             return replace(table, charset=charset)
         columns = tuple(c if c.charset is not None else in_charset(c, None, charset) for c in table.columns)
         virtual = tuple(
