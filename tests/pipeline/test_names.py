@@ -129,6 +129,13 @@ def test_the_only_table_whose_name_differs_by_case_alone() -> None:
     ]
 
 
+def test_a_part_of_a_drop_names_its_table_as_the_statement_does() -> None:
+    """`DROP TABLE IF EXISTS SLOTS, other` has dropped nothing on a server that distinguishes names; `slots` was lost."""
+    log = created("slots")
+    log.ddl("DROP TABLE IF EXISTS `shop`.`SLOTS`", "shop", "SLOTS,other")
+    assert in_every_way(log) == {"shop.slots": [ONE]}
+
+
 def swapped(log: ServerLog, *pairs: tuple[str, str]) -> None:
     """One RENAME of several tables of `shop`, as Debezium splits it: each event names the new tables of all parts."""
     own = ",".join(new for _, new in pairs)

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes")]
 
 
 class Recorded(Connector):
-    """What an engine has sent, as batches of a random size."""
+    """The records that an engine has sent, in batches of a random size."""
 
     def __init__(self, events: list[Sent], random: Random) -> None:
         super().__init__()

@@ -183,7 +183,8 @@ def own_names(event: SchemaChange) -> list[Name]:
 
 def _is_split(event: SchemaChange) -> bool:
     """Whether the event is one part of a RENAME that Debezium has split: its own names are the new names of all parts."""
-    return "," in (event.table or "")
+    is_part = "," in (event.table or "")
+    return is_part and any(isinstance(s, sql.RenameTable) for s in _statements(event, restored=False))
 
 
 def unqualified(event: SchemaChange, *, restored: bool) -> frozenset[str]:
