@@ -76,9 +76,8 @@ def misunderstood(history: History) -> dict[str, str]:
             if (payload.get("source") or {}).get("snapshot"):
                 is_exact = False
             else:
-                if (
-                    _without_spaces(last) in failed
-                ):  # MariaDB has dropped the table, and the record does not say that the rest failed
+                # MariaDB has dropped the table, and no record names the error
+                if _without_spaces(last) in failed:
                     wrong |= dict.fromkeys(_dropped(last, payload), f"sent what had failed: {last[:200]!r}")
                     continue
                 number_of_ddl = _find(texts, _spaced(last), done)
@@ -178,10 +177,7 @@ def is_known(difference: Difference, history: History) -> bool:
         return right == "Decimal('0')" and actual in ("Decimal('1900')", "None")
     if kind.startswith("tinyint(1)") and actual == "Decimal('1')":
         return True
-    if kind.startswith("json") and (actual, right) == (
-        "'{}'",
-        "'None'",
-    ):  # it reads a JSON of no bytes so, which is null
+    if kind.startswith("json") and actual == "'{}'" and right == "'None'":  # a JSON of no bytes, which is null
         return True
     if kind.startswith("float"):  # a snapshot reads six digits
         return abs(_float(actual) - _float(right)) <= 1e-5 * abs(_float(right))

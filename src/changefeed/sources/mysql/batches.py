@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from changefeed.mysql.binlog import Parser, codes
 from changefeed.mysql.binlog.events import Query
-from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
+from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.failover import Executed
@@ -29,8 +29,6 @@ _QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
 _FLAGS_AT = HEADER_SIZE + 6
 _SLICE_BYTES = 4 * 2**20
 _KEPT_BYTES = 256 * 2**10
-_BEGIN = b"\0BEGIN"
-_LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +112,13 @@ def divide(
     return cuts.finished(caught_up=True)
 
 
+def queries(event: LogEvent) -> list[Query]:
+    """Returns the statement of an event, if it has one other than BEGIN."""
+    if event.code not in _QUERIES or event.is_begin:
+        return []
+    return [part for part in Parser(checksum=event.has_checksum).feed(event.data) if isinstance(part, Query)]
+
+
 def maps_after(event: LogEvent, maps: tuple[bytes, ...]) -> tuple[bytes, ...]:
     """Returns the table maps of the statement that is open after an event; `maps`: those before it."""
     if event.code == codes.TABLE_MAP:
@@ -175,10 +180,9 @@ class _Cuts:
         if self._kept is not None:
             self._kept.append(event)
         self._maps = maps_after(event, self._maps)
-        if self._history is not None and event.code in _QUERIES and _BEGIN not in event.data[-_LONGEST_BEGIN:]:
-            for query in Parser(checksum=event.has_checksum).feed(event.data):
-                if isinstance(query, Query):
-                    self._history = self._history.after(query)
+        if self._history is not None:
+            for query in queries(event):
+                self._history = self._history.after(query)
 
     def close(self, at: LogPosition, *, inside: bool) -> None:
         """Ends the open slice at a position, inside of a transaction or between two."""

@@ -41,7 +41,7 @@ from changefeed.mysql.binlog.events import (
     XaPrepare,
     Xid,
 )
-from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
+from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
@@ -65,8 +65,6 @@ TOPIC, PARTITION = "binlog", 0
 _ALL = TableFilter(["*.*"])
 _ID_SIZE = 6
 _NAMES_AT = HEADER_SIZE + _ID_SIZE + 2
-_BEGIN = b"\0BEGIN"
-_LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 _OF_TRANSACTIONS = frozenset({codes.XID, codes.ROWS_QUERY, codes.ANNOTATE_ROWS, codes.QUERY})
 WITHOUT_MEANING = frozenset({
     codes.ROTATE, codes.XID, codes.STOP, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.ROWS_QUERY, codes.ANNOTATE_ROWS,
@@ -174,7 +172,7 @@ class LogDecoder:
         self.server, self._name = "", ""
         self._gtid: LogEvent | None = None  # of the last transaction, if it was not read yet
         self._captured, self._selector = captured, captured.selector()
-        self._parser = Parser(complete=self._completed)
+        self._parser = Parser(complete=captured.completed)
         self._maps = tuple(maps)
         self._rows: dict[TableShape, ShapeRows] = {}
         self._shapes: dict[Any, TableShape] = {}
@@ -185,9 +183,6 @@ class LogDecoder:
         self._records: list[int] = []
         self._control: list[Control] = []
         self._index, self._open_rows = 0, len(self._maps)
-
-    def _completed(self, table: TableMap) -> TableMap:
-        return self._captured.completed(table if self._definitions is None else self._definitions.named(table))
 
     def add(self, event: LogEvent) -> None:
         """Reads one event.
@@ -222,7 +217,7 @@ class LogDecoder:
             return self._transactions is None
         if self._transactions is not None and code in _OF_TRANSACTIONS:
             return False
-        return code in WITHOUT_MEANING or (code == codes.QUERY and _BEGIN in data[-_LONGEST_BEGIN:])
+        return code in WITHOUT_MEANING or event.is_begin
 
     def _maps_captured(self, data: bytes) -> bool:
         """Whether a table map is of a captured table; of another one, its columns may be of unknown types."""

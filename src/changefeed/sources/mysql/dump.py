@@ -43,6 +43,8 @@ _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
 _RECEIVED_BYTES = 2**18  # that are split together
 _ERROR, _EOF, _EOF_SIZE = b"\xff", b"\xfe", 9
+_BEGIN = b"\0BEGIN"
+_LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 _LOST = 2013  # of PyMySQL's errors
 GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 """The events that begin a transaction."""
@@ -70,6 +72,11 @@ class LogEvent:
     def timestamp(self) -> int:
         """Seconds since 1970; of a format description, when its file was begun."""
         return int.from_bytes(self.data[:4], "little")
+
+    @property
+    def is_begin(self) -> bool:
+        """Whether it is the statement BEGIN, which most transactions have: so it is not parsed."""
+        return self.code == codes.QUERY and _BEGIN in self.data[-_LONGEST_BEGIN:]
 
     @property
     def has_checksum(self) -> bool:

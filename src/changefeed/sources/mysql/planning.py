@@ -18,14 +18,11 @@ Rule 3. There may be a cut at the end of a transaction already. So the rows of a
 from __future__ import annotations
 
 import logging
-import sys
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from changefeed.mysql.binlog import Parser
-from changefeed.mysql.binlog.events import Query
 from changefeed.sources.mysql import first_copy
-from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
+from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide, queries
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
 from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
@@ -287,15 +284,11 @@ class Planner:
             server, partial(list_tables, server, self._captured.selector()), copies=False
         )
         earlier = begin_history(server, defined.tables)
-
-        def look(event: LogEvent) -> None:
-            nonlocal earlier
-            for query in Parser(checksum=event.has_checksum).feed(event.data):
-                if isinstance(query, Query):
-                    earlier = earlier.before(query)
-
-        sent = dump(self.address, start, self.section.server_id, server.identity)
-        divide(sent, start, (), sys.maxsize, end=replace(end, shift=start.shift), look=look)
+        for event in dump(self.address, start, self.section.server_id, server.identity):
+            if event.placed and event.at.number >= replace(end, shift=start.shift).number:
+                break
+            for query in queries(event):
+                earlier = earlier.before(query)
         return earlier.text()
 
     @property
@@ -340,6 +333,6 @@ class _Look:
         """Raises SchemaChangedError for a schema change of a captured table."""
         if self._complete is None or event.at.number >= self._complete.number:
             return
-        for query in Parser(checksum=event.has_checksum).feed(event.data):
-            if isinstance(query, Query) and meaning(query.text, query.database or None, self._selector) == "change":
+        for query in queries(event):
+            if meaning(query.text, query.database or None, self._selector) == "change":
                 raise SchemaChangedError(query.text)

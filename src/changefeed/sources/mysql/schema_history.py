@@ -17,6 +17,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from zlib import compress, decompress
 
 import msgspec
@@ -140,8 +141,9 @@ class _Document(msgspec.Struct):
     sequences: list[str]
 
 
+@lru_cache(maxsize=2)
 def read_history(text: str) -> SchemaHistory:
-    """Reads the text of a history."""
+    """Reads the text of a history; each batch asks for the same one."""
     document = msgspec.json.decode(decompress(b64decode(text)), type=_Document)
     tables = {table.full_name: table for table in document.tables}
     return SchemaHistory(tables, document.charsets, frozenset(document.sequences), text)

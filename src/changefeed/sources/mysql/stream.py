@@ -112,7 +112,7 @@ class MySqlStream:
         """
         server = self._ask()
         server.check_settings()
-        self._captured = Captured(tuple(self._section.tables), mariadb_types(server))
+        self._captured = Captured(tuple(self._section.tables), mariadb_types(server), self._definitions.named)
         self._definitions.sequences |= sequences(server)
 
     def _moved(self, server: Server, known: SourceOffset) -> SourceOffset:

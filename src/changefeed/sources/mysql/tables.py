@@ -71,7 +71,7 @@ class Captured:
     Attributes:
         patterns: those of the section's `tables`.
         mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4 and INET6, with the type.
-        named: adds the names of columns, and what else the log may lack (`SchemaHistory.named`); None: the log has it.
+        named: adds the names of columns, and what else the log may lack (`Definitions.named`); None: the log has it.
     """
 
     patterns: tuple[str, ...]
