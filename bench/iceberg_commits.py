@@ -20,7 +20,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
-from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
+from changefeed.sinks.writes import Load, Upsert, WriteId
 from tests.sinks.contract import Given
 from tests.sinks.iceberg.tables import ORDERS, PATH, Tables
 

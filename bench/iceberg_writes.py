@@ -35,7 +35,7 @@ from changefeed.sinks.apply.files import Added
 from changefeed.sinks.apply.item import Item, Typed, write_item
 from changefeed.sinks.apply.step import NO_FILES
 from changefeed.sinks.apply.target import Target
-from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.commit import commit, create
 from changefeed.sinks.iceberg.layout import IcebergLayout
@@ -47,6 +47,7 @@ from changefeed.sinks.iceberg.partitions import fields_of
 from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
 from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.sinks.iceberg.types import columns_of
+from changefeed.sinks.writes import Load, Upsert, WriteId
 from changefeed.stages.changes import ChunkReader, Window
 from changefeed.storage.local import LocalFolder
 

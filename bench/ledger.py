@@ -36,7 +36,7 @@ from changefeed.pipeline.state import Counts, LastWrite, State, TableState
 from changefeed.pipeline.store.base import cut_of
 from changefeed.pipeline.store.files import _PAGE, FileStore
 from changefeed.pipeline.store.reading import FileReader
-from changefeed.sinks.base import Upsert
+from changefeed.sinks.writes import Upsert
 from changefeed.storage.local import LocalFolder
 from tests.pipeline.running import definition
 

@@ -25,9 +25,9 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from bench.native_apply import TYPES, chunks, cpu, drawn, images, random, table
 from changefeed.sinks.apply.compaction import CompactionRules, groups
 from changefeed.sinks.apply.item import Item, write_item
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact
 from changefeed.sinks.delta.native.opened import Opened, open_table
+from changefeed.sinks.writes import WriteId
 from changefeed.stages.changes import ChunkReader, Window
 from changefeed.storage.local import LocalFolder
 

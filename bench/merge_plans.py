@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.native_apply import Bench, chunks, measured, table
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta import log
+from changefeed.sinks.writes import WriteId
 from changefeed.spark_runtime.session import compiled, session
 from changefeed.stages.changes import Window, changes
 from changefeed.stages.latest import latest

@@ -37,9 +37,9 @@ from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.store import PendingStore
 from changefeed.sinks.apply.item import Item, write_item
 from changefeed.sinks.apply.job import StepWrite, write_all
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.opened import open_table
+from changefeed.sinks.writes import WriteId
 from changefeed.spark_runtime.session import compiled, session
 from changefeed.stages.changes import ChunkReader, Window, changes
 from changefeed.stages.latest import latest

@@ -14,8 +14,8 @@ from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.model.values import reader
-from changefeed.sinks.base import ConvertedFrom, Rewrite
 from changefeed.sinks.sql import rewritten
+from changefeed.sinks.writes import ConvertedFrom, Rewrite
 from tests.frames.retyping import column, recorded
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from changefeed.sinks.base import ConvertedFrom, Rewrite
 from changefeed.sinks.memory import MemorySink, Row, Version
 from changefeed.sinks.sql import expression_sql, quoted, rewritten
+from changefeed.sinks.writes import ConvertedFrom, Rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from changefeed.mysql.ddl.apply import Altered
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 from changefeed.pipeline.planning import evolution
 from changefeed.pipeline.planning.evolution import altered, irregular_defaults, rewritten, widened
-from changefeed.sinks.base import Expression, IrregularUpdate, Rewrite
 from changefeed.sinks.sql import SparkTypes, expression_sql, texts_sql
+from changefeed.sinks.writes import Expression, IrregularUpdate, Rewrite
 
 
 def column(text: str) -> Column:

@@ -23,7 +23,7 @@ from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.planning.actions import Action, Plan
 from changefeed.pipeline.state import LastWrite, Shadow, State, TableState
 from changefeed.pipeline.store.files import FileStore
-from changefeed.sinks.base import Create
+from changefeed.sinks.writes import Create
 from changefeed.storage.local import LocalFolder
 from tests.pipeline.running import definition
 

@@ -23,8 +23,8 @@ from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.writes import NEW_SNAPSHOT
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
-from changefeed.sinks.base import Create, Load
 from changefeed.sinks.memory import Lake, MemorySink
+from changefeed.sinks.writes import Create, Load
 from changefeed.stages.changes import NO_READS
 
 PLACE = 100

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 
 from changefeed.errors import FencedError, SinkError
-from changefeed.sinks.base import AddColumns, Append, Create, Load, Touch, Upsert, WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
+from changefeed.sinks.writes import AddColumns, Append, Create, Load, Touch, Upsert, WriteId
 from tests.sinks.contract import (
     LOG,
     ONE,

@@ -12,17 +12,8 @@ import pyarrow as pa
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import (
-    METADATA_COLUMNS,
-    Applied,
-    Changes,
-    Load,
-    TableSink,
-    Write,
-    WriteId,
-    WriteRequest,
-    write_alone,
-)  # fmt: skip
+from changefeed.sinks.base import Applied, Changes, TableSink, WriteRequest, write_alone
+from changefeed.sinks.writes import METADATA_COLUMNS, Load, Write, WriteId  # fmt: skip
 from changefeed.stages.changes import schema
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from changefeed.errors import FencedError, SinkError, UnsupportedError
 from changefeed.model.batch import RECORDS, Decoded, record_batch
 from changefeed.protocols import PROTOCOLS, protocol
 from changefeed.protocols.base import NumberingEncoder
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import EventSink
+from changefeed.sinks.writes import WriteId
 from tests.examples import by_turns
 from tests.protocols.conformance.cases import Case, cases, decode, histories, lines, reference, stores
 from tests.sinks.event_contract import Given, Harness, Plain, marks, written_by_encoder

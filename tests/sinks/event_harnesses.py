@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from changefeed import local_files, record_log
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import EventSink
 from changefeed.sinks.files.events import FileEvents
 from changefeed.sinks.kafka.events import KafkaEvents
 from changefeed.sinks.memory.events import MemoryEvents, RecordLog
+from changefeed.sinks.writes import WriteId
 from tests.services.kafka import KafkaBroker
 from tests.sinks.event_contract import Hook, Make, Once, Plain, Row, marks
 

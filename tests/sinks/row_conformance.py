@@ -11,7 +11,8 @@ import pytest
 
 from changefeed.errors import SinkError
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import (
+from changefeed.sinks.base import TableSink
+from changefeed.sinks.writes import (  # fmt: skip
     AddColumns,
     Append,
     Constant,
@@ -24,11 +25,10 @@ from changefeed.sinks.base import (
     Null,
     Restore,
     Rewrite,
-    TableSink,
     Touch,
     Upsert,
     WriteId,
-)  # fmt: skip
+)
 from tests.sinks.contract import (
     LOG,
     ONE,

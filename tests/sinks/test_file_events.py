@@ -17,8 +17,8 @@ from changefeed.model.batch import record_batch
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Stores
 from changefeed.sinks import EVENT_SINKS, event_sink, event_sink_sections
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.files.events import FileEvents
+from changefeed.sinks.writes import WriteId
 from tests.cli.command import invoke
 from tests.protocols.conformance.cases import decode, histories
 from tests.sinks.event_contract import Plain, marks

@@ -12,8 +12,8 @@ import pytest
 
 from changefeed.errors import ConfigError, SinkError
 from changefeed.model.batch import Decoded
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.kafka.events import KafkaEvents
+from changefeed.sinks.writes import WriteId
 from tests.services.kafka import KafkaBroker
 from tests.services.processes import free_ports
 from tests.sinks.event_contract import Given, Plain, marks

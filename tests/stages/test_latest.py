@@ -15,8 +15,9 @@ import pytest
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import Load, Rewrite, Upsert, WriteId, WriteRequest, write_alone
+from changefeed.sinks.base import WriteRequest, write_alone
 from changefeed.sinks.delta.sink import DeltaTables
+from changefeed.sinks.writes import Load, Rewrite, Upsert, WriteId
 from changefeed.stages.changes import schema_ddl
 from changefeed.stages.latest import latest
 

@@ -37,14 +37,15 @@ from changefeed.sinks.apply.item import Item, TaskResult
 from changefeed.sinks.apply.layout import WholeFiles
 from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
 from changefeed.sinks.apply.target import Target
-from changefeed.sinks.base import (
+from changefeed.sinks.base import Applied, Changes, Commit, PreparedWrite, TableSnapshot, WriteRequest
+from changefeed.sinks.expressions import converted
+from changefeed.sinks.section import SinkSection
+from changefeed.sinks.sql import SparkTypes
+from changefeed.sinks.writes import (
     IRREGULAR,
     METADATA,
     AddColumns,
     Append,
-    Applied,
-    Changes,
-    Commit,
     Constant,
     ConvertedFrom,
     Copy,
@@ -54,19 +55,13 @@ from changefeed.sinks.base import (
     IrregularUpdate,
     Load,
     Null,
-    PreparedWrite,
     Restore,
     Rewrite,
-    TableSnapshot,
     Touch,
     Upsert,
     Write,
     WriteId,
-    WriteRequest,
 )
-from changefeed.sinks.expressions import converted
-from changefeed.sinks.section import SinkSection
-from changefeed.sinks.sql import SparkTypes
 from changefeed.storage.local import LocalFolder
 
 if TYPE_CHECKING:

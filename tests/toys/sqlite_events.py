@@ -19,8 +19,8 @@ from changefeed.errors import SinkError
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
 from changefeed.section import Section
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, made_by, mark_of, numbered, overtaken
+from changefeed.sinks.writes import WriteId
 
 _COLUMNS = ("topic", "partition", "offset", "key", "value", "headers")
 _TABLES = (

@@ -32,22 +32,9 @@ from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, chains, touched, without
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import StateStore
-from changefeed.sinks.base import (
-    Append,
-    Changes,
-    Copy,
-    Create,
-    Load,
-    PreparedWrite,
-    TableSink,
-    Touch,
-    Upsert,
-    Write,
-    WriteId,
-    WriteRequest,
-    write_alone,
-)
+from changefeed.sinks.base import Changes, PreparedWrite, TableSink, WriteRequest, write_alone
 from changefeed.sinks.ways_out import TABLE_CHANGED
+from changefeed.sinks.writes import Append, Copy, Create, Load, Touch, Upsert, Write, WriteId
 from changefeed.telemetry import passed
 
 _log = logging.getLogger(__name__)

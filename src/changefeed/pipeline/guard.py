@@ -21,8 +21,9 @@ from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.model.definition import Table
 from changefeed.pipeline.planning.table_path import folders_of
 from changefeed.pipeline.state import LastWrite
-from changefeed.sinks.base import Commit, TableSink, TableSnapshot, WriteId
+from changefeed.sinks.base import Commit, TableSink, TableSnapshot
 from changefeed.sinks.ways_out import TABLE_CHANGED
+from changefeed.sinks.writes import WriteId
 
 REPAIRED = 2**12 - 1  # the number in the write ids of `changefeed repair`
 

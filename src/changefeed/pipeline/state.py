@@ -8,7 +8,7 @@ import msgspec
 
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import WriteId
+from changefeed.sinks.writes import WriteId
 
 Positions = dict[str, dict[int, int]]
 NOTHING = -1  # below every commit_ts

@@ -50,7 +50,7 @@ import pyarrow as pa
 from changefeed.errors import FencedError, SinkError
 from changefeed.model.batch import RECORDS, Decoded
 from changefeed.protocols.base import ClosingEncoder, Encoder, NumberingEncoder
-from changefeed.sinks.base import WriteId
+from changefeed.sinks.writes import WriteId
 
 
 class EventSink(Protocol):

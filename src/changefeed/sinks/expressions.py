@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from changefeed.frames.retype import UNKNOWN, Conversion, Details, conversion, widened
 from changefeed.frames.types import sink_type
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import ConvertedFrom
+from changefeed.sinks.writes import ConvertedFrom
 
 
 def conversion_between(

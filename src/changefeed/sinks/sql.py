@@ -12,8 +12,8 @@ from changefeed.frames.types import SinkType, sink_type
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import IRREGULAR, Constant, ConvertedFrom, Expression, Null, Rewrite
 from changefeed.sinks.expressions import conversion_between, conversion_of, converted
+from changefeed.sinks.writes import IRREGULAR, Constant, ConvertedFrom, Expression, Null, Rewrite
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

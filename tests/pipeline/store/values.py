@@ -11,7 +11,7 @@ from changefeed.model.types import ColumnType
 from changefeed.pipeline.planning.actions import Action, Plan, PlannedWrite, Selection
 from changefeed.pipeline.state import Counts, FolderSum, Hold, LastSchemaChange, LastWrite, State, TableState
 from changefeed.pipeline.store.base import Cut, cut_of
-from changefeed.sinks.base import (
+from changefeed.sinks.writes import (
     AddColumns,
     Constant,
     ConvertedFrom,

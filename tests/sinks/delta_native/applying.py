@@ -14,10 +14,10 @@ from changefeed.model.definition import Table
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult, write_item
 from changefeed.sinks.apply.merge import Marked
-from changefeed.sinks.base import METADATA, WriteId
 from changefeed.sinks.delta.native import vectors
 from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.native.opened import Opened, open_table
+from changefeed.sinks.writes import METADATA, WriteId
 from changefeed.stages.changes import ChunkReader, Window
 from changefeed.storage.local import LocalFolder
 

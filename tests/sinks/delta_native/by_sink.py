@@ -10,18 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from changefeed.model.definition import Table
-from changefeed.sinks.base import (
-    METADATA_COLUMNS,
-    Create,
-    Load,
-    TableSnapshot,
-    Touch,
-    Upsert,
-    WriteId,
-    WriteRequest,
-    write_alone,
-)
+from changefeed.sinks.base import TableSnapshot, WriteRequest, write_alone
 from changefeed.sinks.delta.sink import DeltaTables
+from changefeed.sinks.writes import METADATA_COLUMNS, Create, Load, Touch, Upsert, WriteId
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

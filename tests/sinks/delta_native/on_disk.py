@@ -18,26 +18,14 @@ from deltalake.transaction import CommitProperties, Transaction
 from changefeed.errors import SinkError
 from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import (
-    Append,
-    Applied,
-    Changes,
-    Commit,
-    Load,
-    PreparedWrite,
-    TableSnapshot,
-    Touch,
-    Upsert,
-    Write,
-    WriteId,
-    WriteRequest,
-)
+from changefeed.sinks.base import Applied, Changes, Commit, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.delta import log
 from changefeed.sinks.delta.native.commit import _landed, fenced
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.snapshot import damaged_files
 from changefeed.sinks.delta.native.step import NativeWrites
 from changefeed.sinks.memory import MemorySink, Row, Version
+from changefeed.sinks.writes import Append, Load, Touch, Upsert, Write, WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import read
 

@@ -15,11 +15,11 @@ from deltalake import DeltaTable
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.apply.item import write_item
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import commits, delta_log, pack, snapshot
 from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.sink import _Commit
 from changefeed.sinks.sql import quoted, text
+from changefeed.sinks.writes import WriteId
 from changefeed.stages.changes import Window, changes
 from changefeed.stages.latest import latest
 from tests.examples import by_turns

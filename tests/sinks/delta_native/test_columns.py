@@ -15,7 +15,10 @@ from deltalake import DeltaTable
 from changefeed.errors import FencedError
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import (
+from changefeed.sinks.base import WriteRequest, write_alone
+from changefeed.sinks.delta.native import step
+from changefeed.sinks.delta.sink import DeltaTables
+from changefeed.sinks.writes import (
     METADATA_COLUMNS,
     AddColumns,
     Constant,
@@ -28,11 +31,7 @@ from changefeed.sinks.base import (
     Rewrite,
     Upsert,
     WriteId,
-    WriteRequest,
-    write_alone,
 )
-from changefeed.sinks.delta.native import step
-from changefeed.sinks.delta.sink import DeltaTables
 from tests.examples import by_turns
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read

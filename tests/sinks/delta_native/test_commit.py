@@ -17,12 +17,12 @@ from deltalake import DeltaTable, write_deltalake
 from changefeed.errors import DamagedError, FencedError, SinkError
 from changefeed.sinks.apply.files import DataFileWriter, Limits
 from changefeed.sinks.apply.item import TaskResult
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import commits, pack
 from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.opened import Opened, open_table
+from changefeed.sinks.writes import WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import commit_text, opened, read
 

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from changefeed.sinks.apply import step as files_step
 from changefeed.sinks.apply.compaction import CompactionRules, StoredFile, groups
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.delta.log import _commit
 from changefeed.sinks.delta.native import commit as commits
 from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.step import NativeWrites
+from changefeed.sinks.writes import Load, Upsert, WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import opened, read

@@ -24,8 +24,8 @@ from changefeed.model.types import ColumnType
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import unmatched, write_item
 from changefeed.sinks.apply.spill import Spill
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
+from changefeed.sinks.writes import WriteId
 from tests.examples import by_turns
 from tests.sinks.delta_native.applying import SMALL, apply, create, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows

@@ -16,8 +16,8 @@ from changefeed.errors import SinkError
 from changefeed.frames.chunk_files import StoredChunks
 from changefeed.sinks.apply.item import TaskResult
 from changefeed.sinks.apply.job import StepWrite, split, write_all, write_here
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit
+from changefeed.sinks.writes import WriteId
 from changefeed.stages.changes import Window
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import apply, create, item, opened, read

@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import write_item
-from changefeed.sinks.base import Upsert, WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.delta.native import log_file, replay
 from changefeed.sinks.delta.native.commit import checkpoint, commit
 from changefeed.sinks.delta.native.step import NativeWrites
+from changefeed.sinks.writes import Upsert, WriteId
 from changefeed.storage.local import LocalFolder
 from tests.examples import examples
 from tests.sinks.contract import Given, Row, table

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import Load, Upsert, WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
+from changefeed.sinks.writes import Load, Upsert, WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read

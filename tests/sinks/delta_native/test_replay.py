@@ -17,11 +17,11 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import CommitProperties, Transaction
 
 from changefeed.errors import SinkError
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native.commit import commit, forget_lost_checkpoint
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.replay import LogState, TableLog, state
 from changefeed.sinks.delta.native.statistics import bounds_of
+from changefeed.sinks.writes import WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import opened
 from tests.sinks.delta_native.test_commit import SCHEMA

@@ -14,19 +14,10 @@ from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.sinks.apply import step as files_step
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import (
-    METADATA_COLUMNS,
-    Append,
-    Create,
-    Load,
-    Touch,
-    Upsert,
-    WriteId,
-    WriteRequest,
-    write_alone,
-)
+from changefeed.sinks.base import WriteRequest, write_alone
 from changefeed.sinks.delta.native import replay
 from changefeed.sinks.delta.sink import DeltaTables
+from changefeed.sinks.writes import METADATA_COLUMNS, Append, Create, Load, Touch, Upsert, WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, table
 from tests.sinks.delta_native.applying import read

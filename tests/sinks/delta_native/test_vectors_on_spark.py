@@ -18,9 +18,9 @@ from changefeed.model.definition import Table
 from changefeed.sinks.apply import bitmaps
 from changefeed.sinks.apply.item import TaskResult, write_item
 from changefeed.sinks.apply.merge import Marked
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.native import log_file, replay, vectors
 from changefeed.sinks.delta.native.commit import commit
+from changefeed.sinks.writes import WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import apply, create, inline, item, opened, payloads, read
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows

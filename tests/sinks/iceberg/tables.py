@@ -13,10 +13,10 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table as IcebergTable
 
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import Write, WriteId
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.writes import Write, WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, apply, sorted_rows, table
 

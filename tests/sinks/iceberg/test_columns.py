@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from changefeed.sinks.base import (
+from changefeed.sinks.writes import (
     AddColumns,
     Constant,
     ConvertedFrom,

@@ -14,9 +14,9 @@ from sqlalchemy.exc import OperationalError
 
 from changefeed.errors import ConfigError, FencedError, SinkError
 from changefeed.pipeline.config.load import read as definition_of
-from changefeed.sinks.base import Create, Load, Upsert
 from changefeed.sinks.iceberg import open_sink
 from changefeed.sinks.iceberg.section import IcebergSink
+from changefeed.sinks.writes import Create, Load, Upsert
 from changefeed.storage.objects import ObjectFolder
 from tests.sinks.contract import Row, table
 from tests.sinks.iceberg.tables import ORDERS, PATH, Tables

@@ -14,12 +14,12 @@ from changefeed.errors import SinkError
 from changefeed.sinks.apply import bitmaps
 from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import Create, Load, Restore, Touch, Upsert
 from changefeed.sinks.iceberg.delete_files import Deletes, VectorPlace, deleted_rows, position_deletes, puffin
 from changefeed.sinks.iceberg.deletes import data_file_of, refusal
 from changefeed.sinks.iceberg.manifest_files import read_list, read_manifest, referenced_data_file
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
+from changefeed.sinks.writes import Create, Load, Restore, Touch, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Row
 from tests.sinks.iceberg.tables import PATH, Tables

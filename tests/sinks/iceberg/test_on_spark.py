@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import ConvertedFrom, Load, Rewrite, Upsert
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
 from changefeed.sinks.iceberg.sort_fields import parsed_sort_field
 from changefeed.sinks.iceberg.transforms import result_type, transformed
+from changefeed.sinks.writes import ConvertedFrom, Load, Rewrite, Upsert
 from tests.services.iceberg_spark import results_of
 from tests.sinks.contract import Row, sorted_rows, table
 from tests.sinks.iceberg.tables import PATH, Tables

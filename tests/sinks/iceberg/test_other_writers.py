@@ -15,9 +15,10 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import FloatType, IntegerType, NestedField, StringType
 
 from changefeed.errors import SinkError
-from changefeed.sinks.base import Load, Touch, Upsert, WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.iceberg.file_io import FolderIO
 from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.writes import Load, Touch, Upsert, WriteId
 from tests.sinks.contract import Given, Row
 from tests.sinks.iceberg.tables import ORDERS, PATH, Tables
 

@@ -15,11 +15,11 @@ from pyiceberg.transforms import BucketTransform, IdentityTransform
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.sinks.apply.files import DataFileReader, DataFileWriter, Limits
-from changefeed.sinks.base import AddColumns, Append, ConvertedFrom, Load, Null, Rewrite, Upsert
 from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import PartitionField, parsed
 from changefeed.sinks.iceberg.section import IcebergSink
+from changefeed.sinks.writes import AddColumns, Append, ConvertedFrom, Load, Null, Rewrite, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Row, table
 from tests.sinks.iceberg.tables import Tables

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from changefeed.errors import AccessError, SinkError
-from changefeed.sinks.base import Load, Upsert
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.writes import Load, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.services.postgres import Postgres
 from tests.services.processes import free_ports

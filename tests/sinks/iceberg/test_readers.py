@@ -8,7 +8,7 @@ from typing import Any
 import polars
 import pytest
 
-from changefeed.sinks.base import Constant, ConvertedFrom, Load, Rewrite, Upsert
+from changefeed.sinks.writes import Constant, ConvertedFrom, Load, Rewrite, Upsert
 from tests.sinks.contract import Row, sorted_rows, table
 from tests.sinks.iceberg.tables import PATH, Tables
 from tests.sinks.iceberg.test_commit import COLUMNS, same

@@ -14,9 +14,9 @@ from pyiceberg.catalog import load_catalog
 
 from changefeed.errors import AccessError, ConfigError, FencedError, SinkError
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import Create, Load, Upsert
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.writes import Create, Load, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.services.fault_proxy import Answer, FaultProxy, Hold, Request
 from tests.services.processes import free_ports

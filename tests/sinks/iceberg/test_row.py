@@ -9,8 +9,8 @@ import pytest
 from changefeed.errors import ConfigError, SinkError
 from changefeed.pipeline.config.load import read
 from changefeed.sinks import key_reader
-from changefeed.sinks.base import Load, Upsert
 from changefeed.sinks.rows_by_key import KeyReader
+from changefeed.sinks.writes import Load, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import table
 from tests.sinks.iceberg.tables import PATH, Tables

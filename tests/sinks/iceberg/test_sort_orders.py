@@ -15,11 +15,11 @@ from pyiceberg.transforms import IdentityTransform, TruncateTransform
 
 from changefeed.model.definition import Table
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import ConvertedFrom, Create, Load, Restore, Rewrite, Upsert
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.section import IcebergSink
 from changefeed.sinks.iceberg.sort_fields import SortField, parsed_sort_field
 from changefeed.sinks.iceberg.sorting import sorted_rows
+from changefeed.sinks.writes import ConvertedFrom, Create, Load, Restore, Rewrite, Upsert
 from tests.sinks.contract import Row, table
 from tests.sinks.contract import sorted_rows as in_any_order
 from tests.sinks.iceberg.tables import PATH, Tables

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyiceberg.serializers import FromInputFile, ToOutputFile
 
-from changefeed.sinks.base import Load, Upsert
 from changefeed.sinks.iceberg import sql
 from changefeed.sinks.iceberg.tags import tag
+from changefeed.sinks.writes import Load, Upsert
 from tests.sinks.contract import Row
 from tests.sinks.iceberg.tables import PATH, Tables
 

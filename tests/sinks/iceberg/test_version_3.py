@@ -12,10 +12,10 @@ from pyiceberg.table.metadata import TableMetadataV3
 
 from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import AddColumns, Constant, ConvertedFrom, Create, Load, Rewrite, Touch, Upsert
 from changefeed.sinks.iceberg.manifest_files import first_row_id
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.version_3 import UpgradeTo3
+from changefeed.sinks.writes import AddColumns, Constant, ConvertedFrom, Create, Load, Rewrite, Touch, Upsert
 from tests.sinks.contract import Row, table
 from tests.sinks.iceberg.tables import PATH, Tables
 

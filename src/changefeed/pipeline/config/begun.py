@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from changefeed.errors import ConfigError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.state import State, TableState
-from changefeed.sinks.base import METADATA_COLUMNS
+from changefeed.sinks.writes import METADATA_COLUMNS
 
 _WAY_OUT = "put that back, or start a new pipeline in an empty folder"
 

@@ -39,8 +39,8 @@ from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.retry import Retries, Retry, seconds
 from changefeed.pipeline.state import Positions, State, TableState
 from changefeed.pipeline.waiting import wait_for_records
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import EventSink
+from changefeed.sinks.writes import WriteId
 from changefeed.sources import Backlog, StreamBatch, event_stream, source
 from changefeed.telemetry import passed
 

@@ -27,8 +27,9 @@ from changefeed.pipeline.pending.counting import rows_within
 from changefeed.pipeline.rebuilds import delete_rebuilds, rebuild_folder
 from changefeed.pipeline.run import open_flow, run
 from changefeed.pipeline.state import LastWrite, State, TableState
-from changefeed.sinks.base import Import, Restore, TableSink, Touch, Write, WriteId, WriteRequest, write_alone
+from changefeed.sinks.base import TableSink, WriteRequest, write_alone
 from changefeed.sinks.ways_out import TABLE_CHANGED
+from changefeed.sinks.writes import Import, Restore, Touch, Write, WriteId
 from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:

@@ -10,15 +10,7 @@ import msgspec
 from changefeed.model.names import full_name
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.state import FolderSum, State, Stretches, merged
-from changefeed.sinks.base import (
-    AddColumns,
-    Append,
-    Copy,
-    Create,
-    Load,
-    Rewrite,
-    Upsert,
-)
+from changefeed.sinks.writes import AddColumns, Append, Copy, Create, Load, Rewrite, Upsert
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,8 @@ from changefeed.mysql.ddl.statements import (
     SetDefault,
 )
 from changefeed.pipeline.planning.values import conversion, default_for_null, details_of
-from changefeed.sinks.base import Constant, ConvertedFrom, Expression, IrregularUpdate, Null, TypeMap
+from changefeed.sinks.base import TypeMap
+from changefeed.sinks.writes import Constant, ConvertedFrom, Expression, IrregularUpdate, Null
 
 # Types of which rows contain only the bare name: the details come from DDL, and are kept.
 _BARE = frozenset({"decimal", "bit", "enum", "set"})

@@ -30,15 +30,8 @@ from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
 from changefeed.protocols.origin import finds_no_row, is_tombstone
-from changefeed.sinks.base import (
-    AddColumns,
-    Append,
-    Copy,
-    Create,
-    Rewrite,
-    TableSink,
-    Upsert,
-)
+from changefeed.sinks.base import TableSink
+from changefeed.sinks.writes import AddColumns, Append, Copy, Create, Rewrite, Upsert
 from changefeed.stages.changes import NO_READS, Window
 
 if TYPE_CHECKING:

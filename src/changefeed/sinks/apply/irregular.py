@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.sinks.apply.latest import maps, texts
-from changefeed.sinks.base import IRREGULAR, IrregularUpdate
+from changefeed.sinks.writes import IRREGULAR, IrregularUpdate
 
 
 def rewritten(rows: pa.RecordBatch, change: IrregularUpdate, sources: Mapping[str, str]) -> pa.Array:

@@ -25,7 +25,7 @@ from changefeed.sinks.apply.files import DataFileReader, DataFileWriter, Mask
 from changefeed.sinks.apply.keys import Keys
 from changefeed.sinks.apply.latest import carried, maps, texts
 from changefeed.sinks.apply.target import Target, upserts
-from changefeed.sinks.base import IRREGULAR
+from changefeed.sinks.writes import IRREGULAR
 
 _Numbers = npt.NDArray[np.int64]
 _KEYS_AT_ONCE = 1 << 16  # rows, so that what is computed of them stays in the processor's cache

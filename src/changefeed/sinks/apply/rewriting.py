@@ -13,8 +13,8 @@ from changefeed.model.types import ColumnType
 from changefeed.sinks.apply import irregular
 from changefeed.sinks.apply.files import Added, DataFileReader, DataFileWriter, Limits
 from changefeed.sinks.apply.layout import Layout
-from changefeed.sinks.base import IRREGULAR, Constant, ConvertedFrom, Expression, IrregularUpdate, Null, Rewrite
 from changefeed.sinks.expressions import constant, conversion_of, converted
+from changefeed.sinks.writes import IRREGULAR, Constant, ConvertedFrom, Expression, IrregularUpdate, Null, Rewrite
 
 Values = Callable[[pa.RecordBatch], pa.Array]
 Types = Callable[[ColumnType], pa.DataType]

@@ -20,7 +20,8 @@ from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult, Typed, write_item
 from changefeed.sinks.apply.job import StepWrite, compact_all, write_all, write_here
 from changefeed.sinks.apply.target import Target
-from changefeed.sinks.base import Append, Changes, Chunked, Load, Upsert
+from changefeed.sinks.base import Changes, Chunked
+from changefeed.sinks.writes import Append, Load, Upsert
 from changefeed.storage import Folder
 
 if TYPE_CHECKING:

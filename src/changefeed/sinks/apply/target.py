@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.sinks.apply.layout import Layout
-from changefeed.sinks.base import IRREGULAR
+from changefeed.sinks.writes import IRREGULAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Target:
 
 
 def upserts(changes: pa.Table, target: Target) -> pa.Table:
-    """Converts changes other than deletes to rows of the table; for metadata columns see `sinks.base.METADATA`."""
+    """Converts changes other than deletes to rows of the table; for metadata columns see `sinks.writes.METADATA`."""
     columns = []
     for column in target.schema:
         if column.name in target.names:

@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import DamagedError, SinkError
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.actions import actions_of
 from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.ways_out import COMMIT_GONE, TABLE_DAMAGED
+from changefeed.sinks.writes import WriteId
 from changefeed.spark_runtime.files import file_system, read_bytes
 from changefeed.spark_runtime.java_errors import first_line
 from changefeed.spark_runtime.session import make_active

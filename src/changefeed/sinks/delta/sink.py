@@ -27,28 +27,7 @@ from changefeed.model.definition import Table
 from changefeed.model.escaped_names import NOT_IN_NAMES, escaped
 from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
-from changefeed.sinks.base import (
-    METADATA,
-    AddColumns,
-    Append,
-    Applied,
-    Changes,
-    Commit,
-    Copy,
-    Create,
-    Import,
-    Load,
-    PreparedWrite,
-    Restore,
-    Rewrite,
-    TableSnapshot,
-    Touch,
-    Upsert,
-    Write,
-    WriteId,
-    WriteRequest,
-    metadata_clash,
-)
+from changefeed.sinks.base import Applied, Changes, Commit, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.log_names import commit_name
@@ -59,6 +38,22 @@ from changefeed.sinks.delta.native.opened import WAY_OUT
 from changefeed.sinks.delta.native.step import NativeWrites, is_native
 from changefeed.sinks.sql import METADATA_SQL, SparkTypes, merge_sql, quoted, rewritten
 from changefeed.sinks.ways_out import NO_DELTA, NOT_BY_SPARK, TABLE_WITHOUT_DELTA
+from changefeed.sinks.writes import (
+    METADATA,
+    AddColumns,
+    Append,
+    Copy,
+    Create,
+    Import,
+    Load,
+    Restore,
+    Rewrite,
+    Touch,
+    Upsert,
+    Write,
+    WriteId,
+    metadata_clash,
+)
 from changefeed.spark_runtime.files import file_system, file_system_without_spark, has_files, is_local, read_bytes
 from changefeed.spark_runtime.session import another, compiled, has_jars_of
 from changefeed.storage.local import LocalFolder

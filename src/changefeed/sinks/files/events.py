@@ -31,8 +31,8 @@ from changefeed.errors import SinkError
 from changefeed.local_files import link_new, make_folder, sync
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, made_by, mark_of, numbered, overtaken
+from changefeed.sinks.writes import WriteId
 
 _SUFFIX = ".parquet"
 _UNFINISHED = ".unfinished"

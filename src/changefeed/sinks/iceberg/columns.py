@@ -19,7 +19,6 @@ from changefeed.errors import SinkError
 from changefeed.sinks.apply.files import Added, Limits
 from changefeed.sinks.apply.layout import Layout
 from changefeed.sinks.apply.rewriting import column_values, values_of, written
-from changefeed.sinks.base import IRREGULAR, AddColumns, ConvertedFrom, Null, Rewrite
 from changefeed.sinks.expressions import conversion_of
 from changefeed.sinks.iceberg.commit import next_schema_id
 from changefeed.sinks.iceberg.manifests import Change
@@ -27,6 +26,7 @@ from changefeed.sinks.iceberg.opened import Opened
 from changefeed.sinks.iceberg.partitions import kept_ids, lost_field
 from changefeed.sinks.iceberg.schema import evolved, new_schema
 from changefeed.sinks.iceberg.types import iceberg_type
+from changefeed.sinks.writes import IRREGULAR, AddColumns, ConvertedFrom, Null, Rewrite
 
 _NO_FIELD = (
     "Take it out of sink.partition-by, and either drop it from the table (ALTER TABLE … DROP PARTITION FIELD, then "

@@ -48,7 +48,7 @@ from pyiceberg.table.update import (
 
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.apply.files import Added
-from changefeed.sinks.base import WriteId, WriteRequest
+from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.manifests import Change, NewSnapshot, manifests_of
@@ -64,6 +64,7 @@ from changefeed.sinks.iceberg.opened import (
 )
 from changefeed.sinks.iceberg.sort_orders import order_after
 from changefeed.sinks.iceberg.version_3 import UpgradeTo3
+from changefeed.sinks.writes import WriteId
 
 # Properties of new tables: a file of metadata for each commit would otherwise stay for ever.
 _NEW_TABLE = {

@@ -28,7 +28,7 @@ from pyiceberg.types import IntegerType, LongType, PrimitiveType
 
 from changefeed.errors import SinkError
 from changefeed.sinks.apply.target import Target
-from changefeed.sinks.base import Commit, TableSnapshot, Touch, WriteId
+from changefeed.sinks.base import Commit, TableSnapshot
 from changefeed.sinks.iceberg.deletes import DeleteIndex, refusal
 from changefeed.sinks.iceberg.file_io import name_below
 from changefeed.sinks.iceberg.layout import ROW_COLUMNS, IcebergLayout, values_text
@@ -37,6 +37,7 @@ from changefeed.sinks.iceberg.partitions import fields_of, unknown_partition
 from changefeed.sinks.iceberg.schema import arrow_schema, unknown_type
 from changefeed.sinks.iceberg.sort_orders import order_after, sort_fields_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_CHANGED, TABLE_DAMAGED
+from changefeed.sinks.writes import Touch, WriteId
 from changefeed.storage import Folder
 
 EMPTY = 0  # the version of a table without a snapshot

@@ -25,26 +25,7 @@ from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
 from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
 from changefeed.sinks.apply.target import Target
-from changefeed.sinks.base import (
-    AddColumns,
-    Append,
-    Applied,
-    Changes,
-    Commit,
-    Copy,
-    Create,
-    Import,
-    Load,
-    PreparedWrite,
-    Restore,
-    Rewrite,
-    TableSnapshot,
-    Touch,
-    Upsert,
-    Write,
-    WriteRequest,
-    metadata_clash,
-)
+from changefeed.sinks.base import Applied, Changes, Commit, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.columns import copied, new_columns, rewritten, with_columns
 from changefeed.sinks.iceberg.commit import NewTable, commit, compact, create, fenced
@@ -60,6 +41,20 @@ from changefeed.sinks.iceberg.sort_orders import sort_fields_of, sortable
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED, TABLE_DAMAGED
+from changefeed.sinks.writes import (
+    AddColumns,
+    Append,
+    Copy,
+    Create,
+    Import,
+    Load,
+    Restore,
+    Rewrite,
+    Touch,
+    Upsert,
+    Write,
+    metadata_clash,
+)
 from changefeed.storage import Folder
 from changefeed.storage.base import in_parallel
 

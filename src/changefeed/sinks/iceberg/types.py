@@ -18,8 +18,8 @@ import pyarrow as pa
 from changefeed.frames.types import SinkType, sink_type
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import METADATA
 from changefeed.sinks.sql import SparkTypes
+from changefeed.sinks.writes import METADATA
 
 
 class IcebergTypes(SparkTypes):

@@ -36,10 +36,10 @@ import pyarrow.compute as pc
 from changefeed.errors import ConfigError, MissingExtraError, SinkError
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import AppendEncoder, Mark, is_made, made_by, mark_of
 from changefeed.sinks.kafka.producing import DEFAULTS, check_partitions, count_partitions, error_for, send
 from changefeed.sinks.kafka.topics import PARTITIONER, TopicCreation, by_key
+from changefeed.sinks.writes import WriteId
 
 try:
     from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition

@@ -17,13 +17,14 @@ from changefeed.errors import FencedError, SinkError
 from changefeed.frames.types import sink_type
 from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
-from changefeed.sinks.base import (
+from changefeed.sinks.base import Applied, Commit, PreparedWrite, TableSnapshot, WriteRequest
+from changefeed.sinks.expressions import constant, converted
+from changefeed.sinks.sql import SparkTypes
+from changefeed.sinks.writes import (
     IRREGULAR,
     METADATA,
     AddColumns,
     Append,
-    Applied,
-    Commit,
     Constant,
     ConvertedFrom,
     Copy,
@@ -33,18 +34,13 @@ from changefeed.sinks.base import (
     IrregularUpdate,
     Load,
     Null,
-    PreparedWrite,
     Restore,
     Rewrite,
-    TableSnapshot,
     Touch,
     Upsert,
     Write,
     WriteId,
-    WriteRequest,
 )
-from changefeed.sinks.expressions import constant, converted
-from changefeed.sinks.sql import SparkTypes
 
 Row = dict[str, Any]
 

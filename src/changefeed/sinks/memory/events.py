@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from changefeed.model.batch import Decoded
 from changefeed.protocols.base import Encoder
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.events import AppendEncoder, Ends, Mark, is_made, made_by, mark_of, numbered, overtaken
+from changefeed.sinks.writes import WriteId
 
 
 @dataclass(slots=True)

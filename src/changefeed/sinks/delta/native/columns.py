@@ -19,10 +19,10 @@ from changefeed.frames.types import sink_type
 from changefeed.sinks.apply.files import Added, Limits
 from changefeed.sinks.apply.layout import Layout
 from changefeed.sinks.apply.rewriting import column_values, values_of, written
-from changefeed.sinks.base import AddColumns, Create, Rewrite, WriteId
 from changefeed.sinks.delta.native.commit import change_columns
 from changefeed.sinks.delta.native.log_file import NTZ_TYPE
 from changefeed.sinks.delta.native.opened import Opened, delta_fields
+from changefeed.sinks.writes import AddColumns, Create, Rewrite, WriteId
 
 _Field = Mapping[str, Any]
 

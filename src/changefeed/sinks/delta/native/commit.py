@@ -22,12 +22,12 @@ import pyarrow as pa
 from changefeed.errors import FencedError, SinkError
 from changefeed.sinks.apply.files import Added
 from changefeed.sinks.apply.item import TaskResult
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.log import pack
 from changefeed.sinks.delta.native import delta_rs, log_file
 from changefeed.sinks.delta.native.opened import Opened, delta_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog, lost_checkpoint
+from changefeed.sinks.writes import WriteId
 
 _CHECKPOINTS = 10  # commits, as Delta's own writer does without a table property
 

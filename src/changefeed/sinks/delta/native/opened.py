@@ -15,12 +15,12 @@ from changefeed.errors import MissingExtraError, SinkError
 from changefeed.sinks.apply import bitmaps
 from changefeed.sinks.apply.compaction import StoredFile
 from changefeed.sinks.apply.target import Target
-from changefeed.sinks.base import WriteId
 from changefeed.sinks.delta.log import unpack
 from changefeed.sinks.delta.native import log_file, replay
 from changefeed.sinks.delta.native.layout import DeltaLayout
 from changefeed.sinks.delta.native.statistics import INDEXED, bounds_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED
+from changefeed.sinks.writes import WriteId
 from changefeed.storage import Folder
 
 _READER = {log_file.NTZ, log_file.FEATURE}

@@ -29,25 +29,7 @@ from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
 from changefeed.sinks.apply.step import HERE_BYTES, NO_FILES, compact_files, item_of, too_large, write_files
 from changefeed.sinks.apply.target import Target
-from changefeed.sinks.base import (
-    METADATA,
-    AddColumns,
-    Append,
-    Applied,
-    Changes,
-    Copy,
-    Create,
-    Import,
-    Load,
-    PreparedWrite,
-    Restore,
-    Rewrite,
-    TableSnapshot,
-    Touch,
-    Upsert,
-    Write,
-    WriteRequest,
-)
+from changefeed.sinks.base import Applied, Changes, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.delta.native import replay
 from changefeed.sinks.delta.native.columns import changed, copied, replaced, size
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create, fenced, forget_lost_checkpoint
@@ -55,6 +37,20 @@ from changefeed.sinks.delta.native.layout import DeltaLayout
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, delta_fields, open_table
 from changefeed.sinks.delta.native.replay import TableLog
 from changefeed.sinks.delta.native.snapshot import damaged_files, table_snapshot
+from changefeed.sinks.writes import (
+    METADATA,
+    AddColumns,
+    Append,
+    Copy,
+    Create,
+    Import,
+    Load,
+    Restore,
+    Rewrite,
+    Touch,
+    Upsert,
+    Write,
+)
 from changefeed.storage import Folder
 from changefeed.storage.base import in_parallel
 from changefeed.storage.local import LocalFolder
