@@ -262,11 +262,24 @@ def test_rows_of_another_binlog_are_applied_below_the_last_schema_change() -> No
 
 @BOTH
 @pytest.mark.parametrize("size", [1, 2, 3, 99])
-def test_rows_whose_key_ddl_has_removed_are_left_out_when_they_are_sent_again(size: int, consistency: str) -> None:
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["ALTER TABLE t DROP PRIMARY KEY"],
+        ["ALTER TABLE t DROP PRIMARY KEY", "ALTER TABLE t ADD INDEX (f)"],
+        ["ALTER TABLE t DROP PRIMARY KEY", "CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, f INT)"],
+        ["CREATE TABLE u LIKE t", "ALTER TABLE u DROP PRIMARY KEY", "DROP TABLE t", "CREATE TABLE t LIKE u"],
+    ],
+    ids=lambda statements: statements[-1],
+)
+def test_rows_whose_key_ddl_has_removed_are_left_out_when_they_are_sent_again(
+    size: int, consistency: str, statements: list[str]
+) -> None:
     """The connector still sends the key, and each row was there twice."""
     connector = started()
     connector.transaction([("t", None, {"id": 1, "f": 1})])
-    connector.ddl(("t", "ALTER TABLE t DROP PRIMARY KEY"))
+    for statement in statements:
+        connector.ddl(("t", statement))
     connector.transaction([("t", None, {"id": 1, "f": 2})])
     connector.transaction([("t", None, {"id": 7, "f": 7}), ("t", None, {"id": 7, "f": 7})])
     first = len(connector.records)
@@ -277,4 +290,5 @@ def test_rows_whose_key_ddl_has_removed_are_left_out_when_they_are_sent_again(si
         run.take(records[start : start + size], caught_up=True)
     run.idle()
     rows = [json.loads(row.replace("'", '"')) for row in run.rows()["shop.t"]]
-    assert sorted((row["id"], row["f"]) for row in rows) == [(1, 1), (1, 2), (1, 3), (7, 7), (7, 7)]
+    earlier = [] if "DROP TABLE t" in statements else [(1, 1)]
+    assert sorted((row["id"], row["f"]) for row in rows) == [*earlier, (1, 2), (1, 3), (7, 7), (7, 7)]

@@ -32,8 +32,7 @@ from changefeed.model.definition import Table
 from changefeed.model.event import Control, SchemaChange
 from changefeed.model.table import Column, TableShape
 from changefeed.mysql import ddl
-from changefeed.mysql.ddl import statements as sql
-from changefeed.mysql.ddl.apply import alter
+from changefeed.mysql.ddl.definitions import definitions_after
 from changefeed.protocols.base import Options, Protocol
 from changefeed.stages.image import BEFORE
 
@@ -81,34 +80,14 @@ class DefinitionHistory:
             self._define(event.database or "", event.table or "", None, ts)
             return
         for statement in statements:
-            self._apply(statement, ts)
-
-    def _apply(self, statement: sql.Statement, ts: int) -> None:
-        match statement:
-            case sql.CreateTable(database=database, table=table):
-                if statement.if_not_exists and self.newest(database, table) is not None:
-                    return
-                like = statement.like
-                made = statement.definition if like is None else self.newest(*like)
-                self._define(database, table, made if made is not None and made.columns else None, ts)
-            case sql.DropTable(database=database, table=table):
-                self._define(database, table, None, ts)
-            case sql.DropDatabase(database=database):
-                for name in [name for name in self._known if name[0] == self._spelled(database)]:
-                    self._define(*name, None, ts)
-            case sql.RenameTable():
-                old = statement.database, statement.table
-                self._define(statement.to_database, statement.to_table, self.newest(*old), ts)
-                self._define(*old, None, ts)
-            case sql.AlterTable(database=database, table=table):
-                current = self.newest(database, table)
-                try:
-                    self._define(database, table, None if current is None else alter(current, statement).table, ts)
-                except SchemaError:
-                    self._define(database, table, None, ts)
+            for (database, table), definition in definitions_after(statement, self.newest, self._tables_of):
+                self._define(database, table, definition, ts)
 
     def _spelled(self, name: str) -> str:
         return name.lower() if self._restored else name
+
+    def _tables_of(self, database: str) -> list[tuple[str, str]]:
+        return [name for name in self._known if name[0] == self._spelled(database)]
 
     def _versions(self, database: str, table: str) -> list[tuple[int, Table | None]]:
         return self._known.setdefault((self._spelled(database), self._spelled(table)), [])

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,8 +35,8 @@ from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.mysql import gtid
 from changefeed.mysql.ddl import statements_of
-from changefeed.mysql.ddl.apply import alter
-from changefeed.mysql.ddl.statements import AlterTable, CreateTable, RenameTable
+from changefeed.mysql.ddl.definitions import definitions_after
+from changefeed.mysql.ddl.statements import AlterTable
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import NOTHING, Positions, State, Stretches, merged
 from changefeed.stages.repeats import Stretch
@@ -252,22 +251,19 @@ def _defined(event: SchemaChange, tables: dict[str, Table]) -> Iterator[tuple[st
     except (SchemaError, UnsupportedError):
         return
     for statement in statements:
-        match statement:
-            case CreateTable() if statement.like is None:
-                table, name = statement.definition, statement.definition.full_name.lower()
-                tables[name] = table
-                yield name, table
-            case AlterTable() if known := tables.get(name := full_name(statement.database, statement.table).lower()):
-                with suppress(SchemaError):
-                    tables[name] = alter(known, statement).table
-                    yield name, tables[name]
-            case RenameTable():
-                old = full_name(statement.database, statement.table).lower()
-                name = full_name(statement.to_database, statement.to_table).lower()
-                if (renamed := tables.pop(old, None)) is not None:
-                    tables[name] = renamed
-                yield old, None
-                yield name, renamed
+        changed = definitions_after(
+            statement,
+            lambda database, name: tables.get(full_name(database, name).lower()),
+            lambda database: [(t.database, t.name) for t in tables.values() if t.database.lower() == database.lower()],
+        )
+        for (database, name), table in changed:
+            folded = full_name(database, name).lower()
+            if table is None and isinstance(statement, AlterTable):
+                continue  # it was sent again, or is refused: the definition is one after it
+            tables.pop(folded, None)
+            if table is not None:
+                tables[folded] = table
+            yield folded, table
 
 
 def are_left_out(chunk: ChunkInfo, repeats: Stretches) -> bool:

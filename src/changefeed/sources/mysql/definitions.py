@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from changefeed.errors import ChangefeedError, UnsupportedError
+from changefeed.errors import UnsupportedError
 from changefeed.model.definition import PRIMARY, Table
 from changefeed.model.names import full_name
 from changefeed.model.table import Column, TableShape, canonical
@@ -27,8 +27,8 @@ from changefeed.mysql.binlog import collations
 from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl import statements as sql
-from changefeed.mysql.ddl.apply import alter
 from changefeed.mysql.ddl.create import in_charset, virtual_column
+from changefeed.mysql.ddl.definitions import definitions_after
 from changefeed.mysql.ddl.mentions import mentioned
 from changefeed.mysql.ddl.tables import database_charset
 from changefeed.sources.mysql.naming import is_named, named, named_sequence
@@ -110,7 +110,7 @@ class Definitions:
 
     def completed(self, shape: TableShape) -> TableShape:
         """Returns a shape with the details of its table's definition."""
-        table = self.tables.get(full_name(shape.database, shape.table))
+        table = self._table(shape.database, shape.table)
         if table is None:
             return shape
         table = table.carrying(shape.by_name)
@@ -125,12 +125,12 @@ class Definitions:
 
     def columns(self, database: str, name: str) -> tuple[Column, ...] | None:
         """Returns all columns of a table; None if it is not known."""
-        table = self.tables.get(full_name(database, name))
+        table = self._table(database, name)
         return None if table is None else table.carrying([column.name for column in table.virtual]).columns
 
     def described(self, database: str, name: str) -> dict[str, Any]:
         """Returns what a schema change carries of a table, beside its columns; empty if it is not known."""
-        table = self.tables.get(full_name(database, name))
+        table = self._table(database, name)
         if table is None:
             return {}
         return {
@@ -147,51 +147,35 @@ class Definitions:
                     self.charsets[database] = charset
                 return [Effect("", database, None, text)]
             case sql.DropDatabase(database=database):
-                self.tables = {name: table for name, table in self.tables.items() if table.database != database}
+                self._define(statement, text)
                 return [Effect("", database, None, text)]
             case sql.CreateTable(database=database, table=name):
-                return self._create(statement, text)
+                kind = "CREATE"
             case sql.DropTable(database=database, table=name):
-                self.tables.pop(full_name(database, name), None)
-                return [Effect("DROP", database, name, f"DROP TABLE {quoted(database)}.{quoted(name)}")]
-            case sql.RenameTable():
-                return self._rename(statement, text)
+                kind, text = "DROP", f"DROP TABLE {quoted(database)}.{quoted(name)}"
+            case sql.RenameTable(to_database=database, to_table=name):
+                kind = "ALTER"
             case sql.AlterTable(database=database, table=name):
-                self._alter(statement, full_name(database, name), text)
-                return [Effect("ALTER", database, name, text)]
+                kind = "ALTER"
             case sql.TruncateTable(database=database, table=name):
-                return [Effect("TRUNCATE", database, name, text)]
-        return []
+                kind = "TRUNCATE"
+            case _:
+                return []
+        self._define(statement, text)
+        return [Effect(kind, database, name, text)]
 
-    def _create(self, statement: sql.CreateTable, text: str) -> list[Effect]:
-        name = full_name(statement.database, statement.table)
-        effect = [Effect("CREATE", statement.database, statement.table, text)]
-        if statement.if_not_exists and name in self.tables:
-            return effect
-        table: Table | None = self._in_charset(replace(statement.definition, comment=statement.comment), text)
-        if statement.like is not None:
-            template = self.tables.get(full_name(*statement.like))
-            table = template and replace(template, database=statement.database, name=statement.table)
-        self.tables.pop(name, None)
-        if table is not None:
-            self.tables[name] = table
-        return effect
+    def _define(self, statement: sql.Statement, text: str) -> None:
+        for (database, name), table in definitions_after(statement, self._table, self._tables_of):
+            self.tables.pop(full_name(database, name), None)
+            if table is not None:
+                declares = isinstance(statement, sql.CreateTable | sql.AlterTable)
+                self.tables[full_name(database, name)] = self._in_charset(table, text) if declares else table
 
-    def _rename(self, statement: sql.RenameTable, text: str) -> list[Effect]:
-        table = self.tables.pop(full_name(statement.database, statement.table), None)
-        if table is not None:
-            renamed = replace(table, database=statement.to_database, name=statement.to_table)
-            self.tables[renamed.full_name] = renamed
-        return [Effect("ALTER", statement.to_database, statement.to_table, text)]
+    def _table(self, database: str, name: str) -> Table | None:
+        return self.tables.get(full_name(database, name))
 
-    def _alter(self, statement: sql.AlterTable, name: str, text: str) -> None:
-        table = self.tables.pop(name, None)
-        if table is None:
-            return
-        try:
-            self.tables[name] = self._in_charset(replace(alter(table, statement).table, comment=table.comment), text)
-        except ChangefeedError:  # Rule 3
-            return
+    def _tables_of(self, database: str) -> list[tuple[str, str]]:
+        return [(table.database, table.name) for table in self.tables.values() if table.database == database]
 
     def _in_charset(self, table: Table, text: str) -> Table:
         """A table that declares no character set, with that of its database: Rule 4."""
