@@ -233,6 +233,11 @@ def _members(old: ColumnType, new: ColumnType, details: Details) -> Conversion |
     return Conversion(partial(members.converted, old=old, new=new)) if members.is_certain(old, new) else None
 
 
+def _other_members(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
+    """Between ENUM and SET."""
+    return Conversion(partial(members.converted, old=old, new=new)) if members.is_certain_text(old, new) else None
+
+
 def _member_numbers(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
     """The index of an ENUM or the bits of a SET; '' is index 0, unless it is a member."""
     index = ColumnType("bigint", unsigned=True)
@@ -328,5 +333,7 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     ("set members", "text"): _members_to_text,
     ("enum members", "enum members"): _members,
     ("set members", "set members"): _members,
+    ("enum members", "set members"): _other_members,
+    ("set members", "enum members"): _other_members,
     ("geometry", "geometry"): _same_kind,
 }

@@ -23,6 +23,18 @@ def is_certain(old: ColumnType, new: ColumnType) -> bool:
     return all(m in after or _folded(m) not in folded for m in old.members or ())
 
 
+def is_certain_text(old: ColumnType, new: ColumnType) -> bool:
+    """Whether an ENUM's texts are clearly some or none of a SET's, or the other way round.
+
+    A member of an ENUM may have a comma, which parts the members of a SET. MariaDB drops the bits of a number that the SET does
+    not have, and MySQL the number.
+    """
+    before, after = old.members or (), new.members or ()
+    has_commas = any("," in member for member in (*before, *after))
+    has_high_bits = new.name == "set" and any(_number(member) >= 1 << len(after) for member in before)
+    return is_certain(old, new) and not has_commas and not has_high_bits
+
+
 def _folded(member: str) -> str:
     """Returns the member as the broadest collation compares it."""
     plain = unicodedata.normalize("NFKD", member.casefold())
