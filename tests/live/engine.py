@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from changefeed.mysql.ddl import parse
-from changefeed.mysql.ddl.statements import DropTable
+from changefeed.mysql.ddl.statements import CreateTable, DropTable
 from tests.live.comparing import Difference
 from tests.live.history import History
 from tests.live.recording import payload_of
@@ -30,6 +30,7 @@ _COPIED_AND_RENAMED = re.compile(
     r"ALTER [A-Z ]*TABLE (IF EXISTS )?(`?\w+`?\.)?`\w*[^\w`][^`]*` .*, RENAME (?!COLUMN|KEY|INDEX)",
     re.IGNORECASE | re.DOTALL | re.ASCII,
 )
+_LIKE = re.compile(r"CREATE [^(]*\(?\s*LIKE\b", re.IGNORECASE)
 _ID = re.compile(r'"((?:[^"]|"")*)"\."(.*)"$')
 _SENT_AS_THEY_ARE = frozenset(
     {
@@ -99,7 +100,17 @@ def misunderstood(history: History) -> dict[str, str]:
     for name, its_states in states.items():
         if pictures.get(name) != (columns := its_states[-1][1]) and columns:
             wrong.setdefault(name, f"its last picture is {pictures.get(name)}")
-    return wrong
+    return wrong | dict(_copies(history, wrong))
+
+
+def _copies(history: History, wrong: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The tables that were made like one that the engine has got wrong, with its reason: it copies its picture."""
+    for statement in history.executed:
+        for name in statement.columns if _LIKE.match(statement.text) else ():
+            for created in parse(statement.text, name.partition(".")[0]):
+                model = ".".join(created.like or ()) if isinstance(created, CreateTable) else ""
+                if model in wrong:
+                    yield name, f"made like {model}: {wrong[model]}"
 
 
 def _dropped(ddl: str, payload: _Payload) -> list[str]:
