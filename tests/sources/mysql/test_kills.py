@@ -22,6 +22,8 @@ from tests.sources.mysql.test_run import load, tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from changefeed import Pipeline
+
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes")]
 _KILLS = 4
 
@@ -38,7 +40,7 @@ def test_tables_after_kills(server: type[Database], tmp_path: Path, spark: Spark
         writer.start()
         try:
             for _ in range(_KILLS):
-                killed_run(tmp_path / "pipeline.yaml", chance.uniform(8, 25))
+                killed_run(tmp_path / "pipeline.yaml", pipeline, chance.uniform(8, 25))
         finally:
             stop.set()
             writer.join()
@@ -53,12 +55,12 @@ def test_tables_after_kills(server: type[Database], tmp_path: Path, spark: Spark
             assert actual == selected(database, name)
 
 
-def killed_run(definition: Path, seconds: float) -> None:
-    """Starts `changefeed run`, and kills it with all of its processes after some seconds."""
+def killed_run(definition: Path, pipeline: Pipeline, seconds: float) -> None:
+    """Starts `changefeed run`, and kills it with all of its processes some seconds later, or after the ledger's first entry."""
     command = [sys.executable, "-m", "changefeed.cli", "run", str(definition)]
     run = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    ledger, deadline = read_ledger(pipeline.definition), time.monotonic() + seconds
+    while time.monotonic() < deadline or ledger.latest() is None:
         assert run.poll() is None, (run.stderr.read() if run.stderr else b"").decode()
         time.sleep(0.1)
     os.killpg(run.pid, signal.SIGKILL)
