@@ -103,11 +103,12 @@ def _rows(
     name: str, names: list[str], extra: list[Any], missing: list[Any], actual_count: int, right_count: int
 ) -> Iterable[Difference]:
     """The columns in which the rows that differ most likely differ; else the rows."""
-    columns = set()
+    columns, is_one_row = set(), len(extra) == len(missing) == 1
+    most = len(names) - 1 if is_one_row else max(1, len(names) // 2)
     for row in missing[:20]:
         near = min(extra, key=lambda other: sum(a != b for a, b in zip(row, other, strict=True)), default=None)
         differing = [] if near is None else [i for i, (a, b) in enumerate(zip(near, row, strict=True)) if a != b]
-        if near is None or len(differing) > max(1, len(names) // 2):
+        if near is None or len(differing) > most:
             continue
         for i in differing:
             if i not in columns:
