@@ -22,7 +22,7 @@ from random import Random
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from changefeed import telemetry
-from tests.pipeline.random_crashes import POINTS, crashed, interleaved
+from tests.pipeline.kit.random_crashes import POINTS, crashed, interleaved
 
 CONSISTENCIES = ("transaction", "key")
 

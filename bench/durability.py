@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from changefeed.pipeline import run as running
 from changefeed.pipeline.run import run
 from changefeed.spark_runtime.session import session
-from tests.pipeline.history import HistoryBuilder
-from tests.pipeline.running import definition
+from tests.pipeline.kit.history import HistoryBuilder
+from tests.pipeline.kit.running import definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -30,7 +30,7 @@ from changefeed import record_log
 from changefeed.bench.peers import messages
 from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.operations.status import status
-from tests.pipeline.running import SHOP, differing, published
+from tests.pipeline.kit.running import SHOP, differing, published
 from tests.services.kafka import KafkaBroker
 
 LOG = SHOP / "ticdc-open" / "open-1.classic.jsonl.gz"

@@ -3,7 +3,7 @@
     python bench/kills.py [--kills 300] [--minutes 120] [--seed 1] [--pipelines 1] [--kinds driver,zombie]
                           [--sink delta|iceberg] [--out FILE]
 
-A history (`tests/pipeline/random_log.py`: tables with keys and without, DDL, transactions over tables, rows that change
+A history (`tests/pipeline/kit/random_log.py`: tables with keys and without, DDL, transactions over tables, rows that change
 their keys) is read in small batches by `changefeed run`, a process with a JVM and Python workers of its own. Each run is
 ended at a chance moment after a chance commit to its ledger:
 
@@ -46,8 +46,8 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader
-from tests.pipeline.random_log import Faults, RandomLog, random_log
-from tests.pipeline.running import definition
+from tests.pipeline.kit.random_log import Faults, RandomLog, random_log
+from tests.pipeline.kit.running import definition
 
 KINDS = ("term", "driver", "jvm", "worker", "all", "zombie")
 PATIENCE = 300.0  # seconds for a run to come to its end by itself

@@ -38,7 +38,7 @@ from changefeed.pipeline.store.files import _PAGE, FileStore
 from changefeed.pipeline.store.reading import FileReader
 from changefeed.sinks.writes import Upsert
 from changefeed.storage.local import LocalFolder
-from tests.pipeline.running import definition
+from tests.pipeline.kit.running import definition
 
 
 def _state(step: int, tables: list[Table], partitions: int, before: State) -> State:

@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from changefeed import telemetry
 from changefeed.pipeline.run import run
 from changefeed.spark_runtime.session import session
-from tests.pipeline.history import HistoryBuilder
-from tests.pipeline.running import definition
+from tests.pipeline.kit.history import HistoryBuilder
+from tests.pipeline.kit.running import definition
 from tests.services.fault_proxy import FaultProxy, Request
 from tests.services.s3 import S3Server
 

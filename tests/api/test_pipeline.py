@@ -17,7 +17,7 @@ import changefeed as cf
 from changefeed.api.moments import moment_of
 from changefeed.cli import run as command
 from tests.example_files import copy_examples
-from tests.pipeline.history import small_history
+from tests.pipeline.kit.history import small_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,8 +27,8 @@ from changefeed.pipeline.config.load import load
 from changefeed.sinks import sink_sections
 from changefeed.sources import source_sections
 from tests.cli.command import invoke
-from tests.pipeline.claim_checks import LARGE, checked_in
-from tests.pipeline.history import HistoryBuilder
+from tests.pipeline.kit.claim_checks import LARGE, checked_in
+from tests.pipeline.kit.history import HistoryBuilder
 
 
 def _printed(*args: object) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.pipeline.history import HistoryBuilder
+from tests.pipeline.kit.history import HistoryBuilder
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,7 +9,7 @@ from pathlib import Path
 from changefeed.pipeline.run import run
 from changefeed.sinks.apply import step
 from changefeed.spark_runtime.session import session
-from tests.pipeline.running import definition
+from tests.pipeline.kit.running import definition
 
 
 def main(properties: str, log: str, lake: str) -> None:

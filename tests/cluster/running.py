@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from changefeed.pipeline.config.definition import Definition
-from tests.pipeline.running import definition
+from tests.pipeline.kit.running import definition
 from tests.services.spark_cluster import SparkCluster
 
 _DRIVER = Path(__file__).parent / "driver.py"

@@ -13,7 +13,7 @@ import pytest
 
 from changefeed.spark_runtime import workers
 from tests.cluster.running import OnCluster, properties
-from tests.pipeline.history import small_history
+from tests.pipeline.kit.history import small_history
 from tests.services.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.history import small_history
-from tests.pipeline.oracle import History
-from tests.pipeline.running import check_cuts, definition
+from tests.pipeline.kit.history import small_history
+from tests.pipeline.kit.oracle import History
+from tests.pipeline.kit.running import check_cuts, definition
 from tests.services.spark_cluster import SparkCluster
 
 ROOT = Path(__file__).parents[2]

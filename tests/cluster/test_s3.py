@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.history import small_history
-from tests.pipeline.oracle import History
-from tests.pipeline.running import check_cuts, definition, published
+from tests.pipeline.kit.history import small_history
+from tests.pipeline.kit.oracle import History
+from tests.pipeline.kit.running import check_cuts, definition, published
 from tests.services.s3 import S3Server
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.running import OnCluster, properties
-from tests.pipeline.history import small_history
-from tests.pipeline.oracle import History
-from tests.pipeline.running import SHOP, check_cuts, check_expected, published
+from tests.pipeline.kit.history import small_history
+from tests.pipeline.kit.oracle import History
+from tests.pipeline.kit.running import SHOP, check_cuts, check_expected, published
 from tests.services.spark_cluster import SparkCluster
 
 pytestmark = pytest.mark.xdist_group("processes")

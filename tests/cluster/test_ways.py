@@ -12,9 +12,9 @@ import pytest
 
 from changefeed.spark_runtime import java, package
 from tests.cluster.running import OnCluster
-from tests.pipeline.history import small_history
-from tests.pipeline.oracle import History
-from tests.pipeline.running import check_cuts
+from tests.pipeline.kit.history import small_history
+from tests.pipeline.kit.oracle import History
+from tests.pipeline.kit.running import check_cuts
 from tests.services.spark_cluster import SPARK_HOME, SparkCluster
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]

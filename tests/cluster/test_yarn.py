@@ -12,9 +12,9 @@ import pytest
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.spark_runtime import package
 from tests.cluster.running import OnCluster
-from tests.pipeline.history import small_history
-from tests.pipeline.oracle import History
-from tests.pipeline.running import check_cuts
+from tests.pipeline.kit.history import small_history
+from tests.pipeline.kit.oracle import History
+from tests.pipeline.kit.running import check_cuts
 from tests.services.yarn_cluster import SPARK_HOME, YarnCluster
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]

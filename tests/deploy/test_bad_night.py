@@ -19,7 +19,7 @@ import yaml
 from changefeed import record_log
 from changefeed.ticdc import tso
 from tests.deploy.test_monitoring import RULES
-from tests.pipeline.history import HistoryBuilder
+from tests.pipeline.kit.history import HistoryBuilder
 from tests.services.database import needed
 from tests.services.kafka import KafkaBroker
 from tests.services.processes import free_ports

@@ -14,7 +14,7 @@ import changefeed as cf
 from changefeed import record_log
 from changefeed.pipeline.config.load import load
 from changefeed.sources.files.section import FilesSource
-from tests.pipeline.oracle import History
+from tests.pipeline.kit.oracle import History
 from tools.make_example import DEBEZIUM_EXAMPLE, EXAMPLE, HISTORY, make, make_debezium
 
 CUTS = json.loads(HISTORY.with_name("open-3.newarch.cuts.json").read_text())

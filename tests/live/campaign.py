@@ -29,7 +29,7 @@ from tests.live.judging import WAYS
 from tests.live.recording import Job, Modes, Round, draw_modes
 from tests.live.reducing import Reduction
 from tests.live.verdicts import Verdict, verdict
-from tests.pipeline.faithful import SparkCompute
+from tests.pipeline.kit.faithful import SparkCompute
 from tests.services.database import Database, MariaDb, MySql
 
 SERVERS: dict[str, Callable[..., Database]] = {"mariadb": MariaDb, "mysql": MySql}

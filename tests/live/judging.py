@@ -31,8 +31,8 @@ from tests.live.comparing import Difference, differences
 from tests.live.history import History
 from tests.live.recording import payload_of
 from tests.live.schema import MARKER
-from tests.pipeline.faithful import Compute, FaithfulSink
-from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, debezium_chunks, memory_definition
+from tests.pipeline.kit.faithful import Compute, FaithfulSink
+from tests.pipeline.kit.in_memory import MemoryLetters, RecordingStore, Storage, debezium_chunks, memory_definition
 from tests.services.debezium import PREFIX, Event
 
 Record = dict[str, Any]

@@ -15,7 +15,7 @@ from tests.live.history import History
 from tests.live.judging import WAYS, judge
 from tests.live.schema import Content
 from tests.live.verdicts import verdict
-from tests.pipeline.faithful import SparkCompute
+from tests.pipeline.kit.faithful import SparkCompute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

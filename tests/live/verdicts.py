@@ -20,7 +20,7 @@ from typing import Any
 from tests.live import engine
 from tests.live.history import History
 from tests.live.judging import WAYS, judge
-from tests.pipeline.faithful import Compute
+from tests.pipeline.kit.faithful import Compute
 
 _WORST = ("RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH")
 _STATEMENT = re.compile(r"""(?:^|\(STOP: )('.*?'|".*?") at \S+:\d+:\d+: """, re.DOTALL)

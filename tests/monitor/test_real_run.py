@@ -14,9 +14,9 @@ from changefeed import record_log
 from changefeed.model.batch import record_batch
 from changefeed.pipeline.run import run
 from tests.monitor.site import BASE, Outline, Site
-from tests.pipeline.claim_checks import LARGE, checked_in
-from tests.pipeline.history import HistoryBuilder
-from tests.pipeline.running import SHOP, definition
+from tests.pipeline.kit.claim_checks import LARGE, checked_in
+from tests.pipeline.kit.history import HistoryBuilder
+from tests.pipeline.kit.running import SHOP, definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ from changefeed.pipeline.store.files import FileStore
 from changefeed.pipeline.store.hadoop import folder_of_session
 from changefeed.sinks.delta import read
 from changefeed.spark_runtime.files import read_by
-from tests.pipeline.running import definition
+from tests.pipeline.kit.running import definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,7 @@ from changefeed.frames.chunks import CHUNKS_DDL, pack, unpack
 from changefeed.frames.mapped import as_frame
 from changefeed.model.batch import record_batch
 from changefeed.sources import NextBatch, Source
-from tests.pipeline.history import HistoryBuilder, small_history
+from tests.pipeline.kit.history import HistoryBuilder, small_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,9 +19,9 @@ from changefeed.pipeline.run import RunResult, run
 from changefeed.pipeline.state import State
 from changefeed.sources import record_source
 from changefeed.sources.files import LogFiles
-from tests.pipeline.history import small_history
-from tests.pipeline.oracle import History
-from tests.pipeline.running import check_cuts, definition
+from tests.pipeline.kit.history import small_history
+from tests.pipeline.kit.oracle import History
+from tests.pipeline.kit.running import check_cuts, definition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

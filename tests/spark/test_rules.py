@@ -20,7 +20,7 @@ from changefeed.spark.reading import ReadPlan, Rows, one_table
 from changefeed.spark.shapes import AllTables
 from changefeed.spark.types import spark_schema
 from changefeed.stages.transcode import Language
-from tests.pipeline.history import HistoryBuilder
+from tests.pipeline.kit.history import HistoryBuilder
 from tests.spark.shop import OPEN, SPLIT, Log
 
 if TYPE_CHECKING:

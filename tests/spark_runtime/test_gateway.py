@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from changefeed.spark_runtime.gateway import leveled, worth_reading
-from tests.pipeline.history import small_history
+from tests.pipeline.kit.history import small_history
 
 DAEMON = b'  File "/x/pyspark.zip/pyspark/daemon.py", line 87, in worker\n'
 USER = b'  File "/home/me/job.py", line 3, in <lambda>\n'

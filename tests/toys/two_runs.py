@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import changefeed as cf
 from changefeed import record_log
-from tests.pipeline.history import small_history
+from tests.pipeline.kit.history import small_history
 from tests.toys.lake import LakeSink
 
 if TYPE_CHECKING:

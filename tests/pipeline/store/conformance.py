@@ -29,6 +29,7 @@ from changefeed import telemetry
 from changefeed.errors import ConfigError, FencedError
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import Keep, StateStore, StoreReader
+from tests.killed import Killed
 from tests.pipeline.store.values import essence, plan, state, wanted
 
 Clock = Callable[[], datetime]
@@ -50,10 +51,6 @@ class Kind(ABC):
     @abstractmethod
     def make_newer(self) -> str:
         """Rewrites the stored files as those of a newer version, with format 99; returns the text that the error must contain."""
-
-
-class Killed(BaseException):
-    """Not an Exception, so that no handler on the way catches it."""
 
 
 class At:

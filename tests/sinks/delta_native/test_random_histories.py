@@ -21,10 +21,10 @@ from typing import Any
 import pytest
 
 from changefeed import telemetry
-from tests.pipeline import in_memory
-from tests.pipeline.in_memory import Storage
-from tests.pipeline.random_crashes import end_anywhere, interleave
-from tests.pipeline.random_runs import Pipeline, history, logs_of
+from tests.pipeline.kit import in_memory
+from tests.pipeline.kit.in_memory import Storage
+from tests.pipeline.kit.random_crashes import end_anywhere, interleave
+from tests.pipeline.kit.random_runs import Pipeline, history, logs_of
 from tests.sinks.delta_native.on_disk import Disk, DiskSink
 
 HISTORIES = int(os.environ.get("CHANGEFEED_NATIVE_HISTORIES", "6"))

@@ -36,10 +36,10 @@ from changefeed.sinks.iceberg.sink import IcebergTables
 from changefeed.sinks.iceberg.sort_fields import parsed_sort_field
 from changefeed.sinks.iceberg.version_3 import writes_version_3
 from changefeed.storage.local import LocalFolder
-from tests.pipeline import in_memory
-from tests.pipeline.in_memory import Storage
-from tests.pipeline.random_crashes import end_anywhere, interleave
-from tests.pipeline.random_runs import Pipeline, history, logs_of
+from tests.pipeline.kit import in_memory
+from tests.pipeline.kit.in_memory import Storage
+from tests.pipeline.kit.random_crashes import end_anywhere, interleave
+from tests.pipeline.kit.random_runs import Pipeline, history, logs_of
 from tests.services.fault_proxy import FaultProxy, Request, reset, truncate
 from tests.services.rest_catalog import RestCatalog
 from tests.sinks.contract import Row

@@ -27,15 +27,12 @@ from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.reader import Part, read
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.storage.memory import MemoryFolder
-from tests.pipeline.faithful import FaithfulSink
-from tests.pipeline.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
+from tests.killed import Killed
+from tests.pipeline.kit.faithful import FaithfulSink
+from tests.pipeline.kit.in_memory import MemoryLetters, RecordingStore, Storage, memory_definition
 from tests.services.database import Database
 
 _PARTITIONS = {(TOPIC, PARTITION)}
-
-
-class Killed(BaseException):
-    """Not an Exception, so that no handler on the way catches it."""
 
 
 def section(database: Database, **options: Any) -> MySqlSource:

@@ -15,6 +15,7 @@ from typing import Any
 
 from changefeed import telemetry
 from changefeed.errors import ChangefeedError, ProtocolError, ResourceError, SinkError, SourceError
+from tests.killed import Killed
 from tests.live.columns import Dialect
 from tests.live.comparing import differences
 from tests.live.history import History, Statement
@@ -22,7 +23,7 @@ from tests.live.schema import Content, quoted
 from tests.live.session import Session
 from tests.live.writing import PHASES, Drawing, full_name
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.following import Follower, Killed
+from tests.sources.mysql.following import Follower
 
 SERVERS: dict[str, type[Database]] = {"mariadb": MariaDb, "mysql": MySql}
 METADATA = {"mariadb": ("FULL", "MINIMAL", "NO_LOG"), "mysql": ("FULL", "MINIMAL")}

@@ -16,8 +16,9 @@ from changefeed.pipeline.state import State
 from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.source_offset import read
+from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.following import Follower, Killed, section
+from tests.sources.mysql.following import Follower, section
 
 # What the log does not have: the tables differ from the server's from here on.
 UNLOGGED = (

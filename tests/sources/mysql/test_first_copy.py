@@ -13,8 +13,9 @@ from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.connection import Address, connect
 from changefeed.sources.mysql.first_copy import CopyChunk
 from changefeed.sources.mysql.source_offset import read
+from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.following import Follower, Killed, section
+from tests.sources.mysql.following import Follower, section
 
 ROWS = 600
 # keys that a collation orders and compares in its own way, and a key of two columns, the first of which repeats

@@ -15,8 +15,9 @@ from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.connection import Address, connect
 from changefeed.sources.mysql.first_copy import CopyChunk
 from changefeed.sources.mysql.reader import Part, read
+from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.following import Follower, Killed, section
+from tests.sources.mysql.following import Follower, section
 
 
 @pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])

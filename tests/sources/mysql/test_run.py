@@ -13,7 +13,7 @@ import changefeed as cf
 from changefeed.errors import ConfigError
 from changefeed.pipeline.ledger import read_ledger
 from tests.cli.command import invoke
-from tests.pipeline.tables import rows
+from tests.pipeline.kit.tables import rows
 from tests.services.database import Database, MariaDb, MySql
 
 if TYPE_CHECKING:

@@ -9,8 +9,9 @@ import pytest
 
 from changefeed.pipeline.state import State
 from changefeed.sources.mysql.source_offset import read
+from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.following import Follower, Killed
+from tests.sources.mysql.following import Follower
 
 TABLES = ("a", "b", "c")
 PATTERNS = [["shop.a"], ["shop.a", "shop.b"], ["shop.*"], ["shop.?"]]
