@@ -59,14 +59,14 @@ class Retries:
             self._step, self._number = step, 0
         if not getattr(error, "transient", False) or self._number >= self.limit:
             return False
-        left = min(_LONGEST, self.backoff * 2**self._number)
+        seconds = min(_LONGEST, self.backoff * 2**self._number)
         self._number += 1
         if self.tell is not None:
-            self.tell(Retry(error, self._number, self.limit, left))
+            self.tell(Retry(error, self._number, self.limit, seconds))
         passed("retry", error=error)
         passed("wait.before", why="waiting to try again")
-        while left > 0 and not self.stopping():
-            self.sleep(min(1.0, left))
-            left -= 1.0
+        while seconds > 0 and not self.stopping():
+            self.sleep(min(1.0, seconds))
+            seconds -= 1.0
         passed("wait.after")
         return not self.stopping()

@@ -122,7 +122,7 @@ def run(
         if progress is not None:
             progress(state, watch.view.now())
 
-    with served(definition, watch.view), sent(definition, watch.view), watch.on():
+    with served(definition, watch.view), sent(definition, watch.view), watch.watching():
         result = _with_retries(definition, spark, retries, once, until, report, stopping)
         return replace(result, busy_seconds=watch.view.now().busy)
 
@@ -200,10 +200,10 @@ def _disks(definition: Definition, spark: SparkSession) -> list[str]:
     return [*filter(None, [definition.sink.path, definition.pipeline.folder, *scratch.split(",")])]
 
 
-def _sync(root: str, own: str, paths: Iterable[str]) -> None:
+def _sync(root: str, home: str, paths: Iterable[str]) -> None:
     """Writes the files of tables and of the pipeline to disk, as far as they are on this machine."""
     tables = [root, *(f"{root}/{path}" for path in paths)]
-    sync_file_systems([path for folder in (*tables, own) if (path := local_path(folder)) is not None])
+    sync_file_systems([path for folder in (*tables, home) if (path := local_path(folder)) is not None])
 
 
 class _Runner:
@@ -349,7 +349,7 @@ class _Runner:
         except Exception as error:
             self._raise_cause(error)
             raise
-        passed("read.after", left=Backlog(0) if batch is None else batch.left)
+        passed("read.after", backlog=Backlog(0) if batch is None else batch.left)
         return batch
 
     def _take(self, batch: NextBatch) -> None:

@@ -13,6 +13,6 @@ _LOOK = 0.5  # seconds between looks whether the run should stop
 def wait_for_records(until: float, is_over: Callable[[], bool]) -> None:
     """Waits until a time of the monotonic clock, in seconds; ends early once `is_over` returns True."""
     passed("wait.before", why="waiting for new records")
-    while (left := until - time.monotonic()) > 0 and not is_over():
-        time.sleep(min(left, _LOOK))
+    while (seconds := until - time.monotonic()) > 0 and not is_over():
+        time.sleep(min(seconds, _LOOK))
     passed("wait.after")

@@ -69,7 +69,7 @@ def _of_a_busy_run() -> RunView:
     )
     with observed(view):
         passed("run.begun", epoch=4, state=before)
-        passed("read.after", left=Backlog(25, {("shop", 0): 20, ("shop", 1): 5}))
+        passed("read.after", backlog=Backlog(25, {("shop", 0): 20, ("shop", 1): 5}))
         passed("batch.read", records=160)
         passed("planned", tables=1, schema_changes=Counter({"create_table": 2}))
         passed("letters.after", reasons=Counter({"json": 1}))

@@ -53,7 +53,7 @@ def test_the_stages_of_a_step_come_in_order(view: RunView) -> None:
         passes: list[tuple[str, dict[str, Any]]] = [
             ("run.begun", {"epoch": 3, "state": _state(100, 50)}),
             ("read.before", {}),
-            ("read.after", {"left": Backlog(30, {("a", 0): 30})}),
+            ("read.after", {"backlog": Backlog(30, {("a", 0): 30})}),
             ("stage.before", {}),
             ("batch.read", {"records": 120}),
             ("planned", {"tables": 2, "schema_changes": Counter({"create_table": 1})}),
@@ -124,28 +124,28 @@ def test_the_newest_steps_keep_their_phases(view: RunView, clock: _Clock) -> Non
 
 def test_a_partition_that_was_read_to_its_end_has_nothing_left(view: RunView) -> None:
     with observed(view):
-        passed("read.after", left=Backlog(5, {("a", 0): 5}))
-        passed("read.after", left=Backlog(0))
+        passed("read.after", backlog=Backlog(5, {("a", 0): 5}))
+        passed("read.after", backlog=Backlog(0))
     assert (view.now().left, view.now().behind) == (0, {"a": {0: 0}})
     with observed(view):
-        passed("read.after", left=None)
+        passed("read.after", backlog=None)
     assert view.now().left is None
 
 
 def test_a_log_of_bytes_is_left_in_bytes_and_time(view: RunView, clock: _Clock) -> None:
     with observed(view):
-        passed("read.after", left=Backlog(900))  # rows of a first copy
+        passed("read.after", backlog=Backlog(900))  # rows of a first copy
         clock.seconds += 100
-        passed("read.after", left=Backlog(None, bytes=6000))
+        passed("read.after", backlog=Backlog(None, bytes=6000))
     assert (view.now().done_of, view.now().seconds_left) == ((0, 6000), None)
     clock.seconds += 2
     with observed(view):
-        passed("read.after", left=Backlog(None, bytes=4000))
+        passed("read.after", backlog=Backlog(None, bytes=4000))
     now = view.now()
     assert (now.done_of, now.left, now.seconds_left) == ((2000, 6000), None, 4.0)
     assert now.backlog == Backlog(None, bytes=4000)
     with observed(view):
-        passed("read.after", left=Backlog(0))
+        passed("read.after", backlog=Backlog(0))
     assert (view.now().done_of, view.now().left, view.now().seconds_left) == ((6000, 6000), None, 0.0)
 
 
@@ -188,14 +188,14 @@ def test_a_source_that_does_not_answer_is_shown_and_its_return_too(monkeypatch: 
     why = "b:9092 does not answer: Connection refused"
     answers, shown = list[str | None]([why]), list[RunNow]()
     view = RunView("p", 5.0)
-    with Watch(view, lambda: answers[0], None, shown.append).on():
+    with Watch(view, lambda: answers[0], None, shown.append).watching():
         passed("read.before")
         _until(lambda: any(now.source_down for now in shown))
         down = view.now().source_down
         assert down is not None
         assert down.reason == why
         answers[0] = None
-        passed("read.after", left=None)
+        passed("read.after", backlog=None)
         assert view.now().source_down is None
     assert shown[-1].source_down is None
 
@@ -208,7 +208,7 @@ def test_what_watches_cannot_end_the_run(monkeypatch: pytest.MonkeyPatch) -> Non
         calls.append(now)
         raise ValueError("the terminal is gone")
 
-    with Watch(RunView("p", 5.0), lambda: None, Heartbeat(None), show).on():  # type: ignore[arg-type]
+    with Watch(RunView("p", 5.0), lambda: None, Heartbeat(None), show).watching():  # type: ignore[arg-type]
         _until(lambda: len(calls) > 3)
 
 

@@ -105,8 +105,8 @@ def _begins(status: EventStatus) -> str:
         return "where the last run ended"
     if status.lag.records is None:
         return "in the log, without a first copy"
-    again = ", again: the last run ended inside of it" if status.epoch else ""
-    return f"with a first copy of the tables{again}"
+    note = ", again: the last run ended inside of it" if status.epoch else ""
+    return f"with a first copy of the tables{note}"
 
 
 def _table(name: str, table: Table) -> ExplainedEvents:

@@ -102,7 +102,7 @@ def run_events(
     def report(state: State) -> None:
         progress(state, view.now())
 
-    with served(definition, view), sent(definition, view), watch.on():
+    with served(definition, view), sent(definition, view), watch.watching():
         return _with_retries(definition, retries, once, report, stopping)
 
 
@@ -161,8 +161,8 @@ class _Runner:
             return
         step = self.ledger.step + 1
         self._sink.append(Decoded(), WriteId(self.ledger.epoch, step, 0), "{}")
-        made = self._sink.made()
-        self._finish(plan.state if made is not None and made.step == step else self.ledger.state)
+        write_id = self._sink.made()
+        self._finish(plan.state if write_id is not None and write_id.step == step else self.ledger.state)
 
     def follow(self) -> None:
         """Reads the stream to its end, once or again and again."""
@@ -193,10 +193,10 @@ class _Runner:
     def _ask(self) -> None:
         """Asks the source what is left to read, for those who watch the run."""
         passed("read.before")
-        left = self._source.backlog(self.ledger.state.source)
+        backlog = self._source.backlog(self.ledger.state.source)
         if self.ledger.state.source is None:
-            self._copied, self._copy_rows = 0, left.records if left is not None else None
-        passed("read.after", left=left)
+            self._copied, self._copy_rows = 0, backlog.records if backlog is not None else None
+        passed("read.after", backlog=backlog)
 
     def _left_behind(self, batch: StreamBatch, rows: int) -> Backlog | None:
         """Returns the backlog behind a batch: about the rows of a snapshot, or bytes of the log."""
@@ -210,7 +210,7 @@ class _Runner:
         state = self.ledger.state
         rows = sum(map(len, batch.changes.tables))
         kinds = Counter(event.type for event in batch.changes.control if isinstance(event, SchemaChange))
-        passed("stream.read", rows=rows, schema_changes=kinds, left=self._left_behind(batch, rows))
+        passed("stream.read", rows=rows, schema_changes=kinds, backlog=self._left_behind(batch, rows))
         counts = replace(
             state.counts,
             rows=state.counts.rows + rows,

@@ -126,5 +126,5 @@ def _partitions(state: State, partitions: Iterable[Partition]) -> list[Holder]:
     return [Holder("partition", _name(at), reason, lowest) for at in sorted(last)]
 
 
-def _name(at: Partition) -> str:
-    return f"{at[0]}:{at[1]}"
+def _name(partition: Partition) -> str:
+    return f"{partition[0]}:{partition[1]}"

@@ -64,8 +64,8 @@ class Lag:
         by_topic: dict[str, dict[str, int]] = {}
         for (topic, partition), records in sorted((self.partitions or {}).items()):
             by_topic.setdefault(topic, {})[str(partition)] = records
-        known = {name: value for name, value in times.items() if value is not None}
-        return {**known, "pending_rows": self.pending, **({"records_by_partition": by_topic} if by_topic else {})}
+        known_times = {name: value for name, value in times.items() if value is not None}
+        return {**known_times, "pending_rows": self.pending, **({"records_by_partition": by_topic} if by_topic else {})}
 
 
 NO_LAG = Lag(None, None, 0)
@@ -128,9 +128,9 @@ def duration(length: timedelta) -> str:
     seconds = length.total_seconds()
     if seconds < 10:
         return f"{seconds:.1f} s"
-    left, words = int(seconds), list[str]()
+    rest, words = int(seconds), list[str]()
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        count, left = divmod(left, size)
+        count, rest = divmod(rest, size)
         if count:
             words.append(f"{count} {unit}")
         elif words:

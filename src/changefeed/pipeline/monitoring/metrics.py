@@ -94,7 +94,7 @@ def metrics(*, by_table: bool) -> tuple[Metric, ...]:
     return METRICS + BY_TABLE if by_table else METRICS
 
 
-def _one(value: float | None) -> Values:
+def _scalar(value: float | None) -> Values:
     if value is not None:
         yield (), value
 
@@ -181,8 +181,8 @@ def _of_process(number: int, name: str) -> str | None:
 
 
 def _resolved_times(sight: Sight) -> Values:
-    for topic, of in sorted(sight.state.resolved.items()):
-        for partition, mark in sorted(of.items()):
+    for topic, marks in sorted(sight.state.resolved.items()):
+        for partition, mark in sorted(marks.items()):
             time = tso.time_of(mark)
             if time is not None:
                 yield (topic, str(partition)), time.timestamp()
@@ -192,54 +192,54 @@ METRICS = (
     Metric("cdc_run_info", "The run: version, number and machine.", "gauge", ("version", "epoch", "host"),
            lambda s: iter([((s.now.version, str(s.now.epoch), s.now.host), 1.0)])),
     Metric("cdc_run_started_timestamp_seconds", "When the run began.", "gauge", (),
-           lambda s: _one(s.now.started.timestamp())),
+           lambda s: _scalar(s.now.started.timestamp())),
     Metric("cdc_source_up", "Whether the source answers: 1, or 0 after some seconds without an answer.", "gauge", (),
-           lambda s: _one(_source_up(s))),
+           lambda s: _scalar(_source_up(s))),
     Metric("cdc_applied_lag_seconds", "Age of the newest commit in the tables, or of the newest change that was appended.",
            "gauge", (),
-           lambda s: _one(_applied_lag(s))),
+           lambda s: _scalar(_applied_lag(s))),
     Metric("cdc_resolved_lag_seconds", "Age of the lowest resolved event of all partitions.", "gauge", (),
-           lambda s: _one(_resolved_lag(s))),
+           lambda s: _scalar(_resolved_lag(s))),
     Metric("cdc_read_lag_seconds", "Time between the newest commit in the tables and the newest one that was read.",
-           "gauge", (), lambda s: _one(_read_lag(s))),
+           "gauge", (), lambda s: _scalar(_read_lag(s))),
     Metric("cdc_behind_records", "Records that the source had behind the last batch; in a first copy, rows.", "gauge", (),
-           lambda s: _one(s.now.left)),
+           lambda s: _scalar(s.now.left)),
     Metric("cdc_behind_bytes", "Bytes of a database's log that the source had behind the last batch.", "gauge", (),
-           lambda s: _one(s.now.left_bytes)),
+           lambda s: _scalar(s.now.left_bytes)),
     Metric("cdc_pending_rows", "Row changes that were read and wait.", "gauge", (),
-           lambda s: _one(s.state.counts.pending)),
+           lambda s: _scalar(s.state.counts.pending)),
     Metric("cdc_pending_bytes", "Size of the pending store.", "gauge", (),
-           lambda s: _one(sum(of.bytes for of in s.state.sums.values()))),
+           lambda s: _scalar(sum(of.bytes for of in s.state.sums.values()))),
     Metric("cdc_held_seconds", "How long the cut has not moved although a partition or a transaction holds it; 0 if none does.",
-           "gauge", (), lambda s: _one(_held_for(s))),
+           "gauge", (), lambda s: _scalar(_held_for(s))),
     Metric("cdc_holders", "What the cut waits for: partitions, transactions; and tables that are held back.", "gauge", ("kind",),
            _holders),
-    Metric("cdc_tables", "Tables of the pipeline.", "gauge", (), lambda s: _one(len(s.state.tables))),
+    Metric("cdc_tables", "Tables of the pipeline.", "gauge", (), lambda s: _scalar(len(s.state.tables))),
     Metric("cdc_waiting_dead_letters", "Dead letters that have not been replayed.", "gauge", (),
-           lambda s: _one(s.state.counts.dead)),
+           lambda s: _scalar(s.state.counts.dead)),
     Metric("cdc_records_read", "Records read since the pipeline began.", "counter", (),
-           lambda s: _one(s.state.counts.records)),
-    Metric("cdc_rows_read", "Row changes read since the pipeline began.", "counter", (), lambda s: _one(s.state.counts.rows)),
+           lambda s: _scalar(s.state.counts.records)),
+    Metric("cdc_rows_read", "Row changes read since the pipeline began.", "counter", (), lambda s: _scalar(s.state.counts.rows)),
     Metric("cdc_rows_committed", "Row changes applied to the tables, or appended, since the pipeline began.",
            "counter", (),
-           lambda s: _one(s.state.counts.applied)),
+           lambda s: _scalar(s.state.counts.applied)),
     Metric("cdc_rows_repeated", "Row changes that were sent again since the pipeline began.", "counter", (),
-           lambda s: _one(s.state.counts.repeated)),
+           lambda s: _scalar(s.state.counts.repeated)),
     Metric("cdc_schema_changes", "Schema changes of this run, by kind.", "counter", ("kind",),
            lambda s: _by_label(s.tally.schema_changes)),
     Metric("cdc_dead_letters", "Dead letters of this run, by reason.", "counter", ("reason",), lambda s: _by_label(s.tally.dead)),
-    Metric("cdc_steps", "Steps of this run.", "counter", (), lambda s: _one(s.now.steps)),
+    Metric("cdc_steps", "Steps of this run.", "counter", (), lambda s: _scalar(s.now.steps)),
     Metric("cdc_commits", "Commits of tables in this run, by kind of write; or appends.", "counter", ("write",),
            lambda s: _by_label(s.tally.writes)),
     Metric("cdc_data_files", "Data files that this run has added, where the sink counts them.", "counter", (),
-           lambda s: _one(s.tally.files)),
+           lambda s: _scalar(s.tally.files)),
     Metric("cdc_data_bytes", "Size of the data files that this run has added, where the sink counts them.", "counter", (),
-           lambda s: _one(s.tally.bytes)),
-    Metric("cdc_retries", "Retries of this run after transient errors.", "counter", (), lambda s: _one(s.now.retries)),
+           lambda s: _scalar(s.tally.bytes)),
+    Metric("cdc_retries", "Retries of this run after transient errors.", "counter", (), lambda s: _scalar(s.now.retries)),
     Metric("cdc_stage_seconds", "Time of this run, by the parts of its steps.", "counter", ("stage",),
            lambda s: _by_label({name.replace(", ", "_").replace(" ", "_"): v for name, v in s.now.phases.items()})),
     Metric("cdc_memory_bytes", "Resident memory of the driver and of all processes that it has started.", "gauge", (),
-           lambda s: _one(_memory(s))),
+           lambda s: _scalar(_memory(s))),
 )  # fmt: skip
 
 BY_TABLE = (

@@ -19,20 +19,20 @@ def clock_text(time: datetime) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def run_text(now: RunNow, at: datetime) -> str:
+def run_text(now: RunNow, time: datetime) -> str:
     """A run for people, as its newest heartbeat has it.
 
     Args:
         now: the heartbeat.
-        at: the time.
+        time: the time.
     """
     who = f"epoch {now.epoch} on {now.host} (pid {now.pid}), since {clock_text(now.started)}"
     if now.ended:
         why = f": {now.error.reason}" if now.error is not None and now.stage != STOPPED else ""
         return f"none; the last was {who}, {now.stage} at {clock_text(now.stage_since)}{why}"
-    if not now.is_alive(at):
+    if not now.is_alive(time):
         return f"none; the last was {who}. It did not end by itself, and its last heartbeat was at {clock_text(now.at)}: killed"
-    words = [f"{now.stage} for {duration(at - now.stage_since)}", *speed_words(now)]
+    words = [f"{now.stage} for {duration(time - now.stage_since)}", *speed_words(now)]
     if now.retries:
         error = f", the last after: {now.error.reason}" if now.error is not None else ""
         words.append(f"{now.retries} retries{error}" if now.retries != 1 else f"1 retry{error}")
@@ -60,7 +60,7 @@ def speed_words(now: RunNow) -> list[str]:
     return words
 
 
-def run_dict(now: RunNow, at: datetime) -> dict[str, Any]:
+def run_dict(now: RunNow, time: datetime) -> dict[str, Any]:
     """Returns `run` in the JSON of `status`: the heartbeat, and whether the run is alive."""
     fields: dict[str, Any] = {
         name: value
@@ -68,5 +68,5 @@ def run_dict(now: RunNow, at: datetime) -> dict[str, Any]:
         if value is not None and name not in ("format", "step_phases")
     }
     mean = now.mean_rows_per_second
-    known = {} if mean is None else {"mean_rows_per_second": round(mean, 1)}
-    return {**fields, **known, "alive": now.is_alive(at)}
+    speed = {} if mean is None else {"mean_rows_per_second": round(mean, 1)}
+    return {**fields, **speed, "alive": now.is_alive(time)}

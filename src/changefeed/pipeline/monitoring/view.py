@@ -185,10 +185,10 @@ class RunView:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        at = self.clock()
+        time = self.clock()
         self._now = RunNow(
-            pipeline=self.pipeline, kind=self.kind, host=socket.gethostname(), pid=os.getpid(), started=at, at=at,
-            every=self.every, stage="starting", stage_since=at,
+            pipeline=self.pipeline, kind=self.kind, host=socket.gethostname(), pid=os.getpid(), started=time, at=time,
+            every=self.every, stage="starting", stage_since=time,
         )  # fmt: skip
 
     def now(self) -> RunNow:
@@ -217,7 +217,7 @@ class RunView:
                 case "read.before":
                     self._at_stage(ASKING)
                 case "read.after":
-                    self._found(facts["left"])
+                    self._set_backlog(facts["backlog"])
                     self._set(source_answered=True, source_down=None)
                     self._at_stage(READING)
                 case "batch.read":
@@ -227,7 +227,7 @@ class RunView:
                 case "stream.read":
                     self._set(read=self._now.read + facts["rows"], source_down=None)
                     self._planned = facts["schema_changes"]
-                    self._found(facts["left"])
+                    self._set_backlog(facts["backlog"])
                     self._at_stage("appending 1 row" if facts["rows"] == 1 else f"appending {facts['rows']:,} rows")
                 case "planned":
                     self._planned = facts["schema_changes"]
@@ -263,31 +263,31 @@ class RunView:
         if step is None:
             return
         since = {name: round(value - earlier.get(name, 0.0), 3) for name, value in seconds.items() if name != "idle"}
-        kept = {**self._now.step_phases, step: {name: value for name, value in since.items() if value > 0}}
-        self._set(step_phases=dict(list(kept.items())[-_STEPS_KEPT:]))
+        step_phases = {**self._now.step_phases, step: {name: value for name, value in since.items() if value > 0}}
+        self._set(step_phases=dict(list(step_phases.items())[-_STEPS_KEPT:]))
 
     def _at_stage(self, stage: str) -> None:
         if stage != self._now.stage:
             self._set(stage=stage, stage_since=self.clock())
 
-    def _found(self, left: Backlog | None) -> None:
+    def _set_backlog(self, backlog: Backlog | None) -> None:
         behind: dict[str, dict[int, int]] = {}
-        for (topic, partition), records in (left.partitions if left is not None else {}).items():
+        for (topic, partition), records in (backlog.partitions if backlog is not None else {}).items():
             behind.setdefault(topic, {})[partition] = records
-        if left is not None and left.records == 0 and not behind:  # nothing is left, in the unit of before
+        if backlog is not None and backlog.records == 0 and not behind:  # nothing is left, in the unit of before
             behind = {topic: dict.fromkeys(of, 0) for topic, of in self._now.behind.items()}
-            left = Backlog(0) if self._now.left_bytes is None else Backlog(None, bytes=0)
-        self._set(left=None if left is None else left.records, behind=behind)
-        self._found_bytes(None if left is None else left.bytes)
+            backlog = Backlog(0) if self._now.left_bytes is None else Backlog(None, bytes=0)
+        self._set(left=None if backlog is None else backlog.records, behind=behind)
+        self._set_left_bytes(None if backlog is None else backlog.bytes)
 
-    def _found_bytes(self, left: int | None) -> None:
+    def _set_left_bytes(self, size: int | None) -> None:
         """Counts the bytes that have been read since the log's size is known."""
         before = self._now.left_bytes
-        if left is not None and before is None:
+        if size is not None and before is None:
             self._set(read_bytes=0, bytes_begun=self.now().busy)
-        elif left is not None and before is not None:
-            self._set(read_bytes=self._now.read_bytes + max(0, before - left))
-        self._set(left_bytes=left)
+        elif size is not None and before is not None:
+            self._set(read_bytes=self._now.read_bytes + max(0, before - size))
+        self._set(left_bytes=size)
 
     def _take(self, state: State) -> None:
         """Takes in the state after a step, or at the beginning of a run."""

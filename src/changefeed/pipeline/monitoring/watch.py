@@ -38,7 +38,7 @@ class Watch:
     show: Callable[[RunNow], None] | None = None
 
     @contextmanager
-    def on(self) -> Iterator[None]:
+    def watching(self) -> Iterator[None]:
         """Watches the run that is made inside, and passes `run.ended` at its end."""
         over = threading.Event()
         thread = threading.Thread(target=self._watch, args=(over,), name="watch", daemon=True)
