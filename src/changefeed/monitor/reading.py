@@ -305,7 +305,7 @@ class PipelineReader:
         entry, sum = head
         self._forget(entry.id)
         if self._head is None or self._head[0] != sum:
-            done = entry if entry.status == "done" else ledger.at(entry.done)[0] if entry.done else None
+            done = entry if entry.status == "done" else ledger.entry_at(entry.done)[0] if entry.done else None
             state, count = State(), 0
             if done is not None:
                 packed = decoded(done.state, _StateAlone, ledger.folder.path, entry_name(done.number))

@@ -22,13 +22,13 @@ class ArrowFolder:
         """See `LedgerFolder`."""
         from pyarrow.fs import FileSelector, FileType
 
-        with _reached(self.path):
+        with _translate_errors(self.path):
             infos = self.system.get_file_info(FileSelector(f"{self.root}/{below}", allow_not_found=True))
         return [info.base_name for info in infos if info.type == FileType.File and not info.base_name.startswith(".")]
 
     def read(self, name: str) -> bytes | None:
         """See `LedgerFolder`."""
-        with _reached(self.path):
+        with _translate_errors(self.path):
             try:
                 with self.system.open_input_file(f"{self.root}/{name}") as file:
                     return bytes(file.read())
@@ -37,7 +37,7 @@ class ArrowFolder:
 
 
 @contextmanager
-def _reached(path: str) -> Iterator[None]:
+def _translate_errors(path: str) -> Iterator[None]:
     """Translates an error of Arrow's file systems to one that names the ledger."""
     try:
         yield
@@ -55,7 +55,7 @@ def arrow_folder(path: str) -> ArrowFolder:
     from pyarrow import ArrowException, fs
 
     try:
-        with _reached(path):
+        with _translate_errors(path):
             system, root = fs.FileSystem.from_uri(path)
     except (ArrowException, ValueError) as error:
         raise NeedsSparkError(f"{path} cannot be read without Spark: {' '.join(str(error).split()):.300}") from error

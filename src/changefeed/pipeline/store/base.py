@@ -91,11 +91,11 @@ class Cut:
         return {table.path for table in self.tables.values()}
 
 
-def cut_of(epoch: int, step: int, at: datetime, state: State, wrote: tuple[str, ...]) -> Cut:
+def cut_of(epoch: int, step: int, time: datetime, state: State, wrote: tuple[str, ...]) -> Cut:
     """Creates the cut that publishes a state."""
     held = state.held
     tables = {name: Pinned(table.path, table.version, name in held) for name, table in state.tables.items()}
-    return Cut(epoch, step, at, state.barrier, state.mark, tables, state.counts, wrote, state.time)
+    return Cut(epoch, step, time, state.barrier, state.mark, tables, state.counts, wrote, state.time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,11 +217,11 @@ def foreign(path: str) -> ConfigError:
     )
 
 
-def too_new(path: str, format: int, version: str, own: str) -> ConfigError:
+def too_new(path: str, format: int, version: str, own_version: str) -> ConfigError:
     """Returns the error for a store in a newer format; it names the version of changefeed that is needed."""
     return ConfigError(
-        f"{path} is in format {format}, written by changefeed {version}; this is changefeed {own}, which reads formats up to "
-        f"{FORMAT}: use changefeed {version} or newer"
+        f"{path} is in format {format}, written by changefeed {version}; this is changefeed {own_version}, which reads formats "
+        f"up to {FORMAT}: use changefeed {version} or newer"
     )
 
 

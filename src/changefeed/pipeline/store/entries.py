@@ -138,21 +138,21 @@ class TableJson:
     """Converts tables to JSON; caches the JSON of tables that are the same objects as in the step before."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Table, bytes]] = {}
+        self._cache: dict[int, tuple[Table, bytes]] = {}
 
     def __call__(self, table: Table) -> bytes:
         """Returns the JSON of a table."""
-        known = self._known.get(id(table))
-        if known is None:
-            known = self._known[id(table)] = (table, msgspec.json.encode(table))
-        return known[1]
+        cached = self._cache.get(id(table))
+        if cached is None:
+            cached = self._cache[id(table)] = (table, msgspec.json.encode(table))
+        return cached[1]
 
     def of(self, state: State, plan: Plan | None = None) -> list[bytes]:
         """Returns the JSON of every table in a state and a plan; drops all others from the cache."""
         tables = [table.table for table in state.tables.values()]
         tables += [action.write.table for action in plan.actions] if plan else []
         named = {id(table) for table in tables}
-        self._known = {id: known for id, known in self._known.items() if id in named}
+        self._cache = {id: cached for id, cached in self._cache.items() if id in named}
         return [self(table) for table in tables]
 
 

@@ -248,10 +248,10 @@ class FileStore(StateStore):
             **{"base": newest.base, "packed": newest.packed, "first": newest.first, "page": newest.page, **more},
         )  # fmt: skip
         name, data = entry_name(entry.number), sealed(msgspec.json.encode(entry))
-        there = self._put(name, data)
-        if there is not None and there != data:
-            self._give_way(decoded(opened(there, self.path, name)[0], LedgerEntry, self.path, name))
-        if there is None or self.reader.numbers()[-1:] != [entry.number]:
+        content = self._put(name, data)
+        if content is not None and content != data:
+            self._give_way(decoded(opened(content, self.path, name)[0], LedgerEntry, self.path, name))
+        if content is None or self.reader.numbers()[-1:] != [entry.number]:
             raise self._passed_by()
         self._head = (entry, opened(data, self.path, name)[1])
         self._follow(entry)
@@ -304,12 +304,12 @@ class FileStore(StateStore):
         """Returns a file with these definitions: the current file, or a new one."""
         if self._definitions.covers(texts):
             return self._definitions
-        made = definitions_of(self.epoch, texts)
-        name, data = f"{DEFINITIONS}/{made.name}", sealed(made.body())
+        file = definitions_of(self.epoch, texts)
+        name, data = f"{DEFINITIONS}/{file.name}", sealed(file.body())
         if self._put(name, data) != data:
             raise damaged(self.path, f"{name} has changed since it was written")
-        self._definitions = made
-        return made
+        self._definitions = file
+        return file
 
     def _place(self, table: Table) -> int:
         """Returns the place of a table's definition in the current definitions file."""

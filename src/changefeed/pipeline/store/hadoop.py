@@ -83,11 +83,11 @@ class HadoopFolder:
         """
         _, files = file_system(self.spark, self.path)
         scheme = str(files.getUri().getScheme())
-        own = f"spark.delta.logStore.{scheme}.impl"
-        if scheme not in _RENAME_EXCLUDES and not self.spark.conf.get(own, None):
+        setting = f"spark.delta.logStore.{scheme}.impl"
+        if scheme not in _RENAME_EXCLUDES and not self.spark.conf.get(setting, None):
             raise ConfigError(
                 f"{self.path}: changefeed cannot create files on {scheme}:// so that two runs never overwrite each other's "
-                f"commits. Use a local folder, hdfs://, s3://, abfss:// or gs://; or set {own} to a LogStore of Delta that "
+                f"commits. Use a local folder, hdfs://, s3://, abfss:// or gs://; or set {setting} to a LogStore of Delta that "
                 "excludes concurrent writers"
             )
 

@@ -67,7 +67,7 @@ class FileReader(StoreReader):
 
     def history(self, after: int = 0, *, newest_first: bool = False) -> Iterator[Cut]:
         """See `StoreReader`."""
-        reached: int | None = None  # the step of the last cut that was given
+        last_step: int | None = None  # the step of the last cut that was given
         failed: tuple[int, str] | None = None
         while True:
             head: Sealed | None = None
@@ -75,12 +75,12 @@ class FileReader(StoreReader):
                 head = self.head()
                 if head is None:
                     return
-                walk = self._back(head, after, reached) if newest_first else self._forth(head, reached or after)
+                walk = self._back(head, after, last_step) if newest_first else self._forth(head, last_step or after)
                 for cut in walk:
                     yield cut
-                    reached = cut.step
+                    last_step = cut.step
             except MissingError as error:
-                failed = self._again(error, failed, head)
+                failed = self._check_missing(error, failed, head)
             else:
                 return
 
@@ -93,7 +93,7 @@ class FileReader(StoreReader):
             try:
                 return read()
             except MissingError as error:
-                failed = self._again(error, failed, None)
+                failed = self._check_missing(error, failed, None)
 
     def numbers(self) -> list[int]:
         """Returns the numbers of the existing entries, in ascending order."""
@@ -129,9 +129,9 @@ class FileReader(StoreReader):
         """Yields the entries before the newest one that are not packed, newest first."""
         entry = head[0]
         for number in range(entry.number - 1, head[0].base, -1):
-            reached = self.entry(number, entry.before)
-            yield reached
-            entry = reached[0]
+            sealed_entry = self.entry(number, entry.before)
+            yield sealed_entry
+            entry = sealed_entry[0]
 
     def entry(self, number: int, sum: str | None = None) -> Sealed:
         """Returns an entry; `sum` is its checksum according to another entry.
@@ -140,22 +140,22 @@ class FileReader(StoreReader):
             MissingError: the entry is missing.
         """
         name, path = entry_name(number), self.folder.path
-        body, own = opened(self._bytes(name), path, name)
+        body, own_sum = opened(self._bytes(name), path, name)
         entry = decoded(body, LedgerEntry, path, name)
         if entry.number != number:
             raise damaged(path, f"{name} contains entry {entry.number}")
         if sum is not None:
-            self._check_sum(number, own, sum)
-        return entry, own
+            self._check_sum(number, own_sum, sum)
+        return entry, own_sum
 
-    def _check_sum(self, number: int, own: str, sum: str) -> None:
-        if own != sum:
+    def _check_sum(self, number: int, own_sum: str, sum: str) -> None:
+        if own_sum != sum:
             name = entry_name(number)
             raise damaged(
                 self.folder.path, f"{name} is not the one that later entries name: was an older copy put back?"
             )
 
-    def at(self, ref: Ref) -> Sealed:
+    def entry_at(self, ref: Ref) -> Sealed:
         """Returns the entry to which another one refers."""
         return self.entry(ref.number, ref.sum)
 
@@ -205,8 +205,8 @@ class FileReader(StoreReader):
         if head is None:
             return None
         newest, _ = head
-        done = newest if newest.status == "done" else self.at(newest.done)[0] if newest.done else None
-        begun = newest if newest.status == "begun" else self.at(newest.begun)[0] if newest.begun else None
+        done = newest if newest.status == "done" else self.entry_at(newest.done)[0] if newest.done else None
+        begun = newest if newest.status == "begun" else self.entry_at(newest.begun)[0] if newest.begun else None
         return Latest(
             owner_of(newest.pipeline, newest.id),
             newest.epoch,
@@ -236,13 +236,13 @@ class FileReader(StoreReader):
             yield read
 
     def _back(self, head: Sealed, after: int, below: int | None) -> Iterator[Cut]:
-        def wanted(step: int) -> bool:
+        def is_between(step: int) -> bool:
             return after < step and (below is None or step < below)
 
         newest, _ = head
         if below is None or below > newest.packed + 1:
             for entry, _ in chain([head], self.before(head)):
-                if entry.status == "done" and wanted(entry.step):
+                if entry.status == "done" and is_between(entry.step):
                     yield self.cut(entry)
                 if entry.status == "done" and entry.step <= after:
                     return
@@ -250,7 +250,7 @@ class FileReader(StoreReader):
         for page in reversed(self._needed(newest, after)):
             content = self.page(page, newest.id, sum)
             sum = content.before
-            yield from (cut for cut in reversed(content.cuts) if wanted(cut.step))
+            yield from (cut for cut in reversed(content.cuts) if is_between(cut.step))
 
     def _needed(self, newest: LedgerEntry, after: int) -> list[Page]:
         """Returns the pages with the steps after `after`, oldest first, after checking that none is missing."""
@@ -278,7 +278,9 @@ class FileReader(StoreReader):
             raise MissingError(name)
         return data
 
-    def _again(self, error: MissingError, failed: tuple[int, str] | None, head: Sealed | None) -> tuple[int, str]:
+    def _check_missing(
+        self, error: MissingError, failed: tuple[int, str] | None, head: Sealed | None
+    ) -> tuple[int, str]:
         """Handles a missing file: returns it for the next try; raises if it was missing before: the ledger is damaged."""
         newest = head[0].number if head else max(self.numbers(), default=0)
         if failed == (newest, str(error)):
