@@ -81,9 +81,11 @@ class Executor:
 
     def _take_back(self, plan: Plan | None) -> None:
         """Removes commits of a step that was not done which a power cut has left incomplete."""
-        known = {path: written.revision for path, written in self.ledger.state.known().items() if written.epoch}
-        for path in sorted({*known, *(_paths(plan.actions) if plan else ())}):
-            if taken := self.sink.take_back(path, known.get(path, -1)):
+        revisions = {
+            path: written.revision for path, written in self.ledger.state.last_writes().items() if written.epoch
+        }
+        for path in sorted({*revisions, *(_paths(plan.actions) if plan else ())}):
+            if taken := self.sink.take_back(path, revisions.get(path, -1)):
                 _log.warning(
                     "%s: a power cut has left commits incomplete (%s); their changes are applied again",
                     self.sink.location(path), ", ".join(map(str, taken)),
@@ -131,13 +133,15 @@ class Executor:
         done = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
         written = self._looked(changed, lambda path: guard.check_after(path, self.before[path], done[path]))
-        known = self.ledger.state.known() | written
+        last_writes = self.ledger.state.last_writes() | written
         tables = {
-            name: replace(before, written=known.get(before.path), adopted=before.adopted or before.path in adopted)
+            name: replace(
+                before, written=last_writes.get(before.path), adopted=before.adopted or before.path in adopted
+            )
             for name, before in plan.state.tables.items()
         }
         used = {before.path for before in tables.values()}
-        return replace(plan.state, tables=tables, left={p: w for p, w in known.items() if p not in used})
+        return replace(plan.state, tables=tables, left={p: w for p, w in last_writes.items() if p not in used})
 
     def _fence(self, paths: Mapping[str, Table | None], guard: Guard) -> None:
         """Prevents older runs from writing to the tables at these paths, and looks up what they have made: see Rule 2.
@@ -170,12 +174,13 @@ class Executor:
         """
         while (later := self._copy_of_later_rows(plan)) is not None:
             place, copy = later
-            made = [action.write for action in plan.actions[:place] if action.path == copy.source]
-            first = next((w for w in reversed(made) if isinstance(w, Create | Load | Copy)), None)
+            writes = [action.write for action in plan.actions[:place] if action.path == copy.source]
+            first = next((w for w in reversed(writes) if isinstance(w, Create | Load | Copy)), None)
             if first is None:
-                at, of = self.sink.location(copy.path), self.sink.location(copy.source)
+                location, source = self.sink.location(copy.path), self.sink.location(copy.source)
                 raise SinkError(
-                    f"{at} must become a copy of {of}, but another run of the pipeline has written to {of} since. {TABLE_CHANGED}"
+                    f"{location} must become a copy of {source}, but another run of the pipeline has written to {source} since. "
+                    f"{TABLE_CHANGED}"
                 )
             self.before[copy.source] = replace(self.before[copy.source], done=first.number - 1)
 
@@ -208,16 +213,16 @@ class Executor:
         groups = [
             deque(a for a in group if a.write.number > self.before[a.path].done) for group in chains(plan.actions)
         ]
-        made = Counter[str]()
+        writes = Counter[str]()
         while any(groups):
             # each group up to its first write of rows; these writes are prepared together
             leading = [list(_without_rows(group)) for group in groups]
             self._side_by_side(lambda actions: self._write_each(actions, plan), leading)
             ready = [self._request(group.popleft(), plan) for group in groups if group]
             self._side_by_side(self._write, self.sink.prepare(ready))
-            made.update(action.path for actions in leading for action in actions)
-            made.update(request.write.path for request in ready)
-        return made
+            writes.update(action.path for actions in leading for action in actions)
+            writes.update(request.write.path for request in ready)
+        return writes
 
     def _write_each(self, actions: list[Action], plan: Plan) -> None:
         for action in actions:
@@ -301,7 +306,7 @@ def _paths(actions: list[Action]) -> dict[str, Table | None]:
     paths: dict[str, Table | None] = {}
     for action in actions:
         # rows may be merged into an existing table that the definition adopts
-        made = action.write.table if isinstance(action.write, (Create, Load, Upsert, Append)) else None
+        table = action.write.table if isinstance(action.write, (Create, Load, Upsert, Append)) else None
         for path in sorted(touched(action)):
-            paths.setdefault(path, made if path == action.path else None)
+            paths.setdefault(path, table if path == action.path else None)
     return paths

@@ -79,10 +79,10 @@ class Guard:
             FencedError: a newer run writes the table.
             SinkError: the table differs from the ledger.
         """
-        at = self.sink.location(path)
+        location = self.sink.location(path)
         snapshot = self.sink.snapshot(path)
         if snapshot is None:
-            self._check_nothing(at, path)
+            self._check_nothing(location, path)
             return PathState(-1)
         if snapshot.write_id is not None:
             return self._check_ours(path, snapshot, snapshot.write_id, table)
@@ -92,7 +92,7 @@ class Guard:
         ):  # `changefeed repair` has assigned it to this ledger
             return PathState(snapshot.revision)
         if path in self.tables:
-            raise SinkError(f"{at}: this is not the table that the pipeline wrote. {TABLE_CHANGED}")
+            raise SinkError(f"{location}: this is not the table that the pipeline wrote. {TABLE_CHANGED}")
         self._check_foreign(path, snapshot, table)
         return PathState(snapshot.revision, adopted=True, foreign=True)
 
@@ -140,11 +140,11 @@ class Guard:
         Raises:
             FencedError, SinkError: another program has written to it meanwhile.
         """
-        at = self.sink.location(path)
+        location = self.sink.location(path)
         snapshot = self.sink.snapshot(path)
         if snapshot is None or snapshot.write_id is None:
-            raise SinkError(f"{at}: the table was deleted after this step wrote it. {TABLE_CHANGED}")
-        self._check_epoch(at, snapshot.write_id)
+            raise SinkError(f"{location}: the table was deleted after this step wrote it. {TABLE_CHANGED}")
+        self._check_epoch(location, snapshot.write_id)
         commits = self.sink.distance(path, before.revision, snapshot.revision)
         if commits is None or commits < writes:
             raise self._missing(path)
@@ -152,53 +152,57 @@ class Guard:
             self._check_commits(path, before.revision, snapshot.revision, {*self.epochs, self.epoch})
         return LastWrite.of(snapshot.revision, snapshot.write_id)
 
-    def _check_nothing(self, at: str, path: str) -> None:
+    def _check_nothing(self, location: str, path: str) -> None:
         if path in self.tables:
-            raise SinkError(f"{at}: the table is gone. {TABLE_CHANGED}")
+            raise SinkError(f"{location}: the table is gone. {TABLE_CHANGED}")
         if path not in self.retired and not self.epochs and self.sink.has_files(path):
             raise ConfigError(
-                f"{at} contains files, but no table: give the pipeline another sink.path, or move the folder away"
+                f"{location} contains files, but no table: give the pipeline another sink.path, or move the folder away"
             )
 
     def _check_ours(self, path: str, snapshot: TableSnapshot, write_id: WriteId, table: Table | None) -> PathState:
         """Compares a table that the pipeline has written before."""
-        at, revision = self.sink.location(path), snapshot.revision
-        self._check_epoch(at, write_id)
-        known = self.tables.get(path) or self.retired.get(path)
-        if known is not None and known.epoch == 0:  # `changefeed repair` has assigned it to this ledger
+        location, revision = self.sink.location(path), snapshot.revision
+        self._check_epoch(location, write_id)
+        last_write = self.tables.get(path) or self.retired.get(path)
+        if last_write is not None and last_write.epoch == 0:  # `changefeed repair` has assigned it to this ledger
             return PathState(revision, done=self._done(path, -1, revision)[0])
-        if known and self._is_repair(write_id, known):
+        if last_write and self._is_repair(write_id, last_write):
             self._check_commits(path, self._revision_of(path, snapshot, write_id), revision, self.epochs)
             return PathState(revision)
         if not self._is_of_step(write_id, self.epochs):
-            if known is None or write_id > known.write_id:
+            if last_write is None or write_id > last_write.write_id:
                 raise SinkError(
-                    f"{at}: the table has writes that are not in the ledger: was the ledger restored from a "
+                    f"{location}: the table has writes that are not in the ledger: was the ledger restored from a "
                     f"backup? {TABLE_CHANGED}"
                 )
-            if write_id < known.write_id:
+            if write_id < last_write.write_id:
                 raise self._missing(path)
-        if known is None:  # the step has created it, or has begun to adopt it
+        if last_write is None:  # the step has created it, or has begun to adopt it
             done, before = self._done(path, -1, revision)
             if before >= 0 and not (table and self.adopts(table.full_name)):
                 self._check_commit(path, self._commit(path, before), self.epochs)
             return PathState(revision, adopted=before >= 0 and not done, foreign=before >= 0, done=done)
-        if self.sink.distance(path, known.revision, revision) is None:
+        if self.sink.distance(path, last_write.revision, revision) is None:
             raise self._missing(path)
-        done, before = self._done(path, known.revision, revision)
-        after = before if self._is_repaired(path, known, before) else known.revision
+        done, before = self._done(path, last_write.revision, revision)
+        after = before if self._is_repaired(path, last_write, before) else last_write.revision
         self._check_commits(path, after, revision, self.epochs)
         return PathState(revision, done=done)
 
-    def _is_repaired(self, path: str, known: LastWrite, revision: int) -> bool:
+    def _is_repaired(self, path: str, last_write: LastWrite, revision: int) -> bool:
         """Whether `changefeed repair` has made a revision since the ledger's last write."""
-        if revision == known.revision:
+        if revision == last_write.revision:
             return False
         write_id = self._commit(path, revision).write_id
-        return write_id is not None and self._is_repair(write_id, known)
+        return write_id is not None and self._is_repair(write_id, last_write)
 
-    def _is_repair(self, write_id: WriteId, known: LastWrite) -> bool:
-        return write_id.number == REPAIRED and known.step <= write_id.step < self.step and write_id.epoch > known.epoch
+    def _is_repair(self, write_id: WriteId, last_write: LastWrite) -> bool:
+        return (
+            write_id.number == REPAIRED
+            and last_write.step <= write_id.step < self.step
+            and write_id.epoch > last_write.epoch
+        )
 
     def _done(self, path: str, after: int, through: int) -> tuple[int, int]:
         """Number of this step's newest write between two revisions, and the revision before its first write; or of a repair.
@@ -230,16 +234,17 @@ class Guard:
         return next(self.sink.commits(path, -1, revision))
 
     def _missing(self, path: str) -> SinkError:
-        at = self.sink.location(path)
+        location = self.sink.location(path)
         return SinkError(
-            f"{at}: the table lacks commits that the ledger has: was an older copy restored, or its log "
+            f"{location}: the table lacks commits that the ledger has: was an older copy restored, or its log "
             f"truncated? {TABLE_CHANGED}"
         )
 
-    def _check_epoch(self, at: str, write_id: WriteId) -> None:
+    def _check_epoch(self, location: str, write_id: WriteId) -> None:
         if write_id.epoch > self.epoch:
             raise FencedError(
-                f"{at}: epoch {write_id.epoch} of the pipeline writes this table now; this run is epoch {self.epoch} and stops"
+                f"{location}: epoch {write_id.epoch} of the pipeline writes this table now; this run is epoch "
+                f"{self.epoch} and stops"
             )
 
     def _check_commits(self, path: str, after: int, upto: int, epochs: Collection[int]) -> None:
@@ -259,18 +264,18 @@ class Guard:
         return self._is_of_step(commit.write_id, epochs)
 
     def _check_foreign(self, path: str, snapshot: TableSnapshot, table: Table | None) -> None:
-        at = self.sink.location(path)
+        location = self.sink.location(path)
         if table is None or not self.adopts(table.full_name):
             by = next((name.split(":")[1] for name in sorted(snapshot.owners) if name.startswith("changefeed:")), None)
             whose = (
                 f" Pipeline {by} wrote it under another ledger: see `changefeed repair` if that was lost." if by else ""
             )
             raise ConfigError(
-                f"{at} is a table that this pipeline has not written.{whose} Give the pipeline another sink.path, move "
+                f"{location} is a table that this pipeline has not written.{whose} Give the pipeline another sink.path, move "
                 "the table away, or name it in sink.adopt to go on with its rows"
             )
         if differs := self.sink.differences(path, table):
             raise ConfigError(
-                f"{at} cannot be adopted: its columns are not those of {table.full_name}: {', '.join(differs)}. "
+                f"{location} cannot be adopted: its columns are not those of {table.full_name}: {', '.join(differs)}. "
                 "Correct the table, or leave it out of sink.adopt and move it away"
             )

@@ -30,12 +30,12 @@ def open_ledger(definition: Definition, spark: SparkSession) -> StateStore:
         ConfigError: the section `ledger` names a module that cannot be imported, or that has no `open_store`.
     """
     if definition.ledger is not None:
-        own: StateStore = function_of("ledger", definition.ledger.type, {}, "open_store")(
-            definition.ledger, definition.pipeline.name, definition.pipeline.kept, spark
+        store: StateStore = function_of("ledger", definition.ledger.type, {}, "open_store")(
+            definition.ledger, definition.pipeline.name, definition.pipeline.retention, spark
         )
-        return own
+        return store
     folder = folder_of_session(spark, ledger_folder(definition), definition.storage)
-    return FileStore(folder, definition.pipeline.name, definition.pipeline.kept)
+    return FileStore(folder, definition.pipeline.name, definition.pipeline.retention)
 
 
 def read_ledger(definition: Definition) -> StoreReader:
@@ -46,10 +46,10 @@ def read_ledger(definition: Definition) -> StoreReader:
         ConfigError: as `open_ledger`, or the storage's credentials cannot be used.
     """
     if definition.ledger is not None:
-        own: StoreReader = function_of("ledger", definition.ledger.type, {}, "open_reader")(
+        reader: StoreReader = function_of("ledger", definition.ledger.type, {}, "open_reader")(
             definition.ledger, definition.pipeline.name
         )
-        return own
+        return reader
     folder = folder_to_read(ledger_folder(definition), definition.storage, definition.spark)
     return FileReader(folder, definition.pipeline.name)
 
@@ -75,10 +75,10 @@ def occupied(definition: Definition, tables: Mapping[str, str]) -> list[str]:
 
     The arguments, and what is raised, are those of `strangers`.
     """
-    latest, there = read_ledger(definition).latest(), open_tables(definition)
-    known = latest.state.known() if latest else {}
-    new = [below for below in sorted(tables.values()) if below not in known and there.has_files(below)]
-    return [there.location(below) for below in new if there.has_written(below) is None]
+    latest, sink = read_ledger(definition).latest(), open_tables(definition)
+    last_writes = latest.state.last_writes() if latest else {}
+    new = [below for below in sorted(tables.values()) if below not in last_writes and sink.has_files(below)]
+    return [sink.location(below) for below in new if sink.has_written(below) is None]
 
 
 def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
@@ -93,13 +93,13 @@ def strangers(definition: Definition, tables: Mapping[str, str]) -> list[str]:
         MissingExtraError: the package that reads Delta tables without Spark is not installed.
     """
     latest = read_ledger(definition).latest()
-    known, own = (latest.state.known(), latest.owner) if latest else ({}, "")
-    there = open_tables(definition).owned_by(own)
+    last_writes, owner = (latest.state.last_writes(), latest.owner) if latest else ({}, "")
+    sink = open_tables(definition).owned_by(owner)
     around = [
-        there.location(path).rstrip("/") for path in folders_of(tables.values()) if there.has_written(path) is not None
+        sink.location(path).rstrip("/") for path in folders_of(tables.values()) if sink.has_written(path) is not None
     ]
     return around + [
-        there.location(below)
+        sink.location(below)
         for name, below in sorted(tables.items())
-        if below not in known and not definition.sink.adopts(name) and there.has_written(below) is False
+        if below not in last_writes and not definition.sink.adopts(name) and sink.has_written(below) is False
     ]

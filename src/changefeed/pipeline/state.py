@@ -168,8 +168,8 @@ class Incomplete:
             return (
                 f"transaction {self.name}: its end was not read, but that of a later one, to the end of all partitions"
             )
-        of = f" of {self.tables}" if self.tables else ""
-        return f"transaction {self.name}: {self.read:,} of {self.events:,} events{of} read to the end of all partitions"
+        of_tables = f" of {self.tables}" if self.tables else ""
+        return f"transaction {self.name}: {self.read:,} of {self.events:,} events{of_tables} read to the end of all partitions"
 
     @property
     def waits(self) -> str:
@@ -315,7 +315,7 @@ class State:
         """The state without the sums of folders that are no longer pending."""
         return replace(self, sums={folder: self.sums[folder] for folder in self.pending})
 
-    def known(self) -> dict[str, LastWrite]:
+    def last_writes(self) -> dict[str, LastWrite]:
         """Path -> last write, for every path that the pipeline has written."""
         return self.left | {t.path: t.written for t in self.tables.values() if t.written}
 
@@ -325,13 +325,13 @@ def counted(state: State, *, applied: int) -> State:
     return replace(state, counts=replace(state.counts, applied=state.counts.applied + applied))
 
 
-def merged(known: Stretches, new: Stretches) -> Stretches:
+def merged(old: Stretches, new: Stretches) -> Stretches:
     """The stretches of both, in order; none overlaps another."""
-    both = {topic: dict(partitions) for topic, partitions in known.items()}
+    both = {topic: dict(partitions) for topic, partitions in old.items()}
     for topic, partitions in new.items():
         for partition, stretches in partitions.items():
-            of = both.setdefault(topic, {})
-            of[partition] = tuple(sorted({*of.get(partition, ()), *stretches}))
+            of_topic = both.setdefault(topic, {})
+            of_topic[partition] = tuple(sorted({*of_topic.get(partition, ()), *stretches}))
     return both
 
 

@@ -76,7 +76,7 @@ class Lake:
 
     def _state(self, step: int, paths: tuple[str, ...]) -> State:
         """The state after a step, with the write ids of all earlier writes, as a run keeps it."""
-        known = self.ledger.state.known() | self.written
+        known = self.ledger.state.last_writes() | self.written
         current = {path: known.get(path) or LastWrite(0, 1, step, 1) for path in paths}
         for path in paths:
             if path in self.ledger.state.left:

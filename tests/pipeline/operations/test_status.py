@@ -122,7 +122,7 @@ def test_the_ledger_of_another_pipeline(pipeline: Definition) -> None:
     ],
 )
 def test_values_of_keep_cuts(text: Any, keep: Keep, tmp_path: Path) -> None:
-    assert definition("x", tmp_path, **{"keep-cuts": text}).pipeline.kept == keep
+    assert definition("x", tmp_path, **{"keep-cuts": text}).pipeline.retention == keep
 
 
 @pytest.mark.parametrize("text", ["none", "0", 0, -5, "30 weeks", "30days", "", "1e3", True])

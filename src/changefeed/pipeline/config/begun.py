@@ -30,7 +30,7 @@ def check_consistency(definition: Definition, state: State) -> None:
         raise ConfigError(f"pipeline.consistency: changes have been applied with `{begun}`: {_WAY_OUT}")
 
 
-def check_columns(table: TableState, columns: Sequence[str], wanted: Sequence[str]) -> None:
+def check_columns(table: TableState, columns: Sequence[str], metadata_columns: Sequence[str]) -> None:
     """Refuses metadata columns that differ from those among the `columns` of an existing table.
 
     Raises:
@@ -38,9 +38,9 @@ def check_columns(table: TableState, columns: Sequence[str], wanted: Sequence[st
     """
     upstream = {column.name for column in table.table.columns}
     begun = [name for name in METADATA_COLUMNS if name in columns and name not in upstream]
-    wanted = [name for name in METADATA_COLUMNS if name in wanted]
-    if begun != wanted:
+    metadata_columns = [name for name in METADATA_COLUMNS if name in metadata_columns]
+    if begun != metadata_columns:
         raise ConfigError(
             f"sink.metadata-columns and sink.irregular: the tables were created with {', '.join(begun) or 'none'}, "
-            f"and would now have {', '.join(wanted) or 'none'}: {_WAY_OUT}"
+            f"and would now have {', '.join(metadata_columns) or 'none'}: {_WAY_OUT}"
         )

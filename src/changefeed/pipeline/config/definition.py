@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from changefeed.sources.section import ChangesSection
 
 
-OWN = "own:"  # begins the tag of a model in a module of one's own, in the place of an error
+OWN_TAG = "own:"  # begins the tag of a model in a module of one's own, in the place of an error
 
 
 def _expanded(written: Any) -> Any:
@@ -48,10 +48,10 @@ def _expanded(written: Any) -> Any:
 def or_own(kind: str, written: Any) -> WrapValidator:
     """Validates a section whose type is a module of one's own by that module's model; `written` is for the JSON Schema."""
 
-    def validate(section: Any, known: Callable[[Any], Any]) -> Any:
+    def validate(section: Any, handler: Callable[[Any], Any]) -> Any:
         name = section.get("type") if isinstance(section, dict) else None
         if not is_own(name):
-            return known(section)
+            return handler(section)
         try:
             model: type[BaseModel] = own_section(kind, str(name))
         except ConfigError as error:
@@ -59,7 +59,7 @@ def or_own(kind: str, written: Any) -> WrapValidator:
         try:
             return model.model_validate(section)
         except ValidationError as error:  # the tag leads `problems` to the model, as that of a union does
-            tag = f"{OWN}{name}"
+            tag = f"{OWN_TAG}{name}"
             details = [
                 InitErrorDetails(type=e["type"], loc=(tag, *e["loc"]), input=e["input"], ctx=e.get("ctx", {}))
                 for e in error.errors()
@@ -71,8 +71,8 @@ def or_own(kind: str, written: Any) -> WrapValidator:
 
 def one_of(sections: Iterable[Any]) -> Any:
     """The union type of these sections, distinguished by `type`."""
-    known = tuple(sections)
-    return Annotated[Union[known], Field(discriminator="type")] if len(known) > 1 else known[0]  # noqa: UP007  # a tuple
+    models = tuple(sections)
+    return Annotated[Union[models], Field(discriminator="type")] if len(models) > 1 else models[0]  # noqa: UP007  # a tuple
 
 
 def _interval(value: str) -> str:
@@ -201,7 +201,7 @@ class Behaviour(Section):
     )
 
     @property
-    def kept(self) -> Keep:
+    def retention(self) -> Keep:
         """The cuts that the ledger keeps."""
         number, _, unit = self.keep_cuts.partition(" ")
         if self.keep_cuts == "all":

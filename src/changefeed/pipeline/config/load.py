@@ -74,7 +74,11 @@ def _of_tables(definition: Definition | EventDefinition, where: str) -> Definiti
 
 
 def _read(
-    written: dict[str, Any], base: Path | None, where: str, lines: Mapping[tuple[str, ...], int], known: list[Problem]
+    written: dict[str, Any],
+    base: Path | None,
+    where: str,
+    lines: Mapping[tuple[str, ...], int],
+    found_problems: list[Problem],
 ) -> Definition | EventDefinition:
     for section in written.values():
         remember("", section)
@@ -82,10 +86,13 @@ def _read(
     definition, more = _validated(anchored)
     place = ("sink" if _model_of(anchored) is EventDefinition else "source", "protocol")
     others = [*more, *problems.of_names(written), *_of_protocol(_choice(definition, anchored, place[0]), place)]
-    unset = {problem.path for problem in known}  # without its variable a value has other problems, too
-    known = [*known, *(one for one in others if not any(one.path[: len(path)] == path for path in unset))]
-    if definition is None or known:
-        raise problems.config_error(known, where, lines)
+    unset = {problem.path for problem in found_problems}  # without its variable a value has other problems, too
+    found_problems = [
+        *found_problems,
+        *(one for one in others if not any(one.path[: len(path)] == path for path in unset)),
+    ]
+    if definition is None or found_problems:
+        raise problems.config_error(found_problems, where, lines)
     return definition
 
 

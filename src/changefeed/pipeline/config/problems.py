@@ -56,8 +56,8 @@ def config_error(problems: Iterable[Problem], where: str, lines: Mapping[tuple[s
     """One error for all problems, in the order of the file."""
     distinct = list(dict.fromkeys(problems))
     meant = {(problem.path[:-1], problem.close_to) for problem in distinct if problem.close_to}
-    kept = [p for p in distinct if not any((p.path[:-1], name) in meant for name in p.answered_by)]
-    placed = sorted(((_line(problem.path, lines), problem.message) for problem in kept), key=lambda one: one[0])
+    to_report = [p for p in distinct if not any((p.path[:-1], name) in meant for name in p.answered_by)]
+    placed = sorted(((_line(problem.path, lines), problem.message) for problem in to_report), key=lambda one: one[0])
     return ConfigError("\n".join(redact(f"{where}{f':{line}' if line else ''}: {text}") for line, text in placed))
 
 
@@ -91,12 +91,12 @@ def _problem(detail: ErrorDetails, root: type[BaseModel]) -> Problem:
         return _unknown(path, _model(path, detail["loc"], root))
     if kind in ("literal_error", "union_tag_invalid"):
         path = path if kind == "literal_error" else (*path, "type")
-        known = _QUOTED.findall(str(context.get("expected", context.get("expected_tags"))))
+        choices = _QUOTED.findall(str(context.get("expected", context.get("expected_tags"))))
         value = context.get("tag", detail["input"])
         if isinstance(value, bool):
-            hint = f"YAML takes yes, no, on and off for true and false. Known: {', '.join(known)}"
+            hint = f"YAML takes yes, no, on and off for true and false. Known: {', '.join(choices)}"
             return Problem(path, f"{'.'.join(path)}: {str(value).lower()} is not one of its values; {hint}")
-        return Problem(path, str(unknown_name(".".join(path), str(value), known)))
+        return Problem(path, str(unknown_name(".".join(path), str(value), choices)))
     if kind == "union_tag_not_found":
         path, kind = (*path, "type"), "missing"
     if kind == "missing" or detail["input"] is None:
@@ -114,14 +114,14 @@ def _problem(detail: ErrorDetails, root: type[BaseModel]) -> Problem:
 
 def _path(loc: tuple[int | str, ...]) -> tuple[str, ...]:
     """The path of names to a value, without the tag for the model of a source or sink."""
-    tagged = loc[1:2] and (loc[1] in _models(loc[0]) or _own(loc))
+    tagged = loc[1:2] and (loc[1] in _models(loc[0]) or _own_module(loc))
     return tuple(map(str, (*loc[:1], *loc[2:]) if tagged else loc))
 
 
-def _own(loc: tuple[int | str, ...]) -> str:
+def _own_module(loc: tuple[int | str, ...]) -> str:
     """The module of one's own whose model found the error; empty if it was one of changefeed's models."""
     tag = str(loc[1]) if len(loc) > 1 else ""
-    return tag.removeprefix(parts.OWN) if tag.startswith(parts.OWN) else ""
+    return tag.removeprefix(parts.OWN_TAG) if tag.startswith(parts.OWN_TAG) else ""
 
 
 def _models(section: int | str) -> Mapping[str, type[BaseModel]]:
@@ -139,17 +139,17 @@ def _shown(kind: str, value: Any) -> bool:
 
 def _unknown(path: tuple[str, ...], model: type[BaseModel], more: str = "") -> Problem:
     *section, name = path
-    known = [field.alias or name for name, field in model.model_fields.items()]
-    near = difflib.get_close_matches(name, known, n=1)
-    message = f"{unknown_name('name in ' + ('.'.join(section) or 'the file'), name, known)}{more}"
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    near = difflib.get_close_matches(name, names, n=1)
+    message = f"{unknown_name('name in ' + ('.'.join(section) or 'the file'), name, names)}{more}"
     return Problem(path, message, close_to=near[0] if near else None)
 
 
 def _model(path: tuple[str, ...], loc: tuple[int | str, ...], root: type[BaseModel]) -> type[BaseModel]:
     if len(path) == 1:
         return root
-    if own := _own(loc):
-        section: type[BaseModel] = own_section(path[0], own)
+    if module := _own_module(loc):
+        section: type[BaseModel] = own_section(path[0], module)
         return section
     if models := _models(path[0]):
         return next((models[str(tag)] for tag in loc[1:2] if tag in models), next(iter(models.values())))

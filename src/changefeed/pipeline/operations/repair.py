@@ -65,15 +65,15 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
         flow = open_flow(definition, spark)
         flow.ledger.claim()
         flow.executor.take_name()
-        known = flow.ledger.state.tables
+        table_states = flow.ledger.state.tables
         for name in tables:
-            if name not in known:
-                raise unknown_name("table", name, known)
+            if name not in table_states:
+                raise unknown_name("table", name, table_states)
         if how == "rebuild":
             check_rebuild(definition, flow.ledger.state, tables, flow.executor.sink)
             _rebuild(flow, spark, tables)
         for name in tables if how != "rebuild" else ():
-            (_restore if how == "restore" else _accept)(flow, known[name])
+            (_restore if how == "restore" else _accept)(flow, table_states[name])
         if flow.ledger.unfinished is None:
             _record(flow, tables)
     return Repaired(tuple(tables), starts_over=False)
@@ -96,7 +96,7 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
         for path in written:
             name, table = tables.get(path, (path.replace("/", "."), None))
             _check_first_rows(definition, table, name, sink.location(path))
-        paths = {*before.known(), *written}
+        paths = {*before.last_writes(), *written}
         flow.ledger.finish(State(left={path: LastWrite(-1, 0, 0, 0) for path in sorted(paths)}))
         flow.pending.delete_all_but((), flow.ledger.epoch)
     return Repaired(tuple(sorted(paths)), starts_over=True)
@@ -104,7 +104,7 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
 
 def _record(flow: Flow, tables: Sequence[str]) -> None:
     """Publishes a cut with the versions of repaired tables."""
-    state, sink, known = flow.ledger.state, flow.executor.sink, dict[str, TableState]()
+    state, sink, table_states = flow.ledger.state, flow.executor.sink, dict[str, TableState]()
     for name in tables:
         table = state.tables[name]
         snapshot = sink.snapshot(table.path)
@@ -113,9 +113,9 @@ def _record(flow: Flow, tables: Sequence[str]) -> None:
             raise SinkError(
                 f"{sink.location(table.path)}: the table was deleted after it was repaired. {TABLE_CHANGED}"
             )
-        known[name] = replace(table, written=LastWrite.of(snapshot.revision, by))
-    flow.sync(table.path for table in known.values())
-    flow.ledger.finish(replace(state, tables={**state.tables, **known}))
+        table_states[name] = replace(table, written=LastWrite.of(snapshot.revision, by))
+    flow.sync(table.path for table in table_states.values())
+    flow.ledger.finish(replace(state, tables={**state.tables, **table_states}))
 
 
 def _apply(flow: Flow, write: Write) -> None:
@@ -125,25 +125,25 @@ def _apply(flow: Flow, write: Write) -> None:
 
 def _restore(flow: Flow, table: TableState) -> None:
     if table.written is None:
-        at = flow.executor.sink.location(table.path)
-        raise ConfigError(f"{at}: the ledger has no version of it yet: there is nothing to restore")
+        location = flow.executor.sink.location(table.path)
+        raise ConfigError(f"{location}: the ledger has no version of it yet: there is nothing to restore")
     _apply(flow, Restore(path=table.path, number=REPAIRED, table=table.table, revision=table.written.revision))
 
 
 def _accept(flow: Flow, table: TableState) -> None:
     sink = flow.executor.sink
-    at, snapshot = sink.location(table.path), sink.snapshot(table.path)
+    location, snapshot = sink.location(table.path), sink.snapshot(table.path)
     if snapshot is None:
-        raise ConfigError(f"{at}: there is no table to accept: rebuild it")
-    wanted = [*(column.name for column in table.table.columns), *sink.metadata_columns]
-    if sorted(snapshot.columns) != sorted(wanted):
+        raise ConfigError(f"{location}: there is no table to accept: rebuild it")
+    columns = [*(column.name for column in table.table.columns), *sink.metadata_columns]
+    if sorted(snapshot.columns) != sorted(columns):
         raise ConfigError(
-            f"{at}: the table has the columns {', '.join(snapshot.columns)}, upstream it has {', '.join(wanted)}: restore or "
-            "rebuild it"
+            f"{location}: the table has the columns {', '.join(snapshot.columns)}, upstream it has {', '.join(columns)}: "
+            "restore or rebuild it"
         )
     if damaged := sink.damaged_files(table.path, snapshot.revision):
         raise ConfigError(
-            f"{at}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}): rebuild it"
+            f"{location}: data files are gone or damaged ({len(damaged)}, the first is {damaged[0]}): rebuild it"
         )
     _apply(flow, Touch(path=table.path, number=REPAIRED, table=table.table))
 
@@ -169,12 +169,12 @@ def check_rebuild(definition: Definition, state: State, tables: Sequence[str], s
             _check_first_rows(definition, table, name, sink.location(table.path))
 
 
-def _check_first_rows(definition: Definition, table: TableState | None, name: str, at: str) -> None:
+def _check_first_rows(definition: Definition, table: TableState | None, name: str, location: str) -> None:
     """Checks that a table has no rows from before the pipeline, as far as the ledger or sink.adopt shows."""
     if table is not None and table.adopted:
         raise ConfigError(
             f"{name} was adopted (sink.adopt): a rebuild would lose the rows that it had before this pipeline, so restore it "
-            f"(changefeed repair --restore), or move {at} away to rebuild it without them"
+            f"(changefeed repair --restore), or move {location} away to rebuild it without them"
         )
     if definition.sink.adopts(name):
         raise ConfigError(
@@ -198,11 +198,11 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
         delete_rebuilds(definition, spark, epoch)
         built = run(beside, spark, once=True, until=state.barrier).state
         rebuilt = open_flow(beside, spark)
-        wanted, there = _rows_read(flow, state), _rows_read(rebuilt, built)
-        if built.barrier != state.barrier or there + built.counts.repeated < wanted:
+        rows_before, rows_rebuilt = _rows_read(flow, state), _rows_read(rebuilt, built)
+        if built.barrier != state.barrier or rows_rebuilt + built.counts.repeated < rows_before:
             raise SourceError(
-                f"the source no longer has all records: it has {there:,} row changes up to {built.barrier}, but "
-                f"{wanted:,} were read up to {state.barrier}. Take a new snapshot upstream, and rebuild all tables from it"
+                f"the source no longer has all records: it has {rows_rebuilt:,} row changes up to {built.barrier}, but "
+                f"{rows_before:,} were read up to {state.barrier}. Take a new snapshot upstream, and rebuild all tables from it"
             )
         if held := [name for name in tables if name in built.held]:
             raise ConfigError(
@@ -229,6 +229,6 @@ def _rows_read(flow: Flow, state: State) -> int:
 
 def _written_by(flow: Flow) -> list[str]:
     """Returns the paths in the sink where a pipeline of this name has written a table, also with another ledger."""
-    mine, sink = f"changefeed:{flow.ledger.pipeline}:", flow.executor.sink
+    prefix, sink = f"changefeed:{flow.ledger.pipeline}:", flow.executor.sink
     snapshots = ((path, sink.snapshot(path)) for path in sink.tables())
-    return [path for path, table in snapshots if table and any(owner.startswith(mine) for owner in table.owners)]
+    return [path for path, table in snapshots if table and any(owner.startswith(prefix) for owner in table.owners)]

@@ -50,11 +50,11 @@ class TopicNames:
     @classmethod
     def of(cls, topics: Iterable[str], prefixes: Iterable[str]) -> TopicNames:
         """Splits the names of the topics."""
-        known, after, endings = set(prefixes), dict[str, set[str]](), set[str]()
+        distinct_prefixes, after, endings = set(prefixes), dict[str, set[str]](), set[str]()
         for topic in set(topics):
             parts = topic.split(".")
             endings.update(".".join(parts[i:]) for i in range(len(parts)))
-            for prefix in known:
+            for prefix in distinct_prefixes:
                 rest = topic.removeprefix(prefix)
                 if rest != topic and (delimiter := _DELIMITER.match(rest)):
                     after.setdefault(delimiter[0], set()).add(rest[delimiter.end() :])
@@ -102,7 +102,7 @@ class LeftOut:
         )
         refused = {name: one.refused for name, one in state.uncaptured.items() if not rules.excluded(name)}
         rows = {chunk.name for chunk in chunks if chunk.kind in ("rows", "dead")}
-        return cls(True, rows | state.held.keys(), state.known(), names, refused)
+        return cls(True, rows | state.held.keys(), state.last_writes(), names, refused)
 
     def __contains__(self, name: str) -> bool:
         return name in self.refused
@@ -128,8 +128,8 @@ class LeftOut:
         """
         if tables:
             return all(self.leaves_out(full_name(database, table)) for table in {tables, *tables.split(",")})
-        known = {names_of(name)[0] for name in self.refused}
-        return self.may_come and database in known and all(names_of(name)[0] != database for name in self.rows)
+        databases = {names_of(name)[0] for name in self.refused}
+        return self.may_come and database in databases and all(names_of(name)[0] != database for name in self.rows)
 
     def refuse(self, name: str, why: str) -> None:
         """Keeps the error of a statement that could not be applied to a table that is left out."""
@@ -137,11 +137,11 @@ class LeftOut:
 
     def created(self, name: str, *, by_ddl: bool) -> bool:
         """Whether a new table is left out; by its rows, none is."""
-        out = by_ddl and not self.is_captured(name)
+        is_left_out = by_ddl and not self.is_captured(name)
         self.refused.pop(name, None)
-        if out:
+        if is_left_out:
             self.refused[name] = ""
-        return out
+        return is_left_out
 
     def moved(self, old: str, new: str, *, exists: bool) -> None:
         """Takes over what is known of a table under its new name; `exists`: whether the planner has the table."""
