@@ -51,7 +51,7 @@ class Pending(Protocol):
         """The changes that a write of a plan applies to a table."""
         ...
 
-    def across(self, wanted: Across) -> Counter[str]:
+    def across(self, windows: Across) -> Counter[str]:
         """Counts the rows on each side of a bound, in chunks that have rows on both; see `counting.py`."""
         ...
 

@@ -40,8 +40,8 @@ def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows)
     # chunks of one folder, table and shape share their windows
     across: dict[_Rows, dict[tuple[str, Window], None]] = {}
     for chunk in chunks:
-        for name, of in windows.items() if chunk.kind == "rows" else ():
-            for window in of(chunk):
+        for name, windows_of in windows.items() if chunk.kind == "rows" else ():
+            for window in windows_of(chunk):
                 all_in, all_out = _place(chunk.min_ts, chunk.max_ts, window)
                 if all_in:
                     totals[name] += chunk.rows
@@ -96,18 +96,18 @@ def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, boo
     return all_in, (after is not None and high <= after) or (upto is not None and low > upto)
 
 
-def across_here(store: Folder, files: Mapping[str, int], wanted: Across) -> Counter[str]:
+def across_here(store: Folder, files: Mapping[str, int], windows: Across) -> Counter[str]:
     """Counts rows of chunks that span a bound, in this process.
 
     Args:
         store: the folder of the pending store.
-        files: names and sizes of the files in the folders of `wanted`.
-        wanted: the windows to count in.
+        files: names and sizes of the files in the folders of `windows`.
+        windows: the windows to count in.
 
     Raises:
         SinkError: a file cannot be read.
     """
-    bounds = _bounds(wanted)
+    bounds = _bounds(windows)
 
     def crosses(chunks: pa.Table) -> Any:
         low, high = chunks.column("min_commit_ts"), chunks.column("max_commit_ts")
@@ -120,26 +120,26 @@ def across_here(store: Folder, files: Mapping[str, int], wanted: Across) -> Coun
         for chunks in stored.find(file, _PLAIN, crosses, size):
             for row in chunks.to_pylist():
                 payload = stored.payload(row["file"], row["group"], row["row"])
-                counts.update(_counted({"folder": folder, **row, "payload": payload}, wanted))
+                counts.update(_counted({"folder": folder, **row, "payload": payload}, windows))
     return counts
 
 
-def across_in_spark(store: PendingStore, wanted: Across) -> Counter[str]:
+def across_in_spark(store: PendingStore, windows: Across) -> Counter[str]:
     """Counts rows of chunks that span a bound, in one Spark job."""
     from pyspark.sql import functions as F
 
     low, high = F.col("min_commit_ts"), F.col("max_commit_ts")
-    crosses = reduce(operator.or_, [(low <= bound) & (high > bound) for bound in _bounds(wanted)])
+    crosses = reduce(operator.or_, [(low <= bound) & (high > bound) for bound in _bounds(windows)])
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             counts = Counter[str]()
             for row in batch.to_pylist():
-                counts.update(_counted(row, wanted))
+                counts.update(_counted(row, windows))
             yield pa.RecordBatch.from_pydict({"name": list(counts), "rows": list(counts.values())}, _COUNTED)
 
     folder = F.element_at(F.split(F.col("_metadata.file_path"), "/"), -2).alias("folder")
-    chunks = store.read(sorted({of[0] for of in wanted})).where((F.col("kind") == "rows") & crosses)
+    chunks = store.read(sorted({rows[0] for rows in windows})).where((F.col("kind") == "rows") & crosses)
     columns = chunks.select(folder, *_ROWS[1:], "min_commit_ts", "max_commit_ts", "payload")
     counted = columns.mapInArrow(run, "name string, rows bigint").groupBy("name").sum("rows").collect()
     return Counter({row[0]: int(row[1]) for row in counted})
@@ -153,16 +153,16 @@ def count_across(row: Mapping[str, Any], windows: Iterable[tuple[str, Window]]) 
         yield from ((name, pc.sum(window.mask(ts)).as_py() or 0) for name, window in crossed)
 
 
-def _counted(row: Mapping[str, Any], wanted: Across) -> Counter[str]:
+def _counted(row: Mapping[str, Any], windows: Across) -> Counter[str]:
     counts = Counter[str]()
-    for name, rows in count_across(row, wanted.get(tuple(row[column] for column in _ROWS), ())):
+    for name, rows in count_across(row, windows.get(tuple(row[column] for column in _ROWS), ())):
         counts[name] += rows
     return counts
 
 
-def _bounds(wanted: Across) -> list[int]:
+def _bounds(windows: Across) -> list[int]:
     """The bounds of all windows; there is one at least, because only a window with a bound is spanned."""
-    return sorted({b for windows in wanted.values() for _, w in windows for b in (w.after, w.upto) if b is not None})
+    return sorted({b for pairs in windows.values() for _, w in pairs for b in (w.after, w.upto) if b is not None})
 
 
 _ROWS = ("folder", "database", "table", "shape")

@@ -50,9 +50,9 @@ class MemoryPending:
 
     def index(self, folders: Iterable[str], sums: Mapping[str, FolderSum]) -> list[ChunkInfo]:
         """See `PendingStore`."""
-        wanted = list(folders)
-        self.check(wanted, sums)
-        return [chunk_info(folder, row) for folder in wanted for row in self._rows([folder])]
+        folders = list(folders)
+        self.check(folders, sums)
+        return [chunk_info(folder, row) for folder in folders for row in self._rows([folder])]
 
     def waiting(self, folder: str) -> list[Row]:
         """See `PendingStore`."""
@@ -72,13 +72,13 @@ class MemoryPending:
         payloads = [payload for info, payload in chunks if overlaps(info, window.after, window.upto)]
         return MemoryChanges(payloads, selection, table, plan.left_out(keyed=bool(table.keys)), options, least, most)
 
-    def across(self, wanted: Across) -> Counter[str]:
+    def across(self, windows: Across) -> Counter[str]:
         """See `PendingStore`."""
         counts = Counter[str]()
-        for folder in {of[0] for of in wanted}:
+        for folder in {rows[0] for rows in windows}:
             for row in self._rows([folder]):
-                windows = wanted.get((folder, row["database"], row["table"], row["shape"]), ())
-                for name, rows in count_across(row, windows) if row["kind"] == "rows" else ():
+                pairs = windows.get((folder, row["database"], row["table"], row["shape"]), ())
+                for name, rows in count_across(row, pairs) if row["kind"] == "rows" else ():
                     counts[name] += rows
         return counts
 
@@ -167,13 +167,13 @@ def _merged(before: Row, change: Row, names: Mapping[str, str]) -> Row:
     """A partial change merged into the one before it; after a delete, columns that it does not contain are NULL."""
     n = len(names)
     base = dict.fromkeys(names) if before["_deleted"] else before
-    known = [True] * n if before["_deleted"] or before["_has"] is None else before["_has"]
+    has_before = [True] * n if before["_deleted"] or before["_has"] is None else before["_has"]
     carried = {c for c, has in zip(names, change["_has"], strict=True) if has}
     values = {c: change[c] if c in carried else base[c] for c in names}
     texts = {} if before["_deleted"] else dict(before["_irregular"] or ())
-    kept = {name: text for name, text in texts.items() if name not in {names[c] for c in carried}}
-    has = [k or c in carried for c, k in zip(names, known, strict=True)]
-    irregular = list((kept | dict(change["_irregular"] or ())).items())
+    other_texts = {name: text for name, text in texts.items() if name not in {names[c] for c in carried}}
+    has = [k or c in carried for c, k in zip(names, has_before, strict=True)]
+    irregular = list((other_texts | dict(change["_irregular"] or ())).items())
     return change | values | {"_has": None if all(has) else has, "_irregular": irregular}
 
 

@@ -121,8 +121,8 @@ class _Lines:
 
     def by_partition(self, values: Positions, missing: int = NOTHING) -> _Numbers:
         """For each line, the value of its partition."""
-        of = [values.get(topic, {}).get(number, missing) for (topic, number), _ in self.partitions]
-        return np.repeat(np.array(of, np.int64), [count for _, count in self.partitions])
+        partition_values = [values.get(topic, {}).get(number, missing) for (topic, number), _ in self.partitions]
+        return np.repeat(np.array(partition_values, np.int64), [count for _, count in self.partitions])
 
     def stretches(self, chosen: _Mask) -> Stretches:
         """The positions of the chosen lines."""
@@ -152,14 +152,14 @@ def still_needed(repeats: Stretches, pending: Iterable[ChunkInfo]) -> Stretches:
     first: dict[Partition, int] = {}
     for chunk in pending:
         if chunk.kind == "rows":
-            at = (chunk.topic, chunk.partition)
-            first[at] = min(chunk.first, first.get(at, chunk.first))
+            key = (chunk.topic, chunk.partition)
+            first[key] = min(chunk.first, first.get(key, chunk.first))
     needed: Stretches = {}
     for topic, partitions in repeats.items():
         for partition, stretches in partitions.items():
-            kept = tuple(s for s in stretches if (topic, partition) in first and s[2] >= first[topic, partition])
-            if kept:
-                needed.setdefault(topic, {})[partition] = kept
+            rest = tuple(s for s in stretches if (topic, partition) in first and s[2] >= first[topic, partition])
+            if rest:
+                needed.setdefault(topic, {})[partition] = rest
     return needed
 
 
@@ -172,8 +172,8 @@ def _have_come_before(earlier: _Lines, lines: _Lines) -> _Mask:
     if first.all():
         return np.zeros(len(lines.ids), np.bool_)
     group = np.cumsum(first) - 1
-    some = np.bincount(group)[group] > 1  # groups of one line are as they are
-    by_id, group, first = by_id[some], group[some], first[some]
+    in_group = np.bincount(group)[group] > 1  # groups of one line are as they are
+    by_id, group, first = by_id[in_group], group[in_group], first[in_group]
     span = int(orders.max()) - NOTHING + 1
     highest = np.maximum.accumulate(group * span + orders[by_id] - NOTHING) - group * span + NOTHING
     before = np.concatenate([[NOTHING], highest[:-1]])
@@ -195,8 +195,8 @@ def _go_back(lines: _Lines) -> _Mask:
     back = np.zeros(len(places), np.bool_)
     start = 0
     for _, count in lines.partitions:
-        of = places[start : start + count]
-        back[start : start + count] = of < np.maximum.accumulate(of)
+        of_partition = places[start : start + count]
+        back[start : start + count] = of_partition < np.maximum.accumulate(of_partition)
         start += count
     return back
 
@@ -230,17 +230,23 @@ def _have_lost_their_key(lines: _Lines, before: State, chunks: list[ChunkInfo]) 
     """For each line, whether its table has no key at its place, whatever its record has: see Rule 6."""
     tables = {name.lower(): state.table for name, state in before.tables.items() if state.declared}
     since = {name: NOTHING for name, table in tables.items() if not table.keys}
-    places, of, lost = lines.numbers("commit_ts"), lines.numbers("table"), np.zeros(len(lines.table), np.bool_)
+    places, table_hashes, lost = (
+        lines.numbers("commit_ts"),
+        lines.numbers("table"),
+        np.zeros(len(lines.table), np.bool_),
+    )
     events = {(e.commit_ts, e.ddl): e for chunk in chunks if (e := chunk.event) is not None and e.commit_ts is not None}
     for (commit_ts, _), event in sorted(events.items(), key=lambda item: item[0][0] or 0):
         for name, table in _defined(event, tables):
             if table is None or table.keys:
                 if name in since:
-                    lost |= (of == table_hash(name)) & (places > since.pop(name)) & (places <= (commit_ts or 0))
+                    lost |= (
+                        (table_hashes == table_hash(name)) & (places > since.pop(name)) & (places <= (commit_ts or 0))
+                    )
             else:
                 since.setdefault(name, commit_ts or 0)
     for name, start in since.items():
-        lost |= (of == table_hash(name)) & (places > start)
+        lost |= (table_hashes == table_hash(name)) & (places > start)
     return lost
 
 
@@ -283,14 +289,14 @@ def _remembering(
     fresh = zip(lines.numbers("commit_ts")[new].tolist(), lines.ids[new].tolist(), strict=True)
     trusted = below > (NOTHING if doubted is None else doubted)
     recent = [pair for pair in (*before.recent, *fresh) if pair[0] >= below or not trusted]
-    reached = dict(before.reached)
+    last_numbers = dict(before.reached)
     for text in pc.unique(lines.table.column("gtid").filter(pa.array(new))).to_pylist():
         name = gtid.parse(text or "")
         if name is not None:
-            reached[name.source] = max(name.number, reached.get(name.source, NOTHING))
+            last_numbers[name.source] = max(name.number, last_numbers.get(name.source, NOTHING))
     times = lines.numbers("time")[~repeated]
     time = max([int(times.max(initial=NOTHING)), before.time or NOTHING])
     return replace(
-        state, passed=below, doubted=doubted, reached=reached, time=time if time > NOTHING else None,
+        state, passed=below, doubted=doubted, reached=last_numbers, time=time if time > NOTHING else None,
         recent=tuple(recent[-_MOST_REMEMBERED:]),
     )  # fmt: skip

@@ -57,16 +57,16 @@ def sendings(
     """
     earlier, later = _by_partition(pending), _by_partition(fresh)
     offsets_of = {topic: dict(offsets) for topic, offsets in begun.items()}
-    last = {topic: dict(known) for topic, known in marks.items()}
-    for at, chunks in later.items():
-        topic, partition = at
-        records = _Records.of(earlier.get(at, []), chunks)
-        known = offsets_of.get(topic, {}).get(partition, ())
+    last = {topic: dict(offsets) for topic, offsets in marks.items()}
+    for key, chunks in later.items():
+        topic, partition = key
+        records = _Records.of(earlier.get(key, []), chunks)
+        begins_before = offsets_of.get(topic, {}).get(partition, ())
         scan = _Scan(
-            records, known, last.get(topic, {}).get(partition, NOTHING), NOTHING if barrier is None else barrier
+            records, begins_before, last.get(topic, {}).get(partition, NOTHING), NOTHING if barrier is None else barrier
         )
         if begins := scan.begins():
-            offsets_of.setdefault(topic, {})[partition] = (*known, *begins)
+            offsets_of.setdefault(topic, {})[partition] = (*begins_before, *begins)
         if scan.mark > NOTHING:
             last.setdefault(topic, {})[partition] = scan.mark
         else:
@@ -79,23 +79,23 @@ def still_needed(begun: Sendings, pending: Iterable[ChunkInfo]) -> Sendings:
     first: dict[_Partition, int] = {}
     for chunk in pending:
         if chunk.kind == "rows":
-            at = (chunk.topic, chunk.partition)
-            first[at] = min(chunk.first, first.get(at, chunk.first))
+            key = (chunk.topic, chunk.partition)
+            first[key] = min(chunk.first, first.get(key, chunk.first))
     needed: Sendings = {}
     for topic, offsets in begun.items():
         for partition, begins in offsets.items():
-            kept = tuple(b for b in begins if (topic, partition) in first and b > first[topic, partition])
-            if kept:
-                needed.setdefault(topic, {})[partition] = kept
+            rest = tuple(b for b in begins if (topic, partition) in first and b > first[topic, partition])
+            if rest:
+                needed.setdefault(topic, {})[partition] = rest
     return needed
 
 
 def surplus(begun: Sendings, chunks: Iterable[ChunkInfo]) -> Stretches:
     """The positions of those rows of tables without a key that do not count, see Rule 3."""
     positions: Stretches = {}
-    for (topic, partition), of in _by_partition(chunks).items():
+    for (topic, partition), of_partition in _by_partition(chunks).items():
         begins = begun.get(topic, {}).get(partition, ())
-        lines = _lines(of)
+        lines = _lines(of_partition)
         if not begins or not len(lines):
             continue
         offsets, indexes = _column(lines, "offset"), _column(lines, "index")
@@ -116,9 +116,9 @@ def _comes_again(ids: _Numbers, sending: _Numbers) -> _Mask:
     nth = places - np.maximum.accumulate(np.where(group, places, 0))
     by_nth = np.lexsort([sending[order], nth, ids[order]])  # equal rows with the same n, by sending
     first = np.concatenate([[True], (np.diff(ids[order][by_nth]) != 0) | (np.diff(nth[by_nth]) != 0)])
-    again = np.empty(len(ids), np.bool_)
-    again[order[by_nth]] = ~first
-    return again
+    is_repeat = np.empty(len(ids), np.bool_)
+    is_repeat[order[by_nth]] = ~first
+    return is_repeat
 
 
 def _by_partition(chunks: Iterable[ChunkInfo]) -> dict[_Partition, list[ChunkInfo]]:
@@ -150,7 +150,7 @@ class _Records:
         ids: equal for a row that is sent again, and for an equal resolved event.
         tables: hash of the table's name of a row without a key; 0 of others.
         is_mark, is_keyed: whether it is a resolved event, or a row with a key.
-        known: how many of them were pending before the batch.
+        pending_count: how many of them were pending before the batch.
     """
 
     offsets: _Numbers
@@ -159,7 +159,7 @@ class _Records:
     tables: _Numbers
     is_mark: _Mask
     is_keyed: _Mask
-    known: int
+    pending_count: int
 
     @classmethod
     def of(cls, pending: list[ChunkInfo], fresh: list[ChunkInfo]) -> _Records:
@@ -181,7 +181,7 @@ class _Records:
             np.concatenate([tables, np.zeros(len(marks), np.int64)])[order],
             np.repeat([False, True], [len(lines), len(marks)])[order],
             np.concatenate([~keyless, np.zeros(len(marks), np.bool_)])[order],
-            known=int(np.searchsorted(offsets[order], first)),
+            pending_count=int(np.searchsorted(offsets[order], first)),
         )
 
     def __len__(self) -> int:
@@ -203,59 +203,61 @@ class _Scan:
 
     def begins(self) -> list[int]:
         """The offsets of the first records of the sendings."""
-        begins, at = list[int](), self.records.known
-        while (proof := self._proof(at)) is not None:
+        begins, start = list[int](), self.records.pending_count
+        while (proof := self._proof(start)) is not None:
             self._begin = self._first_of_run(proof)
             begins.append(int(self.records.offsets[self._begin]))
-            self.mark, at = self._last_mark(NOTHING, self._begin, proof + 1), proof + 1
-        self.mark = self._last_mark(self.mark, at, len(self.records))
+            self.mark, start = self._last_mark(NOTHING, self._begin, proof + 1), proof + 1
+        self.mark = self._last_mark(self.mark, start, len(self.records))
         return begins
 
     def _last_mark(self, mark: int, start: int, end: int) -> int:
         marks = self.records.ts[start:end][self.records.is_mark[start:end]]
         return max(mark, int(marks.max(initial=NOTHING)))
 
-    def _proof(self, at: int) -> int | None:
-        """The first record from `at` on that the current sending cannot contain, see Rule 1."""
+    def _proof(self, start: int) -> int | None:
+        """The first record from `start` on that the current sending cannot contain, see Rule 1."""
         records = self.records
-        ts = records.ts[at:]
+        ts = records.ts[start:]
         if not len(ts):
             return None
-        marks = np.where(records.is_mark[at:], ts, NOTHING)
+        marks = np.where(records.is_mark[start:], ts, NOTHING)
         passed = np.maximum.accumulate(np.concatenate([[self.mark], marks]))[:-1]
-        proofs = [at + np.flatnonzero(ts <= passed)[:1]]
-        own = slice(self._begin, len(records))
-        for table in np.unique(records.tables[own]).tolist():
+        proofs = [start + np.flatnonzero(ts <= passed)[:1]]
+        sending = slice(self._begin, len(records))
+        for table in np.unique(records.tables[sending]).tolist():
             if table:
-                rows = self._begin + np.flatnonzero(records.tables[own] == table)
+                rows = self._begin + np.flatnonzero(records.tables[sending] == table)
                 back = rows[records.ts[rows] < np.maximum.accumulate(records.ts[rows])]
-                proofs.append(back[back >= at][:1])
-        keyed = self._begin + np.flatnonzero(records.is_keyed[own])
+                proofs.append(back[back >= start][:1])
+        keyed = self._begin + np.flatnonzero(records.is_keyed[sending])
         order = keyed[np.argsort(records.ids[keyed], kind="stable")]
         twice = order[1:][records.ids[order][1:] == records.ids[order][:-1]]
-        proofs.append(np.sort(twice[twice >= at])[:1])
+        proofs.append(np.sort(twice[twice >= start])[:1])
         return min((int(place[0]) for place in proofs if len(place)), default=None)
 
     def _first_of_run(self, proof: int) -> int:
         """The first record of the sending that the record `proof` belongs to, see Rule 2."""
         records = self.records
-        at, before = proof, self._read_before(proof, proof)
-        while before is not None and at > self._begin:
-            earlier = self._read_before(at - 1, before)
+        index, before = proof, self._read_before(proof, proof)
+        while before is not None and index > self._begin:
+            earlier = self._read_before(index - 1, before)
             if earlier is None:
                 break
-            at, before = at - 1, earlier
-        offset = records.offsets[at]
-        if at > self._begin and records.offsets[at - 1] == offset:  # of that record, a part had not been read before
-            at = int(np.searchsorted(records.offsets, offset, side="right"))
-        return max(min(at, int(np.searchsorted(records.offsets, records.offsets[proof]))), self._begin)
+            index, before = index - 1, earlier
+        offset = records.offsets[index]
+        if (
+            index > self._begin and records.offsets[index - 1] == offset
+        ):  # of that record, a part had not been read before
+            index = int(np.searchsorted(records.offsets, offset, side="right"))
+        return max(min(index, int(np.searchsorted(records.offsets, records.offsets[proof]))), self._begin)
 
     def _read_before(self, record: int, bound: int) -> int | None:
         """The last equal record of the current sending before `bound`; `NOTHING` if it was applied, None if there is none."""
         start = int(np.searchsorted(self._sorted_ids, self.records.ids[record]))
         end = int(np.searchsorted(self._sorted_ids, self.records.ids[record], side="right"))
         places = self._by_id[start:end]
-        at = int(np.searchsorted(places, min(bound, record)))
-        if at and places[at - 1] >= self._begin:
-            return int(places[at - 1])
+        index = int(np.searchsorted(places, min(bound, record)))
+        if index and places[index - 1] >= self._begin:
+            return int(places[index - 1])
         return NOTHING if self.records.ts[record] <= self._barrier else None

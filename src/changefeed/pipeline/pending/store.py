@@ -129,13 +129,13 @@ class PendingStore:
             )
         jvm: Any = self.spark._jvm
         root, files = file_system(self.spark, f"{self.path}/{folder}")
-        there = (
+        statuses = (
             [s for s in files.listStatus(root) if s.getPath().getName().startswith("part-")]
             if files.exists(root)
             else []
         )
         parts = []
-        for status in there:
+        for status in statuses:
             stream = files.open(status.getPath())
             try:
                 md5 = jvm.org.apache.hadoop.io.MD5Hash.digest(stream).toString()
@@ -153,18 +153,18 @@ class PendingStore:
         from py4j.protocol import Py4JJavaError
 
         for folder in folders:
-            wanted = sums[folder]
+            expected = sums[folder]
             try:
                 now = self.sum(folder)
             except Py4JJavaError as error:
                 raise self._damaged(folder, first_line(error)) from error
             except SinkError as error:
                 raise error if error.transient else self._damaged(folder, str(error)) from error
-            if now != wanted:
+            if now != expected:
                 raise self._damaged(
                     folder,
-                    f"it has {now.files} files of {now.bytes:,} bytes, {wanted.files} of {wanted.bytes:,} bytes were written"
-                    if (now.files, now.bytes) != (wanted.files, wanted.bytes)
+                    f"it has {now.files} files of {now.bytes:,} bytes, {expected.files} of {expected.bytes:,} bytes were written"
+                    if (now.files, now.bytes) != (expected.files, expected.bytes)
                     else "the contents of its files have changed",
                 )
 
@@ -203,7 +203,7 @@ class PendingStore:
     def _rows(self, folder: str) -> Iterator[Row | dict[str, Any]]:
         """Reads the plain columns of a folder's chunks, and the payloads of the kinds of chunks that planning needs."""
         if self._in_store is not None:
-            yield from self._found([folder], payloads=lambda row: row["kind"] not in NOT_PLANNED_BY)
+            yield from self._read_chunks([folder], payloads=lambda row: row["kind"] not in NOT_PLANNED_BY)
             return
         chunks_read = self.read([folder])
         plain = chunks_read.select(*_PLAIN).collect()
@@ -219,24 +219,24 @@ class PendingStore:
         In an object store, of the chunks with incomplete fragments alone: tasks read the others.
         """
         if self._in_store is not None:
-            rows = list(self._found(folders, kind="waiting"))
+            rows = list(self._read_chunks(folders, kind="waiting"))
             table = pa.Table.from_pylist([{name: row.get(name) for name in CHUNKS.names} for row in rows], CHUNKS)
             return (spark or self.spark).createDataFrame(table)
         return (spark or self.spark).read.schema(CHUNKS_DDL).parquet(*[f"{self.path}/{folder}" for folder in folders])
 
-    def _found(
+    def _read_chunks(
         self, folders: Iterable[str], *, kind: str | None = None, payloads: Callable[[dict[str, Any]], bool] = _always
     ) -> Iterator[dict[str, Any]]:
         """Reads chunks of a kind or of all without Spark, with the payloads of those for which `payloads` is true."""
         assert self.folder is not None
         stored = StoredChunks(self.folder)
 
-        def wanted(chunks: pa.Table) -> Any:
+        def is_of_kind(chunks: pa.Table) -> Any:
             kinds = chunks.column("kind")
             return pc.is_valid(kinds) if kind is None else pc.equal(kinds, kind)
 
         for file, size in (part for folder in folders for part in part_sizes(self.folder, folder).items()):
-            for chunks in stored.find(file, _PLAIN_COLUMNS, wanted, size):
+            for chunks in stored.find(file, _PLAIN_COLUMNS, is_of_kind, size):
                 for row in chunks.to_pylist():
                     if payloads(row):
                         row["payload"] = stored.payload(file, row["group"], row["row"])
@@ -259,15 +259,15 @@ class PendingStore:
             chunks_read = chunks_read.where(F.col("max_commit_ts") > after)
         return chunks_read if upto is None else chunks_read.where(F.col("min_commit_ts") <= upto)
 
-    def across(self, wanted: Across) -> Counter[str]:
+    def across(self, windows: Across) -> Counter[str]:
         """Counts rows of chunks that span a bound, see `counting.py`."""
         if self.folder is None:
-            return across_in_spark(self, wanted)
-        folders = sorted({of[0] for of in wanted})
-        sizes = {name: size for of in folders for name, size in part_sizes(self.folder, of).items()}
+            return across_in_spark(self, windows)
+        folders = sorted({rows[0] for rows in windows})
+        sizes = {name: size for folder in folders for name, size in part_sizes(self.folder, folder).items()}
         if is_local(self.path) and sum(sizes.values()) > _HERE_BYTES:
-            return across_in_spark(self, wanted)
-        return across_here(self.folder, sizes, wanted)
+            return across_in_spark(self, windows)
+        return across_here(self.folder, sizes, windows)
 
     def waiting(self, folder: str) -> DataFrame:
         """Returns the chunks with the incomplete fragments of a folder."""
@@ -276,7 +276,7 @@ class PendingStore:
     def dead(self, folder: str) -> Iterator[dict[str, Any]]:
         """Returns the chunks with the dead letters of a folder, one after the other."""
         if self.folder is not None:
-            return self._found([folder], kind="dead")
+            return self._read_chunks([folder], kind="dead")
         rows = self.read([folder]).where("kind = 'dead'").toLocalIterator()
         return (row.asDict() for row in rows)
 
