@@ -64,7 +64,7 @@ class Frontier(Protocol):
         ...
 
     @property
-    def again(self) -> bool:
+    def includes_after(self) -> bool:
         """Whether rows at `after` itself belong to the step, see `transactions.reads_at`."""
         ...
 

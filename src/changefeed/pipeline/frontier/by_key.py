@@ -113,7 +113,7 @@ class Tables:
 
     after = None
     through = None
-    again = False
+    includes_after = False
     late_changes = ()
 
     def retain(self, chunks: list[ChunkInfo], unknown: Container[str], held: Mapping[str, Hold]) -> State:
@@ -123,8 +123,8 @@ class Tables:
     def applied(self, chunk: ChunkInfo, unknown: Container[str], held: Mapping[str, Hold]) -> Iterable[Window]:
         """See `Frontier`."""
         if chunk.name not in self._parts:
-            known = chunk.name not in unknown
-            self._parts[chunk.name] = self.table_frontier.parts(chunk.name, None, None, known=known)
+            is_known = chunk.name not in unknown
+            self._parts[chunk.name] = self.table_frontier.parts(chunk.name, None, None, is_known=is_known)
         return [Window(low, high) for low, high, folders in self._parts[chunk.name] if chunk.folder in folders]
 
     def pending(self, chunk: ChunkInfo, held: Mapping[str, Hold], retained: State) -> Iterable[Window]:
@@ -166,28 +166,28 @@ class TableFrontier:
     resent: frozenset[tuple[str, str]]
     capabilities: Capabilities
 
-    def upto(self, name: str, *, known: bool) -> int | None:
+    def upto(self, name: str, *, is_known: bool) -> int | None:
         """The commit_ts above which rows of the table wait; None if none wait."""
         bounds = [self.bounds.get(key) for key in _waiting_names(name)]
         if name in self.without_ts:
             return None if all(bound is None for bound in bounds) else NOTHING
-        bounds += [self.schema_frontier, None if known else self.covered]
+        bounds += [self.schema_frontier, None if is_known else self.covered]
         return min((bound for bound in bounds if bound is not None), default=None)
 
     def holds_all_rows(self, chunks: Iterable[ChunkInfo]) -> bool:
         """Whether rows are pending, and all of them wait until every partition has passed them; see Rule 8."""
         if self.schema_frontier is None:
             return False
-        bounds = [(chunk.min_ts, self.upto(chunk.name, known=True)) for chunk in chunks if chunk.kind == "rows"]
+        bounds = [(chunk.min_ts, self.upto(chunk.name, is_known=True)) for chunk in chunks if chunk.kind == "rows"]
         return bool(bounds) and all(low is not None and bound is not None and low > bound for low, bound in bounds)
 
-    def parts(self, name: str, after: int | None, upto: int | None, *, known: bool) -> list[Part]:
+    def parts(self, name: str, after: int | None, upto: int | None, *, is_known: bool) -> list[Part]:
         """The rows of a table in (after, upto] that have not been applied yet, in the order in which to apply them.
 
         From folders that were read before, rows up to the commit_ts where they waited are in the tables already.
         """
         done_before = floor(self.state, name, self.capabilities)
-        low, bound = max(_below(after), _below(done_before)), self.upto(name, known=known)
+        low, bound = max(_below(after), _below(done_before)), self.upto(name, is_known=is_known)
         high = upto if bound is None else bound if upto is None else min(upto, bound)
         if high is not None and high <= low:
             return []
@@ -200,7 +200,7 @@ class TableFrontier:
                 parts.append((None if start == NOTHING else start, end, folders))
         return parts
 
-    def made(self, name: str) -> int | None:
+    def creation_ts(self, name: str) -> int | None:
         """The commit_ts of the DDL that created a table in an earlier step, if it was the table's last DDL."""
         changed, key = self.state.changed, _keys(name, self.capabilities)[0]
         last = changed.get(key) or next((c for n, c in changed.items() if n.lower() == key.lower()), None)
@@ -215,15 +215,15 @@ class TableFrontier:
     def retain(self, chunks: Iterable[ChunkInfo], unknown: Container[str]) -> State:
         """The state after the step: pending folders, and the schema changes that took effect; see `Planned.unknown`."""
         partly: dict[str, dict[str, int]] = {}
-        kept = {self.state.waiting}
+        kept_folders = {self.state.waiting}
         applied = set(self.state.partly)
         unsettled = {_identity(event) for event in self.waiting}
         for chunk in chunks:
             if chunk.event is not None and _identity(chunk.event) in unsettled:
-                kept.add(chunk.folder)
+                kept_folders.add(chunk.folder)
             elif chunk.kind == "rows":
                 done = self._done(chunk.folder, chunk.name)
-                bound = self.upto(chunk.name, known=chunk.name not in unknown)
+                bound = self.upto(chunk.name, is_known=chunk.name not in unknown)
                 if bound is None or done is None or (chunk.max_ts is not None and chunk.max_ts <= max(done, bound)):
                     applied.add(chunk.folder)
                     if (chunk.folder, chunk.name) in self.resent:
@@ -235,7 +235,7 @@ class TableFrontier:
                 partly.setdefault(chunk.folder, {})[chunk.name] = max(done, bound)
                 if chunk.min_ts is not None and chunk.min_ts <= max(done, bound):
                     applied.add(chunk.folder)
-        pending = tuple(f for f in self.state.pending if f in kept or f in partly)
+        pending = tuple(f for f in self.state.pending if f in kept_folders or f in partly)
         changed = {**self.state.changed, **_changed(self.state, self.changes, self.capabilities)}
         return replace(
             self.state, pending=pending, changed=changed,
@@ -263,49 +263,53 @@ def table_frontier(
         quiet: nothing has been read since.
         ended: see `Reading`.
     """
-    known = state.partitions().union(partitions)
+    all_partitions = state.partitions().union(partitions)
     shown: dict[_Identity, dict[Partition, int]] = {}
     for chunk in chunks:
         if chunk.event is not None:
-            places, at = shown.setdefault(_identity(chunk.event), {}), (chunk.topic, chunk.partition)
-            places[at] = max(chunk.last, places.get(at, -1))
+            places, partition = shown.setdefault(_identity(chunk.event), {}), (chunk.topic, chunk.partition)
+            places[partition] = max(chunk.last, places.get(partition, -1))
     new = [e for e in distinct_changes(chunks, None, None) if not _is_repeated(e, state, capabilities)]
     resent = [_resent(e, shown[_identity(e)], chunks, capabilities) if capabilities.broadcast else [] for e in new]
-    slowest_first = sorted((_passed(at, state, capabilities, ended, idle=idle), at) for at in known)
+    slowest_first = sorted((_passed(p, state, capabilities, ended, idle=idle), p) for p in all_partitions)
     passed = [
         _is_decided(e, shown, chunks, state, quiet=quiet)
         and (idle or not back)
-        and all(at in shown[_identity(e)] and at not in back for at in _lagging(slowest_first, e.commit_ts or 0))
-        for e, back in zip(new, ({(c.topic, c.partition) for c in again} for again in resent), strict=True)
+        and all(p in shown[_identity(e)] and p not in back for p in _lagging(slowest_first, e.commit_ts or 0))
+        for e, back in zip(new, ({(c.topic, c.partition) for c in rows} for rows in resent), strict=True)
     ]
     ready = passed.index(False) if False in passed else len(new)
     bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in _perhaps_concerned(e, capabilities)}
     schema_frontier = covered = None
     if not idle and not capabilities.broadcast:
-        schema_frontier = passed_by_all(state, known, ended)
-    elif not idle and len({topic for topic, _ in known}) > 1 and not _has_no_schema_changes(state, shown, capabilities):
-        covered = _covered(state, known, new[:ready])
+        schema_frontier = passed_by_all(state, all_partitions, ended)
+    elif (
+        not idle
+        and len({topic for topic, _ in all_partitions}) > 1
+        and not _has_no_schema_changes(state, shown, capabilities)
+    ):
+        covered = _covered(state, all_partitions, new[:ready])
     without_ts = frozenset(c.name for c in chunks if c.kind == "rows" and c.min_ts is None)
-    kept = frozenset((c.folder, c.name) for again in resent[ready:] for c in again)
+    resent_rows = frozenset((c.folder, c.name) for rows in resent[ready:] for c in rows)
     return TableFrontier(
-        state, new[:ready], new[ready:], bounds, schema_frontier, covered, without_ts, kept, capabilities
+        state, new[:ready], new[ready:], bounds, schema_frontier, covered, without_ts, resent_rows, capabilities
     )
 
 
 def floor(state: State, name: str, capabilities: Capabilities) -> int | None:
     """The commit_ts up to which a table's rows were certainly applied before its last schema change: Rule 5."""
-    known = [state.changed.get(key) for key in _keys(name, capabilities)] if capabilities.broadcast else []
-    return max((one.commit_ts for one in known if one is not None), default=None)
+    last_changes = [state.changed.get(key) for key in _keys(name, capabilities)] if capabilities.broadcast else []
+    return max((one.commit_ts for one in last_changes if one is not None), default=None)
 
 
 def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
     """The names whose meaning a schema change alters: `database.table`, or `database.` for all tables in it."""
-    own = full_name(event.database or "", event.table or "")
+    event_name = full_name(event.database or "", event.table or "")
     try:
         statements = ddl.statements_of(event, restored=capabilities.restored_ddl)
     except (SchemaError, UnsupportedError):
         statements = []
-    names = {name for statement in statements for name in _names(statement)} or {own}
+    names = {name for statement in statements for name in _names(statement)} or {event_name}
     names |= {other for name in names for other in tables_sent_as(name)}
     return {name.lower() for name in names} if capabilities.restored_ddl else names
 
@@ -384,10 +388,10 @@ def _resent(
     names, ts = concerned(event, capabilities), event.commit_ts or 0
     passed = dict(shown)
     for chunk in chunks:
-        at = (chunk.topic, chunk.partition)
-        if chunk.kind == "resolved" and at in passed and (chunk.max_ts or 0) >= ts:
-            passed[at] = max(passed[at], chunk.last)
-    again = []
+        partition = (chunk.topic, chunk.partition)
+        if chunk.kind == "resolved" and partition in passed and (chunk.max_ts or 0) >= ts:
+            passed[partition] = max(passed[partition], chunk.last)
+    resent_chunks = []
     for chunk in chunks:
         offset = passed.get((chunk.topic, chunk.partition))
         if chunk.kind != "rows" or offset is None or chunk.last <= offset:
@@ -395,8 +399,8 @@ def _resent(
         # a chunk may begin before the event: then its lowest commit_ts is that of a row before the event
         lowest = chunk.min_ts if chunk.first > offset else chunk.max_ts
         if lowest is not None and lowest <= ts and not names.isdisjoint(_keys(chunk.name, capabilities)):
-            again.append(chunk)
-    return again
+            resent_chunks.append(chunk)
+    return resent_chunks
 
 
 def _is_decided(
@@ -414,10 +418,10 @@ def _is_decided(
     if quiet and any(last > ts for of in state.latest.values() for last in of.values()):
         return True
     for chunk in chunks:
-        at, other = (chunk.topic, chunk.partition), chunk.event
+        partition, other = (chunk.topic, chunk.partition), chunk.event
         if other is not None and other.commit_ts == ts and snapshot_mark(other) == LAST:
             return True
-        if other is not None and other.commit_ts != ts and chunk.last > offsets.get(at, chunk.last):
+        if other is not None and other.commit_ts != ts and chunk.last > offsets.get(partition, chunk.last):
             return True  # the topic of schema changes is in order: the snapshot's are all there
         if chunk.transactions is not None and _has_row_at(ts + 1, chunk.transactions):
             return True
@@ -431,12 +435,12 @@ def _has_row_at(ts: int, lines: pa.RecordBatch) -> bool:
 
 
 def _passed(
-    at: Partition, state: State, capabilities: Capabilities, ended: Mapping[Partition, int], *, idle: bool
+    partition: Partition, state: State, capabilities: Capabilities, ended: Mapping[Partition, int], *, idle: bool
 ) -> int:
     """The commit_ts at or below which nothing can follow in a partition, judging by other events than schema changes."""
     if not capabilities.broadcast:
-        return END if idle else passed_by(at, state, ended)
-    return state.resolved.get(at[0], {}).get(at[1], END if idle else NOTHING)
+        return END if idle else passed_by(partition, state, ended)
+    return state.resolved.get(partition[0], {}).get(partition[1], END if idle else NOTHING)
 
 
 def _lagging(slowest_first: Iterable[tuple[int, Partition]], ts: int) -> Iterator[Partition]:
@@ -449,8 +453,8 @@ def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capa
     return capabilities.missing_commit_ts and not (state.resolved or state.changed or shown)
 
 
-def _covered(state: State, known: Iterable[Partition], changes: list[SchemaChange]) -> int:
-    marked = min(state.resolved.get(topic, {}).get(p, NOTHING) for topic, p in known)
+def _covered(state: State, partitions: Iterable[Partition], changes: list[SchemaChange]) -> int:
+    marked = min(state.resolved.get(topic, {}).get(p, NOTHING) for topic, p in partitions)
     return max([marked, *(event.commit_ts or 0 for event in changes[-1:])])
 
 

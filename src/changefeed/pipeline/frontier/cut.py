@@ -18,7 +18,7 @@ class CutFrontier:
 
     state: State
     after: int | None
-    again: bool = False
+    includes_after: bool = False
     late_changes: Sequence[SchemaChange] = ()
 
     table_frontier = None
@@ -34,7 +34,7 @@ class CutFrontier:
         if self.through is None:
             return False
         released = any(hold.released for hold in self.state.held.values())
-        return self.through != self.after or self.again or bool(self.late_changes) or released
+        return self.through != self.after or self.includes_after or bool(self.late_changes) or released
 
     def retain(self, chunks: list[ChunkInfo], unknown: Container[str], held: Mapping[str, Hold]) -> State:
         """See `Frontier`."""

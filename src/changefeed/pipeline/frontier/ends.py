@@ -19,12 +19,12 @@ from changefeed.pipeline.state import NOTHING, Positions, State
 END = 2**63 - 1  # above every commit_ts
 
 
-def passed_by(at: Partition, state: State, ended: Mapping[Partition, int]) -> int:
+def passed_by(partition: Partition, state: State, ended: Mapping[Partition, int]) -> int:
     """The commit_ts that a partition has passed; `ended` as in `Reading`."""
-    topic, partition = at
+    topic, number = partition
     if topic in state.positions and topic not in state.latest:
         return END  # transaction metadata or heartbeats: no row data
-    return max(state.latest.get(topic, {}).get(partition, NOTHING), ended.get(at, NOTHING))
+    return max(state.latest.get(topic, {}).get(number, NOTHING), ended.get(partition, NOTHING))
 
 
 def passed_by_all(state: State, partitions: Iterable[Partition], ended: Mapping[Partition, int]) -> int | None:

@@ -99,9 +99,9 @@ def check_places(state: State, chunks: Iterable[ChunkInfo]) -> None:
             if head < state.barrier and (topic, partition) == (chunk.topic, chunk.partition):
                 ts = places.column("commit_ts")
                 below = pc.and_(pc.greater(ts, head), pc.less_equal(ts, state.barrier))
-                mine = pc.and_(below, pc.equal(places.column("table"), table_hash(chunk.name)))
-                if pc.any(mine).as_py():
-                    _stop(chunk, pc.min(ts.filter(mine)).as_py(), state.barrier)
+                of_table = pc.and_(below, pc.equal(places.column("table"), table_hash(chunk.name)))
+                if pc.any(of_table).as_py():
+                    _stop(chunk, pc.min(ts.filter(of_table)).as_py(), state.barrier)
 
 
 def _key(chunk: ChunkInfo) -> str:

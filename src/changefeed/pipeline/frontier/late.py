@@ -29,10 +29,10 @@ def with_new_tables(state: State, fresh: Iterable[ChunkInfo], excluded: Callable
     for chunk in fresh:
         if chunk.kind not in ("rows", "schema") or not chunk.database or not chunk.table:
             continue
-        known = (
+        is_known = (
             chunk.name in state.tables or chunk.name in held or table_path(chunk.database, chunk.table) in state.left
         )
-        if not known and not excluded(chunk.name) and is_behind(state, (chunk.topic, chunk.partition)):
+        if not is_known and not excluded(chunk.name) and is_behind(state, (chunk.topic, chunk.partition)):
             held[chunk.name] = Hold(None, late=True)
     return replace(state, held=held)
 

@@ -48,9 +48,9 @@ class Marks:
         """See `FrontierStrategy`."""
         state, until = late.released(reading.state, reading.partitions), reading.until
         point = named(reading.chunks, until) if isinstance(until, str) else until
-        at = barrier(state, reading.partitions, point)
-        mark = name_of(reading.chunks, at) if at != state.barrier else state.mark
-        return CutFrontier(replace(state, barrier=at, mark=mark), state.barrier)
+        commit_ts = barrier(state, reading.partitions, point)
+        mark = name_of(reading.chunks, commit_ts) if commit_ts != state.barrier else state.mark
+        return CutFrontier(replace(state, barrier=commit_ts, mark=mark), state.barrier)
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""
@@ -78,8 +78,8 @@ def barrier(state: State, partitions: Iterable[tuple[str, int]], until: int | No
 
     The barrier never goes back: a new partition without a resolved event leaves it unchanged.
     """
-    known = state.partitions().union(partitions)
-    marks = [state.resolved.get(topic, {}).get(partition) for topic, partition in known]
+    all_partitions = state.partitions().union(partitions)
+    marks = [state.resolved.get(topic, {}).get(partition) for topic, partition in all_partitions]
     if not marks or any(mark is None for mark in marks):
         return state.barrier
     lowest = min(mark for mark in marks if mark is not None)

@@ -101,19 +101,19 @@ class Transactions:
         """See `FrontierStrategy`."""
         state, chunks, ended = reading.state, reading.chunks, reading.ended
         check_snapshots(chunks)
-        known = state.partitions().union(reading.partitions)
+        all_partitions = state.partitions().union(reading.partitions)
         if reading.idle:  # every partition has ended, and everything was read before
             newest = state.newest()
-            ended = dict.fromkeys(known, newest) if newest is not None else {}
-        passed = passed_by_all(state, known, ended)
-        reached = barrier(
+            ended = dict.fromkeys(all_partitions, newest) if newest is not None else {}
+        passed = passed_by_all(state, all_partitions, ended)
+        next_state = barrier(
             state, chunks, reading.until, idle=reading.idle, passed=passed, applies_incomplete=self.applies_incomplete
         )
         late = late_changes(state, chunks)
-        applied = late if reached.barrier == state.barrier else changes_at(chunks, reached.barrier)
-        known_changes = state.changes if reached.barrier == state.barrier else ()
-        reached = replace(reached, changes=(*known_changes, *map(_hash, applied)))
-        return CutFrontier(reached, state.barrier, reads_at(reading.fresh, state.barrier), late)
+        applied = late if next_state.barrier == state.barrier else changes_at(chunks, next_state.barrier)
+        known_changes = state.changes if next_state.barrier == state.barrier else ()
+        next_state = replace(next_state, changes=(*known_changes, *map(_hash, applied)))
+        return CutFrontier(next_state, state.barrier, reads_at(reading.fresh, state.barrier), late)
 
     def is_reached(self, state: State, until: Until) -> bool:
         """See `FrontierStrategy`."""
@@ -179,23 +179,28 @@ def barrier(
     Raises:
         UnsupportedError: a transaction comes from another binlog, see Rule 4.
     """
-    known = _lines(chunks)
-    if not len(known):
+    lines = _lines(chunks)
+    if not len(lines):
         return replace(state, incomplete=None)
     target = gtid.parse(until) if isinstance(until, str) else until
-    at, mark, reached, passed_ends = state.barrier, state.mark, dict(state.reached), list[tuple[str, int, int]]()
+    place, mark, last_numbers, passed_ends = (
+        state.barrier,
+        state.mark,
+        dict(state.reached),
+        list[tuple[str, int, int]](),
+    )
     snapshots, time, incomplete = state.snapshots, state.time, None
     dead = sum(chunk.rows for chunk in chunks if chunk.kind == "dead") if idle else 0
     # more of the schema changes at the barrier may follow
-    pending_changes = bool(state.changes) and (passed is None or at is None or passed <= at)
-    for item in _items(known, ends_after(chunks, state.ends), state.barrier):
+    pending_changes = bool(state.changes) and (passed is None or place is None or passed <= place)
+    for item in _items(lines, ends_after(chunks, state.ends), state.barrier):
         name = item.name
         if _is_repeated(item, state, idle=idle):
             passed_ends += [item.end] if item.end else []
             continue
         lost = 0 < item.lacks <= (state.counts.dead if _is_behind(item, passed) else dead)
         given_up = idle and applies_incomplete and item.incomplete is not None and not lost
-        in_order = not item.is_change and not pending_changes and _follows(name, reached)
+        in_order = not item.is_change and not pending_changes and _follows(name, last_numbers)
         follows = not item.signal and (lost or in_order or _is_below(item, passed))
         if not (item.whole or lost or given_up) or not (idle or follows) or _is_beyond(item, target):
             if (idle or item.incomplete == state.incomplete) and not _is_beyond(item, target):
@@ -213,16 +218,23 @@ def barrier(
         if item.rows is not None and item.last is not None:
             snapshots = (*snapshots, item.last)[-_KNOWN_SNAPSHOTS:]
         if name is not None:
-            mark, reached[name.source] = name.text, max(name.number, reached.get(name.source, 0))
+            mark, last_numbers[name.source] = name.text, max(name.number, last_numbers.get(name.source, 0))
         passed_ends += [item.end] if item.end else []
-        at, time = _later(at, item.last), _later(time, item.time)
+        place, time = _later(place, item.last), _later(time, item.time)
     else:
         if idle:
-            loose, waiting = _loose(known, target, applies_all=applies_incomplete)
-            at, incomplete = _later(at, loose), waiting
+            loose, waiting = _loose(lines, target, applies_all=applies_incomplete)
+            place, incomplete = _later(place, loose), waiting
     ends = highest(state.ends, passed_ends)
     return replace(
-        state, barrier=at, mark=mark, reached=reached, ends=ends, snapshots=snapshots, time=time, incomplete=incomplete
+        state,
+        barrier=place,
+        mark=mark,
+        reached=last_numbers,
+        ends=ends,
+        snapshots=snapshots,
+        time=time,
+        incomplete=incomplete,
     )
 
 
@@ -269,13 +281,13 @@ def is_reached(state: State, until: str) -> bool:
     return name is not None and state.reached.get(name.source, -1) >= name.number
 
 
-def _items(known: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_Item]:
+def _items(lines: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_Item]:
     """The pending items in the order of the binlog.
 
     Transactions of one partition are in the order of their ends: of one without events nothing else is known. Where the topic of
     ends has several partitions, it also follows the transactions with lower numbers.
     """
-    rows = known.filter(pc.is_valid(known.column("order"))).group_by("id")
+    rows = lines.filter(pc.is_valid(lines.column("order"))).group_by("id")
     aggregated = rows.aggregate(
         [("order", "count_distinct"), ("commit_ts", "min"), ("commit_ts", "max"), ("time", "max")]
     ).to_pylist()
@@ -284,12 +296,12 @@ def _items(known: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_I
         for row in aggregated
     }
     keyed: list[tuple[int, _Item]] = []
-    signals = set(known.filter(pc.equal(known.column("snapshot"), SIGNAL)).column("id").to_pylist())
+    signals = set(lines.filter(pc.equal(lines.column("snapshot"), SIGNAL)).column("id").to_pylist())
     most: dict[str, int] = {}
     for end in ends:  # a connector that restarts within a transaction ends it again, with fewer events
         most[end.id] = max(end.events, most.get(end.id, 0))
-    changes = pc.and_(pc.is_valid(known.column("events")), pc.is_null(known.column("mark")))
-    streamed = known.filter(pc.and_(changes, pc.is_null(known.column("snapshot")))).to_pylist()
+    changes = pc.and_(pc.is_valid(lines.column("events")), pc.is_null(lines.column("mark")))
+    streamed = lines.filter(pc.and_(changes, pc.is_null(lines.column("snapshot")))).to_pylist()
     keys = dict[tuple[str, int], int]()
     firsts = [(name, first) for name, (_, first, _, _) in events.items()]
     numbers = _Numbers([*firsts, *((c["id"], c["commit_ts"]) for c in streamed if c["id"])])
@@ -318,7 +330,7 @@ def _items(known: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_I
         )
         keyed.append((first, item))
     keyed += [(c["commit_ts"], _change(c)) for c in streamed]
-    keyed += [(item.first - 1, item) for item in _snapshots(known) if item.first is not None]
+    keyed += [(item.first - 1, item) for item in _snapshots(lines) if item.first is not None]
     keyed.sort(key=lambda pair: (pair[0], pair[1].first is None))
     return (item for _, item in keyed)
 
@@ -338,14 +350,14 @@ class _Numbers:
     def lower(self, name: gtid.Name | None) -> int | None:
         """The first position of what has the next lower number of the same source."""
         pairs = self._firsts.get(name.source, []) if name is not None and name.counted else []
-        at = bisect_left(pairs, (name.number, 0)) if name is not None else 0
-        return pairs[at - 1][1] if at else None
+        index = bisect_left(pairs, (name.number, 0)) if name is not None else 0
+        return pairs[index - 1][1] if index else None
 
     def higher(self, name: gtid.Name | None) -> int | None:
         """The same for the next higher number."""
         pairs = self._firsts.get(name.source, []) if name is not None and name.counted else []
-        at = bisect_left(pairs, (name.number + 1, 0)) if name is not None else 0
-        return pairs[at][1] if at < len(pairs) else None
+        index = bisect_left(pairs, (name.number + 1, 0)) if name is not None else 0
+        return pairs[index][1] if index < len(pairs) else None
 
 
 def _following(ended: dict[str, tuple[End, int | None]], barrier: int | None) -> dict[str, int | None]:
@@ -359,14 +371,14 @@ def _following(ended: dict[str, tuple[End, int | None]], barrier: int | None) ->
     return following
 
 
-def _snapshots(known: pa.Table) -> Iterator[_Item]:
+def _snapshots(lines: pa.Table) -> Iterator[_Item]:
     """The snapshots, see Rule 5; their schema changes come immediately before their position."""
-    mark = known.column("snapshot")
+    mark = lines.column("snapshot")
     of_one = pc.fill_null(pc.invert(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL]))), False)
     of_one = pc.and_(of_one, pc.is_valid(mark))
     rows, times, last = dict[int, int](), dict[int, int | None](), -1
     for line in (
-        known.filter(of_one)
+        lines.filter(of_one)
         .group_by(["commit_ts", "events", "snapshot"])
         .aggregate([([], "count_all"), ("time", "max")])
         .to_pylist()
@@ -379,7 +391,7 @@ def _snapshots(known: pa.Table) -> Iterator[_Item]:
         times[place] = _later(times.get(place), line["time_max"])
         if line["snapshot"] == LAST:
             last = max(last, place)
-    streamed = pc.max(known.filter(pc.invert(of_one)).column("commit_ts")).as_py()
+    streamed = pc.max(lines.filter(pc.invert(of_one)).column("commit_ts")).as_py()
     for place, count in rows.items():
         whole = last >= place or (streamed is not None and streamed > place)
         yield _Item(None, place, place, whole, rows=count, time=times[place])
@@ -393,10 +405,10 @@ def _is_read(lines: pa.Table) -> pa.ChunkedArray:
     )
 
 
-def _loose(known: pa.Table, target: Any, *, applies_all: bool) -> tuple[int | None, Incomplete | None]:
+def _loose(lines: pa.Table, target: Any, *, applies_all: bool) -> tuple[int | None, Incomplete | None]:
     """The last position of rows that belong to no transaction and to no snapshot, and those that wait, see Rule 9."""
-    mark, ts = known.column("snapshot"), known.column("commit_ts")
-    alone = pc.and_(pc.is_null(known.column("id")), pc.is_null(known.column("events")))
+    mark, ts = lines.column("snapshot"), lines.column("commit_ts")
+    alone = pc.and_(pc.is_null(lines.column("id")), pc.is_null(lines.column("events")))
     streamed = pc.or_(pc.is_null(mark), pc.fill_null(pc.is_in(mark, value_set=pa.array([SIGNAL, _INCREMENTAL])), False))
     loose = ts.filter(pc.and_(alone, streamed))
     if isinstance(target, int):
@@ -445,11 +457,11 @@ def _is_repeated(item: _Item, state: State, *, idle: bool) -> bool:
     return True
 
 
-def _follows(name: gtid.Name | None, reached: dict[str, int]) -> bool:
-    """Whether no transaction can be missing between `reached` and this name: only if all have the same source, see Rule 3."""
-    if name is None or not name.counted or not reached.keys() <= {name.source}:
+def _follows(name: gtid.Name | None, last_numbers: dict[str, int]) -> bool:
+    """Whether no transaction can be missing between `last_numbers` and this name: only if the source is the same, see Rule 3."""
+    if name is None or not name.counted or not last_numbers.keys() <= {name.source}:
         return False
-    return reached.get(name.source, -1) + 1 == name.number
+    return last_numbers.get(name.source, -1) + 1 == name.number
 
 
 def _is_behind(item: _Item, passed: int | None) -> bool:
@@ -473,5 +485,5 @@ def _is_beyond(item: _Item, target: gtid.Name | int | None) -> bool:
     return name is not None and target is not None and name.source == target.source and name.number > target.number
 
 
-def _later(at: int | None, place: int | None) -> int | None:
-    return at if place is None else place if at is None else max(at, place)
+def _later(place: int | None, other: int | None) -> int | None:
+    return place if other is None else other if place is None else max(place, other)

@@ -95,22 +95,22 @@ def fused(actions: list[Action]) -> list[Action]:
     Only if no write touches the path between the two and both have the same columns and key: then the rows, which are in
     the pending store, can be written with the `Create`.
     """
-    out: list[Action] = []
-    last: dict[str, int] = {}  # path -> the newest write of `out` that reads or writes it
+    result: list[Action] = []
+    last: dict[str, int] = {}  # path -> the newest write of `result` that reads or writes it
     for action in actions:
         before = last.get(action.path)
         if action.changes is not None and before is not None:
-            created, table = out[before].write, action.write.table
+            created, table = result[before].write, action.write.table
             if isinstance(created, Create) and (created.table.columns, created.table.keys) == (
                 table.columns,
                 table.keys,
             ):
                 load = Load(path=created.path, number=created.number, table=table)
-                out[before] = Action(write=load, changes=action.changes)
+                result[before] = Action(write=load, changes=action.changes)
                 continue
-        last |= dict.fromkeys(touched(action), len(out))
-        out.append(action)
-    return out
+        last |= dict.fromkeys(touched(action), len(result))
+        result.append(action)
+    return result
 
 
 def without(plan: Plan, excluded: Callable[[str], bool]) -> Plan:

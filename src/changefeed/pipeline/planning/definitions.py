@@ -91,21 +91,21 @@ def unread_kind(text: str) -> Literal["create_table", "alter_table"] | None:
 # New tables.
 
 
-def created(own: Table, stated: Columns | None, *, carries_virtual: bool) -> tuple[Table, tuple[str, ...]]:
+def created(definition: Table, stated: Columns | None, *, carries_virtual: bool) -> tuple[Table, tuple[str, ...]]:
     """The definition of a new table, and notes on differences.
 
     Args:
-        own: the definition by the statement; without columns if it does not have them.
+        definition: the definition by the statement; without columns if it does not have them.
         stated: the columns by the producer; None if it sends none.
         carries_virtual: whether rows have virtual generated columns.
     """
     if stated is None:
-        return own, ()
-    if not own.columns:
+        return definition, ()
+    if not definition.columns:
         keys = stated_keys(stated)
-        return Table.define(own.database, own.name, _plain(stated), keys), ()
-    unchanged = Altered(own, tuple(Projection(c, None) for c in own.columns))
-    merged = Merger(own, unchanged, stated, carries_virtual=carries_virtual)
+        return Table.define(definition.database, definition.name, _plain(stated), keys), ()
+    unchanged = Altered(definition, tuple(Projection(c, None) for c in definition.columns))
+    merged = Merger(definition, unchanged, stated, carries_virtual=carries_virtual)
     return merged.table(), tuple(merged.notes())
 
 

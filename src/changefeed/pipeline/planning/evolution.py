@@ -64,9 +64,9 @@ def inferred(
         database, name = database or shape.database, name or shape.table
         keys = keys or (() if key_known else shape.keys)
         for column in shape.columns:
-            known = columns.setdefault(column.name.lower(), column)
+            current = columns.setdefault(column.name.lower(), column)
             if column.name.lower() not in declared:
-                columns[column.name.lower()] = replace(known, type=_both(known.type, column.type))
+                columns[column.name.lower()] = replace(current, type=_both(current.type, column.type))
     keys = tuple(columns[key.lower()].name for key in keys)
     columns_with_keys = tuple(replace(c, key=c.name in keys) for c in columns.values())
     if table is not None:
@@ -74,9 +74,9 @@ def inferred(
     return Table(database, name, columns_with_keys, keys)
 
 
-def _both(known: ColumnType, other: ColumnType) -> ColumnType:
-    bare = other.name == known.name and other.name in _BARE and other.length is None and other.members is None
-    return known if bare else widen(known, other)
+def _both(current: ColumnType, other: ColumnType) -> ColumnType:
+    bare = other.name == current.name and other.name in _BARE and other.length is None and other.members is None
+    return current if bare else widen(current, other)
 
 
 def columns_added(old: Table, new: Table) -> bool:
@@ -93,11 +93,12 @@ def widened(old: Table, new: Table, types: TypeMap) -> tuple[Expression, ...] | 
     before = {c.name: c for c in old.columns}
     rewrites = False
     for column in new.columns:
-        if known := before.get(column.name):
-            conversion = types.conversion(known.type, column.type, widening=True)
+        if old_column := before.get(column.name):
+            conversion = types.conversion(old_column.type, column.type, widening=True)
             if conversion is None:
                 raise SchemaError(
-                    f"column {column.name} was {known.type} and now needs {column.type}, to which its values cannot be converted"
+                    f"column {column.name} was {old_column.type} and now needs {column.type}, to which its values cannot be "
+                    "converted"
                 )
             rewrites |= conversion == "rewrite"
     if not rewrites:
@@ -128,21 +129,21 @@ def altered(
     """
     parts = change.changes
     if not declared:
-        parts = tuple(p for p in (_known(table, p) for p in parts) if p is not None)
+        parts = tuple(p for p in (_applicable_part(table, p) for p in parts) if p is not None)
     if lenient:
-        parts = tuple(_again(table, parts, p) for p in parts)
+        parts = tuple(_add_or_modify(table, parts, p) for p in parts)
     after = alter(table, replace(change, changes=parts), execution)
     if not lenient:
         return after
     sources = {p.source.name for p in after.rows if p.source is not None}
     taken = {c.name.lower() for c in after.table.columns}
-    left = [c for c in table.columns if c.name not in sources and c.name.lower() not in taken]
-    stay = tuple(Projection(replace(c, nullable=True, key=False), c) for c in left)
+    kept_columns = [c for c in table.columns if c.name not in sources and c.name.lower() not in taken]
+    stay = tuple(Projection(replace(c, nullable=True, key=False), c) for c in kept_columns)
     columns = after.table.columns + tuple(p.column for p in stay)
     return Altered(replace(after.table, columns=columns), after.rows + stay)
 
 
-def _known(table: Table, part: ColumnChange) -> ColumnChange | None:
+def _applicable_part(table: Table, part: ColumnChange) -> ColumnChange | None:
     def has(name: str) -> bool:
         return table.column(name) is not None or any(name.lower() == v.name.lower() for v in table.virtual)
 
@@ -163,7 +164,7 @@ def _known(table: Table, part: ColumnChange) -> ColumnChange | None:
     return part
 
 
-def _again(table: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) -> ColumnChange:
+def _add_or_modify(table: Table, parts: tuple[ColumnChange, ...], part: ColumnChange) -> ColumnChange:
     """Handles a column that is added although it exists: it was dropped upstream, and has stayed, with its NULLs."""
     if not isinstance(part, AddColumn) or table.column(part.column.name) is None:
         return part

@@ -38,7 +38,7 @@ class Merger:
 
     Attributes:
         before: the table before the change.
-        own: the change by the statement, as far as it applies.
+        effect: the effect of the statement, as far as it applies.
         certain: the statement was read and applies; otherwise what differs from `before` explains it.
         sent: as in `TableState`: no note is due on these columns.
         carries_virtual, execution: as in `definitions.changed`.
@@ -49,7 +49,7 @@ class Merger:
     """
 
     before: Table
-    own: Altered
+    effect: Altered
     stated: Columns
     certain: bool = True
     lenient: bool = False
@@ -64,26 +64,27 @@ class Merger:
     _columns: list[Projection] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        virtual = {v.name.lower(): v.column for v in self.own.table.virtual}
+        virtual = {v.name.lower(): v.column for v in self.effect.table.virtual}
         stated = [s for s in self.stated if self.carries_virtual or s.name.lower() not in virtual]
         hidden = {s.name.lower() for s in stated} & virtual.keys()
         old = {v.name.lower() for v in self.before.virtual}
         new = hidden - old
-        mine = {n: Projection(virtual[n], None, computed(virtual[n]) if n in new else NULL) for n in hidden}
+        projections = {n: Projection(virtual[n], None, computed(virtual[n]) if n in new else NULL) for n in hidden}
         self.computed = {virtual[name].name for name in hidden & old}
-        mine |= {p.column.name.lower(): p for p in self.own.rows}
+        projections |= {p.column.name.lower(): p for p in self.effect.rows}
         names = {s.name.lower() for s in stated}
         if self.certain and (lost := self._lost(names - hidden)):
-            self.counts, self.computed, self._columns = False, set(), list(self.own.rows)
+            self.counts, self.computed, self._columns = False, set(), list(self.effect.rows)
             self._differences.append(f"it lacks {', '.join(lost)}, and does not count")
             return
         self._columns = [
-            self._merged(mine[s.name.lower()], s) if s.name.lower() in mine else self._only_stated(s) for s in stated
+            self._merged(projections[s.name.lower()], s) if s.name.lower() in projections else self._only_stated(s)
+            for s in stated
         ]
         taken = {id(p.source) for p in self._columns if p.source is not None}
-        extra = [p for p in self.own.rows if p.column.name.lower() not in names and id(p.source) not in taken]
+        extra = [p for p in self.effect.rows if p.column.name.lower() not in names and id(p.source) not in taken]
         gone = [p for p in extra if p.source is not None and p.column.name not in self.sent]
-        came = [p.column.name for p in self._columns if p.source is None and p.column.name.lower() not in mine]
+        came = [p.column.name for p in self._columns if p.source is None and p.column.name.lower() not in projections]
         if not self.certain and gone and came:
             self.doubt = (
                 f"the producer's definition lacks {', '.join(p.column.name for p in gone)} and has "
@@ -99,7 +100,7 @@ class Merger:
             return []
         return [
             p.column.name
-            for p in self.own.rows
+            for p in self.effect.rows
             if p.source is not None
             and p.column.name.lower() not in names
             and p.column.name not in self.sent
@@ -112,8 +113,8 @@ class Merger:
 
     def table(self) -> Table:
         """The table after the change."""
-        own = self.own.table
-        names = {p.source.name.lower(): p.column.name for p in self.own.rows if p.source is not None}
+        table = self.effect.table
+        names = {p.source.name.lower(): p.column.name for p in self.effect.rows if p.source is not None}
         now = {p.column.name.lower(): p.column.name for p in self._columns}
         now |= {
             names[p.source.name.lower()].lower(): p.column.name
@@ -122,20 +123,20 @@ class Merger:
         }
         uniques = tuple(
             replace(key, columns=tuple(now[c.lower()] for c in key.columns))
-            for key in own.uniques
+            for key in table.uniques
             if all(c.lower() in now for c in key.columns)
         )
-        if not self.certain and self.doubt is None and own.keys:
+        if not self.certain and self.doubt is None and table.keys:
             stated = stated_keys(self.stated)
-            if {c.lower() for key in stated for c in key.columns} != {c.lower() for c in own.keys}:
-                uniques, own = stated, replace(own, keys=())
+            if {c.lower() for key in stated for c in key.columns} != {c.lower() for c in table.keys}:
+                uniques, table = stated, replace(table, keys=())
         columns = tuple(p.column for p in self._columns)
-        virtual = tuple(v for v in own.virtual if v.name.lower() not in now)
-        if own.uniques or not own.keys:
-            return Table.define(own.database, own.name, columns, uniques, virtual, own.indexes, own.charset)
-        keys = tuple(now[k.lower()] for k in own.keys if k.lower() in now)
+        virtual = tuple(v for v in table.virtual if v.name.lower() not in now)
+        if table.uniques or not table.keys:
+            return Table.define(table.database, table.name, columns, uniques, virtual, table.indexes, table.charset)
+        keys = tuple(now[k.lower()] for k in table.keys if k.lower() in now)
         columns = tuple(replace(c, key=c.name in keys) for c in columns)
-        return replace(own, columns=columns, keys=keys, virtual=virtual)
+        return replace(table, columns=columns, keys=keys, virtual=virtual)
 
     def notes(self) -> list[str]:
         """One note on all differences; none if there are none."""
@@ -143,19 +144,23 @@ class Merger:
 
     def _merged(self, p: Projection, stated: Column) -> Projection:
         """A column that both have."""
-        own = p.column
-        merged = _detailed(stated.type, own.type)
-        undeclared = own.name in self.sent and self.sent[own.name] is None
-        is_known = self.certain and not undeclared and own.type.name != "null"
-        if is_known and merged not in (own.type, self.sent.get(own.name)) and not _same_values(merged, own.type):
-            self._differences.append(f"{own.name} is {merged}, not {own.type}")
-        if is_known and own.nullable and stated.nullable is False and own.type.name != "timestamp":
-            self._differences.append(f"{own.name} is NOT NULL: rows may have another value for NULL")
+        own_column = p.column
+        merged = _detailed(stated.type, own_column.type)
+        undeclared = own_column.name in self.sent and self.sent[own_column.name] is None
+        is_known = self.certain and not undeclared and own_column.type.name != "null"
+        if (
+            is_known
+            and merged not in (own_column.type, self.sent.get(own_column.name))
+            and not _same_values(merged, own_column.type)
+        ):
+            self._differences.append(f"{own_column.name} is {merged}, not {own_column.type}")
+        if is_known and own_column.nullable and stated.nullable is False and own_column.type.name != "timestamp":
+            self._differences.append(f"{own_column.name} is NOT NULL: rows may have another value for NULL")
         # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
-        from_own = stated.nullable is None or (own.type.name != "timestamp" and not undeclared)
-        nullable = own.nullable if from_own else stated.nullable
-        column = replace(own, type=merged, nullable=nullable, charset=stated.charset or own.charset)
-        if p.source is not None or p.unknown or merged == own.type:
+        from_own = stated.nullable is None or (own_column.type.name != "timestamp" and not undeclared)
+        nullable = own_column.nullable if from_own else stated.nullable
+        column = replace(own_column, type=merged, nullable=nullable, charset=stated.charset or own_column.charset)
+        if p.source is not None or p.unknown or merged == own_column.type:
             return replace(p, column=column)
         return replace(p, column=column, default=existing_rows(column, self.execution))
 
@@ -178,24 +183,24 @@ class Merger:
             return
         if self.certain and not self.lenient and p.column.name not in self.sent:
             self._differences.append(f"it lacks {p.column.name}")
-        order = list(self.own.rows)
+        order = list(self.effect.rows)
         before = {id(q) for q in order[: order.index(p)]}
         names = {q.column.name.lower() for q in order if id(q) in before}
-        at = max((i + 1 for i, q in enumerate(self._columns) if q.column.name.lower() in names), default=0)
-        self._columns.insert(at, p)
+        index = max((i + 1 for i, q in enumerate(self._columns) if q.column.name.lower() in names), default=0)
+        self._columns.insert(index, p)
 
 
-def misread(own: Columns, stated: Columns, names: Collection[str] | None = None) -> list[str]:
+def misread(columns: Columns, stated: Columns, names: Collection[str] | None = None) -> list[str]:
     """Sentences about columns whose text the producer reads in another character set than the server's: see Rule 5.
 
     Args:
-        own: the columns by the statement.
+        columns: the columns by the statement.
         stated: the columns by the producer.
         names: the columns that the statement defines, in lower case; None for all.
     """
     by_producer = {c.name.lower(): c for c in stated}
     sentences = []
-    for column in own:
+    for column in columns:
         other = by_producer.get(column.name.lower())
         if other is None or (names is not None and column.name.lower() not in names):
             continue
@@ -229,15 +234,15 @@ def _only_upstream(name: str) -> str:
     return f"column {name}: only the upstream has the values of existing rows"
 
 
-def _detailed(stated: ColumnType, own: ColumnType) -> ColumnType:
+def _detailed(stated: ColumnType, own_type: ColumnType) -> ColumnType:
     """The producer's type, with the details of the statement's that it lacks: see Rule 1."""
-    if stated.name != own.name:
+    if stated.name != own_type.name:
         return stated
     length, scale = stated.length, stated.scale
     if length is None and scale is None and stated.name != "tinyint":
-        length, scale = own.length, own.scale
+        length, scale = own_type.length, own_type.scale
     return replace(
-        stated, length=length, scale=scale, members=own.members if stated.members is None else stated.members
+        stated, length=length, scale=scale, members=own_type.members if stated.members is None else stated.members
     )
 
 

@@ -49,7 +49,7 @@ class Names:
     rule: int | None
     notes: list[str] = field(default_factory=list)
 
-    def known(self) -> set[Name]:
+    def known_names(self) -> set[Name]:
         """The names of tables in the sink, with rows in the step, and of shadows."""
         return self.writes.names() | self.shadows.names()
 
@@ -66,24 +66,24 @@ class Names:
         """
         if database == event.database and table in unqualified(event, restored=self.writes.rules.restored_ddl):
             return self._in_any_database(table, event, as_model=as_model)
-        stated, known = (database, table), self.known()
+        stated, known_names = (database, table), self.known_names()
         if self.rule == LOWER:  # a held table keeps its spelling until it is released
             return stated if full_name(*stated) in self.writes.tables else lowered(stated)
         if self.rule == IGNORED and stated not in self.shadows.names() and full_name(*stated) not in self.writes.tables:
-            there = [name for name in known if same(name, stated) and full_name(*name) in self.writes.tables]
-            if len(there) == 1:  # rows of the stated name are those of a table that was dropped
-                return there[0]
-        if self.rule == EXACT or (stated in known and not self._only_comes_later(stated, event)):
+            in_sink = [name for name in known_names if same(name, stated) and full_name(*name) in self.writes.tables]
+            if len(in_sink) == 1:  # rows of the stated name are those of a table that was dropped
+                return in_sink[0]
+        if self.rule == EXACT or (stated in known_names and not self._only_comes_later(stated, event)):
             return stated
-        own = next((name for name in own_names(event) if same(name, stated)), None)
-        if own == stated and self.rule is None and not _is_split(event):
-            return self._of_topic(event, known) or stated
-        alike = [name for name in known if same(name, stated)]
+        event_name = next((name for name in own_names(event) if same(name, stated)), None)
+        if event_name == stated and self.rule is None and not _is_split(event):
+            return self._of_topic(event, known_names) or stated
+        alike = [name for name in known_names if same(name, stated)]
         # a name that only rows have may be that of a later table; a name of the event, that of another part of the statement
-        there = [name for name in alike if full_name(*name) in self.writes.tables]
-        if own is not None and own != stated and (own in there or not there):
-            return own
-        alike = there or alike
+        in_sink = [name for name in alike if full_name(*name) in self.writes.tables]
+        if event_name is not None and event_name != stated and (event_name in in_sink or not in_sink):
+            return event_name
+        alike = in_sink or alike
         if len(alike) != 1:
             return stated
         if self.rule is None and alike[0] != stated:
@@ -93,11 +93,11 @@ class Names:
             )
         return alike[0]
 
-    def _of_topic(self, event: SchemaChange, known: set[Name]) -> Name | None:
+    def _of_topic(self, event: SchemaChange, known_names: set[Name]) -> Name | None:
         """The table of an event without a statement, which is in the topic of its rows; None if that does not show it."""
         if event.ddl:
             return None
-        alike = [name for own in own_names(event) for name in known if same(name, own)]
+        alike = [name for event_name in own_names(event) for name in known_names if same(name, event_name)]
         return next((name for name in alike if _is_in_topic(name, [event.place.topic])), None)
 
     def new(self, database: str, table: str, event: SchemaChange, old: Name | None = None) -> Name:
@@ -105,21 +105,21 @@ class Names:
         stated = database, table
         if self.rule == LOWER:
             return lowered(stated)
-        own = [name for name in own_names(event) if same(name, stated)]
-        if self.rule == EXACT or stated in own:
+        event_names = [name for name in own_names(event) if same(name, stated)]
+        if self.rule == EXACT or stated in event_names:
             return stated
-        if own:
-            return own[0]
+        if event_names:
+            return event_names[0]
         alike = [name for name in self.writes.names() if same(name, stated) and name != old]
         return alike[0] if self.rule == IGNORED and len(alike) == 1 and stated not in alike else stated
 
     def inside(self, database: str) -> list[Name]:
         """The known tables of a database."""
-        known = sorted(self.writes.names())
-        exact = [name for name in known if name[0] == database]
+        names = sorted(self.writes.names())
+        exact = [name for name in names if name[0] == database]
         if self.rule == EXACT or (self.rule is None and exact):
             return exact
-        return [name for name in known if name[0].lower() == database.lower()]
+        return [name for name in names if name[0].lower() == database.lower()]
 
     def fold(self) -> None:
         """Gives tables that were created before the server's rule was known the names that their rows have.
@@ -147,8 +147,8 @@ class Names:
 
     def _in_any_database(self, table: str, event: SchemaChange, *, as_model: bool) -> Name:
         tables = self.writes.tables
-        known = sorted(n for n in self.writes.names() if not self._only_comes_later(n, event))
-        fitting = [n for n in known if n[1] == table or (self.rule != EXACT and same(("", n[1]), ("", table)))]
+        candidates = sorted(n for n in self.writes.names() if not self._only_comes_later(n, event))
+        fitting = [n for n in candidates if n[1] == table or (self.rule != EXACT and same(("", n[1]), ("", table)))]
         named = {n: tables[full_name(*n)].table for n in fitting if full_name(*n) in tables}
         if len(fitting) > 1 and event.columns is not None:
             columns = [c.name for c in event.columns]
@@ -165,9 +165,9 @@ class Names:
             self.notes.append(text)
 
 
-def same(left: Name, right: Name) -> bool:
+def same(name: Name, other: Name) -> bool:
     """Whether two names differ by case at most."""
-    return lowered(left) == lowered(right)
+    return lowered(name) == lowered(other)
 
 
 def lowered(name: Name) -> Name:

@@ -107,7 +107,7 @@ def make(
         sink,
         shapes_inside,
         table_frontier,
-        frontier.again,
+        frontier.includes_after,
         left_out,
     )
     late = list(frontier.late_changes)
@@ -115,8 +115,8 @@ def make(
     first = None if None in starts else min(start for start in starts if start is not None)
     events = distinct_changes(chunks, first, upto) if table_frontier is None else table_frontier.changes
     events = [event for event in events if event not in late]
-    known = {(t.table.database, t.table.name) for t in tables.values()}
-    rule = server_rule(state.lower_case_table_names, chunks, [*late, *events], known, restored=rules.restored_ddl)
+    names = {(t.table.database, t.table.name) for t in tables.values()}
+    rule = server_rule(state.lower_case_table_names, chunks, [*late, *events], names, restored=rules.restored_ddl)
     shadows = Shadows(dict(state.shadows))
     schema_changes = SchemaChanges(writes, Names(writes, shadows, rule), shadows)
     schema_changes.names.fold()

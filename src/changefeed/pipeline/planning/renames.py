@@ -84,21 +84,21 @@ class Renames:
             logs.setdefault((part[1].place.topic, part[1].place.partition), []).append(part)
         if len(logs) < 2:
             return parts
-        known, order = self.names.known(), list[Part]()
+        known_names, order = self.names.known_names(), list[Part]()
         while waiting := [log for log in logs.values() if log]:
-            log = min(waiting, key=lambda log: self._is_impossible(log[0], known))
+            log = min(waiting, key=lambda log: self._is_impossible(log[0], known_names))
             order.append(part := log.pop(0))
             if isinstance(part[0], sql.RenameTable):
                 old, new = self.names_of(part[0], part[1])
-                known = known - {old} | {new}
+                known_names = known_names - {old} | {new}
         return order
 
-    def _is_impossible(self, part: Part, known: set[Name]) -> tuple[bool, bool]:
+    def _is_impossible(self, part: Part, known_names: set[Name]) -> tuple[bool, bool]:
         """Whether the new name of a rename is taken, and whether its old one is not known."""
         if not isinstance(part[0], sql.RenameTable):
             return False, False
         old, new = self.names_of(part[0], part[1])
-        return new in known, old not in known
+        return new in known_names, old not in known_names
 
     def apply(self, statement: sql.RenameTable, event: SchemaChange, ts: int) -> None:
         """Plans a rename."""
@@ -192,12 +192,14 @@ class Renames:
         current = self.writes.tables.get(full_name(*new))
         return self.shadows.former(full_name(*new)) if current is None else (full_name(*new), current)
 
-    def _is_copy(self, old: Name, new: Name, left: str) -> bool:
-        """Whether `old` is a copy of the table that had the name `new` and is `left` now: see Rule 2."""
+    def _is_copy(self, old: Name, new: Name, name_now: str) -> bool:
+        """Whether `old` is a copy of the table that had the name `new` and is `name_now` now: see Rule 2."""
         if is_replaced(old[1], new[1]):
             return False
         excluded = self.writes.rules.excluded
-        return is_copy(old[1], new[1]) or (left != full_name(*new) and excluded(left) and excluded(full_name(*old)))
+        return is_copy(old[1], new[1]) or (
+            name_now != full_name(*new) and excluded(name_now) and excluded(full_name(*old))
+        )
 
     def _redefine(self, name: str, new: Name, event: SchemaChange, ts: int) -> None:
         """Plans the definition that the copy has, for the rows of the original."""

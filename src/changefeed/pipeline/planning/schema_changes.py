@@ -103,8 +103,8 @@ class SchemaChanges:
                 return [Unread(*own_names(event)[0], str(error), kind)]
             database, table = own_names(event)[0]
             if self._turn(full_name(database, table), event.commit_ts):
-                out = self.writes.left_out.leaves_out_all(database, table)
-                with self._without_stop([(database, table)] if table else []) if out else nullcontext():
+                is_left_out = self.writes.left_out.leaves_out_all(database, table)
+                with self._without_stop([(database, table)] if table else []) if is_left_out else nullcontext():
                     self._refuse(event, str(error), error)
                 self.writes.follow_rows(full_name(database, table))
             return []
@@ -128,8 +128,8 @@ class SchemaChanges:
                     left_out.dropped(name)
             return False
         names = [full_name(*self._spelled(*names, event)) for names in concerned(statement)]
-        known = {n.lower() for n in self.writes.tables if n not in left_out and n not in names}
-        if any(name.lower() in known and name not in self.writes.tables for name in names):
+        in_sink = {n.lower() for n in self.writes.tables if n not in left_out and n not in names}
+        if any(name.lower() in in_sink and name not in self.writes.tables for name in names):
             return False  # its name differs by case alone from that of a table in the sink
         return bool(names) and all(left_out.leaves_out(name) for name in names)
 
@@ -273,16 +273,16 @@ class SchemaChanges:
             return
         model = None
         if isinstance(statement, sql.CreateTable):
-            name = self._made(statement, event)
+            name = self._created_name(statement, event)
             if statement.like is not None:
                 like = full_name(*self.names.existing(*statement.like, event, as_model=True))
-                known = self.writes.tables.get(like) or self.shadows.shadows.get(like)
-                model = None if known is None else known.table
+                model_state = self.writes.tables.get(like) or self.shadows.shadows.get(like)
+                model = None if model_state is None else model_state.table
         else:
             name = self._spelled(statement.database, statement.table, event)
         self.shadows.follow(statement, name, model, excluded=self.rules.excluded(full_name(*name)))
 
-    def _made(self, statement: sql.CreateTable, event: SchemaChange) -> Name:
+    def _created_name(self, statement: sql.CreateTable, event: SchemaChange) -> Name:
         """The name of the table that a CREATE TABLE makes or, with IF NOT EXISTS, finds."""
         if statement.if_not_exists:
             existing = self._spelled(statement.database, statement.table, event)
@@ -292,10 +292,10 @@ class SchemaChanges:
 
     def _create(self, statement: sql.CreateTable, event: SchemaChange, ts: int) -> None:
         writes, behavior = self.writes, self.rules.behavior
-        database, table = self._made(statement, event)
+        database, table = self._created_name(statement, event)
         name = full_name(database, table)
-        there = name in writes.tables
-        if not self._turn(name, ts) or (there and (statement.if_not_exists or self._forbidden(event))):
+        exists = name in writes.tables
+        if not self._turn(name, ts) or (exists and (statement.if_not_exists or self._forbidden(event))):
             return
         definition, stated = statement.definition, self._stated(event, (database, table))
         declared, sent = True, dict[str, ColumnType | None]()
@@ -308,7 +308,7 @@ class SchemaChanges:
             if like is not None:
                 definition, declared, sent = like.table, like.declared, like.sent
         definition = replace(definition, database=database, name=table)
-        if there and behavior == "lenient" and not is_of_copy(event):
+        if exists and behavior == "lenient" and not is_of_copy(event):
             writes.flush(database, table, ts)
             self.notes.append(f"not applied, `lenient` keeps the rows that are there: {event.ddl}")
             self._extend(name, stated or definition.columns)
@@ -319,7 +319,7 @@ class SchemaChanges:
         if stated is not None or (definition.columns and not sent):
             self._define(definition, stated, event, ts)
         elif definition.columns:
-            writes.create(definition, declared=declared, sent=sent, at=ts)
+            writes.create(definition, declared=declared, sent=sent, commit_ts=ts)
         else:  # as for an unknown table, its columns are inferred from its rows
             writes.tables.pop(name, None)
             self.shadows.create(database, table)
@@ -331,9 +331,9 @@ class SchemaChanges:
             return
         if not now or self._forbidden(event):
             return
-        kept = self._keeps(event)
+        keeps_rows = self._keeps(event)
         for names in now:
-            if kept:
+            if keeps_rows:
                 self.writes.flush(*names, ts)
             else:
                 self.writes.flushed[full_name(*names)] = ts  # its rows need not be merged any more
@@ -357,8 +357,8 @@ class SchemaChanges:
 
     def _pass(self, statement: sql.Passed, event: SchemaChange) -> None:
         """Notes a statement that is skipped: with a warning, if it mentions tables and only its first words were read."""
-        known = {(t.table.database, t.table.name) for t in self.writes.tables.values()}
-        tables = [] if statement.understood else mentioned(event.ddl or "", known, event.database)
+        names = {(t.table.database, t.table.name) for t in self.writes.tables.values()}
+        tables = [] if statement.understood else mentioned(event.ddl or "", names, event.database)
         if tables:
             listed = ", ".join(full_name(*name) for name in tables)
             self.notes.append(f"not applied, although it mentions {listed}: {event.ddl} at {event.place}")
@@ -417,16 +417,16 @@ class SchemaChanges:
         if outcome.partial:
             self.writes.follow_rows(name)
 
-    def _define(self, own: Table, stated: Columns | None, event: SchemaChange, ts: int) -> None:
+    def _define(self, definition: Table, stated: Columns | None, event: SchemaChange, ts: int) -> None:
         """Plans a new table, by its statement and by the producer's definition."""
-        for refusal in misread(own.columns, stated or ()):
+        for refusal in misread(definition.columns, stated or ()):
             self._refuse(event, refusal, None)
         if snapshot_mark(event) is not None and not self._rowless:
-            for refusal in lost_in_snapshots(stated or own.columns):
+            for refusal in lost_in_snapshots(stated or definition.columns):
                 self._refuse(event, f"{refusal}. {NEW_SNAPSHOT}", None)
-        table, notes = created(own, stated, carries_virtual=not self.rules.restored_ddl)
+        table, notes = created(definition, stated, carries_virtual=not self.rules.restored_ddl)
         self.notes += [f"{table.full_name}: {note} ({event.place})" for note in notes]
-        self.writes.create(table, declared=True, at=ts)
+        self.writes.create(table, declared=True, commit_ts=ts)
 
     def _extend(self, name: str, columns: Columns) -> None:
         """Plans what a table needs to have these columns and all of its own."""

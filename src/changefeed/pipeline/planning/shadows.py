@@ -111,8 +111,8 @@ class Shadows:
 
     def former(self, name: str) -> tuple[str, TableState] | None:
         """The name that the table of this name has now, and the table as the rename left it; None if it is not remembered."""
-        left = ((n, s.rows) for n, s in self.shadows.items() if s.former == name and s.rows is not None)
-        return next(left, None)
+        matches = ((n, s.rows) for n, s in self.shadows.items() if s.former == name and s.rows is not None)
+        return next(matches, None)
 
     def take(self, name: str) -> None:
         """Forgets the rows that a table of this name had: another table has it now."""
@@ -169,8 +169,8 @@ def difference(old: Table, new: Table, sources: dict[str, str]) -> sql.AlterTabl
         new: the definition of the table that takes its place.
         sources: column of `new` -> column of `old` whose values it has.
     """
-    known = {c.name.lower(): c.name for c in old.columns}
-    names = {c.name: known.get(sources.get(c.name, "").lower()) for c in new.columns}
+    old_names = {c.name.lower(): c.name for c in old.columns}
+    names = {c.name: old_names.get(sources.get(c.name, "").lower()) for c in new.columns}
     changes: list[sql.ColumnChange] = [sql.DropColumn(c.name) for c in old.columns if c.name not in names.values()]
     before: str | None = None
     for column in new.columns:
@@ -184,8 +184,8 @@ def difference(old: Table, new: Table, sources: dict[str, str]) -> sql.AlterTabl
 
 def _keys(old: Table, new: Table, names: dict[str, str]) -> list[sql.ColumnChange]:
     """The changes of unique keys; `names`: column of `old` -> its name in `new`."""
-    known = old.uniques or ((UniqueKey(PRIMARY, old.keys),) if old.keys else ())
-    renamed = {k.name: tuple(names.get(c, "") for c in k.columns) for k in known}
-    kept = {k.name for k in new.uniques if renamed.get(k.name) == k.columns}
-    dropped = [sql.DropKey(k.name) for k in known if k.name not in kept]
-    return [*dropped, *(sql.AddKey(k) for k in new.uniques if k.name not in kept)]
+    old_keys = old.uniques or ((UniqueKey(PRIMARY, old.keys),) if old.keys else ())
+    renamed = {k.name: tuple(names.get(c, "") for c in k.columns) for k in old_keys}
+    unchanged = {k.name for k in new.uniques if renamed.get(k.name) == k.columns}
+    dropped = [sql.DropKey(k.name) for k in old_keys if k.name not in unchanged]
+    return [*dropped, *(sql.AddKey(k) for k in new.uniques if k.name not in unchanged)]

@@ -73,10 +73,10 @@ def _bytes(char: str) -> str:
 
 
 def _beginning(pieces: list[str]) -> str:
-    kept, size = "", 0
+    prefix, size = "", 0
     for piece in pieces:
         size += len(piece.encode())
         if size > _KEPT_BYTES:
             break
-        kept += piece
-    return kept
+        prefix += piece
+    return prefix

@@ -56,11 +56,12 @@ class Writes:
         sink: its types, and the column names that it refuses.
         shapes_inside: see `pending.counting`.
         table_frontier: the frontier of each table, with `consistency: key`.
-        again: rows at `after` itself are applied, too: of tables with keys, and of unknown tables.
+        includes_after: rows at `after` itself are applied, too: of tables with keys, and of unknown tables.
         flushed: table -> commit_ts up to which its rows are in the planned writes, or no longer matter.
         unknown: tables that were not known before their last rows came.
         left_out: the tables that are known by their DDL alone, see `captured.py`: nothing is written for them.
-        made: `database.table` -> commit_ts of the schema change that created or emptied it in this step; None if its rows did.
+        creation_ts: `database.table` -> commit_ts of the schema change that created or emptied it in this step; None if its rows
+            did.
         creations: path -> index of the `Create` in `actions` after which no write has touched the path.
     """
 
@@ -73,12 +74,12 @@ class Writes:
     sink: TableSink
     shapes_inside: ShapesInside
     table_frontier: TableFrontier | None = None
-    again: bool = False
+    includes_after: bool = False
     left_out: LeftOut = field(default_factory=lambda: LeftOut(may_come=False))
     actions: list[Action] = field(default_factory=list)
     flushed: dict[str, int | None] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
-    made: dict[str, int | None] = field(default_factory=dict)
+    creation_ts: dict[str, int | None] = field(default_factory=dict)
     numbers: Counter[str] = field(default_factory=Counter)
     creations: dict[str, int] = field(default_factory=dict)
 
@@ -92,9 +93,14 @@ class Writes:
 
     def _first(self, name: str) -> int | None:
         """The commit_ts after which a table's rows belong to this step."""
-        after, known = self.start(name), self.tables.get(name)
-        has_none = known is None or name in self.left_out
-        if self.again and after is not None and after == self.after and (has_none or (known and known.table.keys)):
+        after, table = self.start(name), self.tables.get(name)
+        has_none = table is None or name in self.left_out
+        if (
+            self.includes_after
+            and after is not None
+            and after == self.after
+            and (has_none or (table and table.table.keys))
+        ):
             return after - 1
         return after
 
@@ -102,26 +108,26 @@ class Writes:
         """The commit_ts that rows of a snapshot may have: a table that has them already must not get them twice."""
         if self.tables[name].table.keys:
             return None
-        if name in self.made:
-            made = self.made[name]
+        if name in self.creation_ts:
+            creation_ts = self.creation_ts[name]
         elif self.table_frontier is not None:
-            made = self.table_frontier.made(name)
+            creation_ts = self.table_frontier.creation_ts(name)
         else:
             return NO_READS
-        return None if made is None else made + 1
+        return None if creation_ts is None else creation_ts + 1
 
     def is_unplaced(self, name: str) -> bool:
         """Whether the table has rows without commit_ts, in this step or before."""
-        known = self.tables.get(name)
-        return (known is not None and known.unplaced) or any(
+        table = self.tables.get(name)
+        return (table is not None and table.unplaced) or any(
             chunk.min_ts is None for chunk in self.chunks.get(name, ())
         )
 
     def names(self) -> set[tuple[str, str]]:
         """Database and name of every table that is known, or has rows or a hold in this step."""
-        known = {(t.table.database, t.table.name) for t in self.tables.values()}
-        known |= {(str(c[0].database), str(c[0].table)) for c in self.chunks.values()}
-        return known | {names_of(name) for name in self.held}
+        known_names = {(t.table.database, t.table.name) for t in self.tables.values()}
+        known_names |= {(str(c[0].database), str(c[0].table)) for c in self.chunks.values()}
+        return known_names | {names_of(name) for name in self.held}
 
     def has_rows_only_after(self, name: str, ts: int | None) -> bool:
         """Whether the table has rows in this step, all of them after a commit_ts."""
@@ -158,7 +164,7 @@ class Writes:
             return
         sent = self._sent_as(name)
         (self.unknown.discard if name in self.tables else self.unknown.add)(sent)
-        for part in self.table_frontier.parts(sent, after, upto, known=name in self.tables):
+        for part in self.table_frontier.parts(sent, after, upto, is_known=name in self.tables):
             self._flush(database, table, *part)
 
     def _flush(self, database: str, table: str, after: int | None, upto: int | None, folders: tuple[str, ...]) -> None:
@@ -176,9 +182,9 @@ class Writes:
         self.admit(name)
         if any(chunk.min_ts is None for chunk in rows):
             self.tables[name] = replace(self.tables[name], unplaced=True)
-        current, known = self.tables[name], self._named(name, self._shapes(rows))
-        shapes = [shape for shape in known if not is_tombstone(shape)]
-        for shape in known:
+        current, all_shapes = self.tables[name], self._named(name, self._shapes(rows))
+        shapes = [shape for shape in all_shapes if not is_tombstone(shape)]
+        for shape in all_shapes:
             if finds_no_row(shape, current.table):
                 _log.warning(
                     "%s: tombstones whose deletes are not in the topic are skipped: their key (%s) is not the table's (%s)",
@@ -234,9 +240,9 @@ class Writes:
         table = _inferred(current, shapes)
         if table == current.table:
             return
-        known = {c.name for c in current.table.columns}
+        old_names = {c.name for c in current.table.columns}
         declared = {v.name for v in current.table.virtual if v.type.name != "null"}
-        new = [c.name for c in table.columns if c.name not in known]
+        new = [c.name for c in table.columns if c.name not in old_names]
         gaps = current.gaps if current.empty else (*current.gaps, *new)
         if lost := next((key for key in table.keys if key in gaps), None):
             raise UnsupportedError(
@@ -283,18 +289,18 @@ class Writes:
         *,
         declared: bool,
         sent: dict[str, ColumnType | None] | None = None,
-        at: int | None = None,
+        commit_ts: int | None = None,
     ) -> None:
-        """Plans a new, empty table in place of an existing one of its name; `at` is the commit_ts of its DDL.
+        """Plans a new, empty table in place of an existing one of its name; `commit_ts` is that of its DDL.
 
         `declared` and `sent` are those of `TableState`.
         """
         path = table_path(table.database, table.name)
-        self.left_out.created(table.full_name, by_ddl=at is not None)
+        self.left_out.created(table.full_name, by_ddl=commit_ts is not None)
         self._check(table)
         empty = not self.rules.adopts(table.full_name)  # an adopted table keeps its rows
         self.tables[table.full_name] = TableState(table, path, declared, empty=empty, sent=sent or {})
-        self.made[table.full_name] = at
+        self.creation_ts[table.full_name] = commit_ts
         self.add(Create(path=path, number=0, table=table))
 
     def _create(self, path: str, table: Table) -> None:
@@ -314,7 +320,7 @@ class Writes:
             self.follow_rows(name)
         current = self.tables[name]
         self._check(current.table)
-        self.made[name] = None
+        self.creation_ts[name] = None
         self._create(current.path, current.table)
 
     def _check(self, table: Table, *, exists: bool = False) -> None:
@@ -322,10 +328,10 @@ class Writes:
         if why is not None:
             raise UnsupportedError(f"{table.full_name}: {why}")
 
-    def empty(self, name: str, at: int) -> None:
-        """Plans the removal of all rows at commit_ts `at`."""
+    def empty(self, name: str, commit_ts: int) -> None:
+        """Plans the removal of all rows at a commit_ts."""
         current = self.tables[name]
-        self.made[name] = at
+        self.creation_ts[name] = commit_ts
         self.tables[name] = replace(current, empty=True, gaps=())
         self.add(Create(path=current.path, number=0, table=current.table))
 
@@ -339,9 +345,9 @@ class Writes:
         moved = replace(old.table, database=database, name=table)
         path = table_path(database, table)
         self.tables[new] = replace(old, table=moved, path=path, written=None)
-        self.made.pop(new, None)
-        if name in self.made:
-            self.made[new] = self.made.pop(name)
+        self.creation_ts.pop(new, None)
+        if name in self.creation_ts:
+            self.creation_ts[new] = self.creation_ts.pop(name)
         self.add(Copy(path=path, number=0, table=moved, source=old.path))
 
     def add(self, write: PlannedWrite, changes: Selection | None = None) -> None:
