@@ -88,19 +88,19 @@ def stops_at(policy: str, fresh: Iterable[ChunkInfo]) -> Literal["any", "nameles
     return "nameless" if policy == "quarantine" and any(chunk.table is None for chunk in dead) else None
 
 
-def stop(count: int, first: str, which: Literal["any", "nameless"], *, kept: bool = True) -> ProtocolError:
+def stop(count: int, first: str, which: Literal["any", "nameless"], *, are_stored: bool = True) -> ProtocolError:
     """The error of a run that stops at dead letters.
 
     Args:
         count: number of the batch's dead letters.
         first: the error of the first one that stops the run.
         which: what `stops_at` returned.
-        kept: whether they have been stored.
+        are_stored: whether they have been stored.
     """
     nameless = " and names no table that could be quarantined" if which == "nameless" else ""
     return ProtocolError(
         f"{count:,} record{'s' if count > 1 else ''} could not be decoded, the first{nameless}: "
-        f"{first}{'' if first.endswith('?') else '.'} {'They are kept: changefeed dlq list. ' if kept else ''}Correct the "
+        f"{first}{'' if first.endswith('?') else '.'} {'They are kept: changefeed dlq list. ' if are_stored else ''}Correct the "
         "protocol or its options and run again, or set pipeline.dead-letters to `continue`",
         reason="dead-letters",
     )
@@ -147,9 +147,9 @@ class DeadLetters:
 
         def noted() -> Iterator[StoredLetter]:
             nonlocal first
-            at = datetime.now(UTC)
+            time = datetime.now(UTC)
             for row in pending.dead(folder):
-                letter = _letter(row, self.ledger.pipeline, at)
+                letter = _letter(row, self.ledger.pipeline, time)
                 if (which == "any" or letter.table is None) and (first is None or letter.order < first.order):
                     first = letter
                 reasons[letter.reason] += 1
@@ -190,7 +190,7 @@ class DeadLetters:
             )
 
 
-def _letter(chunk: Mapping[str, Any], pipeline: str, at: datetime) -> StoredLetter:
+def _letter(chunk: Mapping[str, Any], pipeline: str, time: datetime) -> StoredLetter:
     """The dead letter in a chunk of the pending store."""
     payload = chunk["payload"]
     if b"\\ud" in payload:  # half of a surrogate pair in a text becomes `?`: no file of UTF-8 holds it
@@ -202,7 +202,7 @@ def _letter(chunk: Mapping[str, Any], pipeline: str, at: datetime) -> StoredLett
         offset=chunk["first_offset"],
         database=chunk["database"],
         table=chunk["table"],
-        at=at,
+        at=time,
         pipeline=pipeline,
         sha256=hashlib.sha256((dead.key or b"") + (dead.value or b"")).hexdigest(),
         **msgspec.structs.asdict(dead) | {"schema_id": None if dead.schema_id is None else str(dead.schema_id)},

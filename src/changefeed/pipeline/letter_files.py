@@ -193,8 +193,8 @@ class LetterFiles:
 
     def mark(self, positions: Iterable[Position], check: Callable[[], None] = _not_fenced) -> None:
         """Marks the dead letters that wait at these positions as replayed now. Arguments and errors are as for `write`."""
-        wanted = set(positions)
-        self._mark(lambda position: position in wanted, check)
+        to_mark = set(positions)
+        self._mark(lambda position: position in to_mark, check)
 
     def mark_from(self, ends: dict[tuple[str, int], int], check: Callable[[], None] = _not_fenced) -> None:
         """Marks as replayed the dead letters at or after these positions, and all dead letters in other partitions.
@@ -291,8 +291,8 @@ class LetterFiles:
                         letters[place.position] = msgspec.structs.replace(letter, replayed=header.at)
                 continue
             for letter in self._decoded(_name(number), lines, form):
-                there = letters.get(letter.position)
-                if there is None or there.replayed is not None:
+                earlier = letters.get(letter.position)
+                if earlier is None or earlier.replayed is not None:
                     letters[letter.position] = letter
         return letters, missing
 

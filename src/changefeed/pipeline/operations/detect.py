@@ -120,10 +120,10 @@ def detect(batches: Iterable[pa.RecordBatch], options: Mapping[str, str]) -> lis
     Raises:
         ConfigError: no protocol has an option of that name.
     """
-    known = sorted({f.encode_name for name in PROTOCOLS for f in msgspec.structs.fields(protocol(name).options)})
+    names = sorted({f.encode_name for name in PROTOCOLS for f in msgspec.structs.fields(protocol(name).options)})
     for name in options:
-        if name not in known:
-            raise unknown_name("option", name, known)
+        if name not in names:
+            raise unknown_name("option", name, names)
     return [_topic(name, sample, options) for name, sample in _samples(batches).items()]
 
 
@@ -132,8 +132,8 @@ def _samples(batches: Iterable[pa.RecordBatch]) -> dict[str, pa.RecordBatch]:
     for batch in batches:
         topics = batch.column("topic").to_pylist()
         for topic in dict.fromkeys(topics):
-            some = batch.take([row for row, name in enumerate(topics) if name == topic][:PER_TOPIC])
-            parts = [samples[topic], some] if topic in samples else [some]
+            part = batch.take([row for row, name in enumerate(topics) if name == topic][:PER_TOPIC])
+            parts = [samples[topic], part] if topic in samples else [part]
             samples[topic] = pa.concat_batches(parts).slice(0, PER_TOPIC)
     return samples
 
@@ -151,31 +151,31 @@ def _record(row: Mapping[str, object]) -> SampleRecord:
 
 
 def _fit(
-    known: Protocol, sample: pa.RecordBatch, records: list[SampleRecord], user_options: Mapping[str, str]
+    candidate: Protocol, sample: pa.RecordBatch, records: list[SampleRecord], user_options: Mapping[str, str]
 ) -> ProtocolFit | None:
-    if known.recognize is None:
+    if candidate.recognize is None:
         return None
-    looks = [(record, why) for record in records if (why := known.recognize(record)) is not None]
+    looks = [(record, why) for record in records if (why := candidate.recognize(record)) is not None]
     if not looks:
         return None
-    names = {f.encode_name for f in msgspec.structs.fields(known.options)}
-    shown = _shown_options(known, [record for record, _ in looks])
+    names = {f.encode_name for f in msgspec.structs.fields(candidate.options)}
+    shown = _shown_options(candidate, [record for record, _ in looks])
     options = shown | {n: v for n, v in user_options.items() if n in names}
     try:
-        decoded = _decode(known, sample, options)
+        decoded = _decode(candidate, sample, options)
     except ChangefeedError as error:
         tried = None if isinstance(error, (ConfigError, SchemaRegistryError)) else 0
         if isinstance(error, ConfigError):  # options that the protocol refuses are not for a pipeline
             options = shown
-        return ProtocolFit(known.name, looks[0][1], len(looks), tried, redact(str(error)), options)
+        return ProtocolFit(candidate.name, looks[0][1], len(looks), tried, redact(str(error)), options)
     trouble = decoded.dead[0].error if decoded.dead else None
     return ProtocolFit(
-        known.name,
+        candidate.name,
         looks[0][1],
         len(looks),
         None if _needs_registry(decoded, options) else _count(decoded, len(records)),
         trouble,
-        {**options, **_carried(known, options, decoded)},
+        {**options, **_carried(candidate, options, decoded)},
     )
 
 
@@ -190,29 +190,29 @@ def _count(decoded: Decoded, records: int) -> int:
     return records - len({letter.place.record for letter in decoded.dead}) if decoded.tables or decoded.control else 0
 
 
-def _shown_options(known: Protocol, records: list[SampleRecord]) -> dict[str, str]:
+def _shown_options(candidate: Protocol, records: list[SampleRecord]) -> dict[str, str]:
     """Returns the options that the records show, each with the value that most of them show."""
     votes: dict[str, Counter[str]] = {}
-    for name, value in chain.from_iterable(known.likely(r).items() for r in records) if known.likely else ():
+    for name, value in chain.from_iterable(candidate.likely(r).items() for r in records) if candidate.likely else ():
         votes.setdefault(name, Counter())[value] += 1
     return {name: counted.most_common(1)[0][0] for name, counted in votes.items()}
 
 
-def _decode(known: Protocol, sample: pa.RecordBatch, options: Mapping[str, str]) -> Decoded:
-    read = known.read_options(options)
-    return decoder(known.name, read, stores_of(read)).decode(sample)
+def _decode(candidate: Protocol, sample: pa.RecordBatch, options: Mapping[str, str]) -> Decoded:
+    read = candidate.read_options(options)
+    return decoder(candidate.name, read, stores_of(read)).decode(sample)
 
 
-def _carried(known: Protocol, options: Mapping[str, str], decoded: Decoded) -> Mapping[str, str]:
+def _carried(candidate: Protocol, options: Mapping[str, str], decoded: Decoded) -> Mapping[str, str]:
     """Returns the options with which the protocol carries everything in the sample, if its decoder is self-describing."""
-    seen = set(_seen(decoded)) & known.capabilities.carries
+    seen = set(_seen(decoded)) & candidate.capabilities.carries
 
     def fits(variant: Mapping[str, str]) -> bool:
-        return seen <= known.capabilities_of(known.read_options({**options, **variant})).carries | {"op.upsert"}
+        return seen <= candidate.capabilities_of(candidate.read_options({**options, **variant})).carries | {"op.upsert"}
 
-    if not known.self_describing or fits({}):
+    if not candidate.self_describing or fits({}):
         return {}
-    return next((fewest(variant, fits) for variant in known.variants if fits(variant)), {})
+    return next((fewest(variant, fits) for variant in candidate.variants if fits(variant)), {})
 
 
 def _seen(decoded: Decoded) -> Iterator[str]:

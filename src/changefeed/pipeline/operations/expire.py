@@ -63,57 +63,59 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     if not dry_run:
         for note in notes.left_behind():
             _carry_out(notes, note, ledger)
-    latest, known = ledger.latest(), gone(definition)
+    latest, gone_folders = ledger.latest(), gone(definition)
     if latest is None or not latest.step:
         raise ConfigError(
             f"{ledger_name(definition)}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
         )
     paths, kept, since = list[str](), dict[str, str](), datetime.now(UTC) - age
-    there = tables.owned_by(latest.owner)
+    sink = tables.owned_by(latest.owner)
     busy, young = _busy(latest), _ended_after(ledger, since)
-    for path in _unused(latest, known):
+    for path in _unused(latest, gone_folders):
         if path in busy:
             kept[path] = "a step under way names it"
         elif path in young:
             kept[path] = f"the newest cut used it until {young[path].astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
-        elif why := _kept(there, path, known):
+        elif why := _reason_to_keep(sink, path, gone_folders):
             kept[path] = why
         elif why is None:
             paths.append(path)
     if paths and not dry_run:
         paths = list(_carry_out(notes, notes.begin(latest.step, tuple(paths)), ledger))
-    lost = sum(readable(cut, known) and bool(cut.paths() & set(paths)) for cut in ledger.history()) if paths else 0
+    lost = (
+        sum(readable(cut, gone_folders) and bool(cut.paths() & set(paths)) for cut in ledger.history()) if paths else 0
+    )
     return Expiry(tuple(paths), kept, lost)
 
 
-def _kept(there: TableSink, path: str, known: Iterable[Gone]) -> str | None:
+def _reason_to_keep(sink: TableSink, path: str, gone_folders: Iterable[Gone]) -> str | None:
     """Returns why a folder is not deleted although it is old; None if it may be deleted, empty if it was deleted before."""
     try:
-        own = there.has_written(path)
+        is_own = sink.has_written(path)
     except SinkError as error:
         return str(error)
-    if own is None:
-        return "" if any(path == one.path for one in known) else "there is no table"
-    return None if own else "another one than this pipeline wrote the table there"
+    if is_own is None:
+        return "" if any(path == one.path for one in gone_folders) else "there is no table"
+    return None if is_own else "another one than this pipeline wrote the table there"
 
 
-def old_folders(definition: Definition, latest: Latest, known: Iterable[Gone]) -> dict[str, str | None]:
+def old_folders(definition: Definition, latest: Latest, gone_folders: Iterable[Gone]) -> dict[str, str | None]:
     """Finds the folders that `expire` deletes sooner or later; any Delta reader still opens them as tables.
 
     Returns:
         Path below the sink's path -> the name that its table has now, if it was renamed lately; None if it was dropped, or if
         that is no longer known.
     """
-    there = open_tables(definition).owned_by(latest.owner)
+    sink = open_tables(definition).owned_by(latest.owner)
     renamed = {shadow.rows.path: name for name, shadow in latest.state.shadows.items() if shadow.rows is not None}
 
     def is_readable(path: str) -> bool:
         try:
-            return bool(there.has_written(path))
+            return bool(sink.has_written(path))
         except SinkError:
             return False  # nobody takes it for a table
 
-    return {path: renamed.get(path) for path in _unused(latest, known) if is_readable(path)}
+    return {path: renamed.get(path) for path in _unused(latest, gone_folders) if is_readable(path)}
 
 
 def readable(cut: Cut, gone: Iterable[Gone]) -> bool:
@@ -126,9 +128,9 @@ def _pinned(latest: Latest) -> set[str]:
     return {table.path for table in latest.state.tables.values()}
 
 
-def _unused(latest: Latest, known: Iterable[Gone]) -> list[str]:
+def _unused(latest: Latest, gone_folders: Iterable[Gone]) -> list[str]:
     """The paths that the pipeline has written and that its newest cut does not use, without those that were deleted."""
-    gone_already, pinned = list(known), _pinned(latest)
+    gone_already, pinned = list(gone_folders), _pinned(latest)
     return [
         path
         for path, written in sorted(latest.state.left.items())
@@ -136,9 +138,9 @@ def _unused(latest: Latest, known: Iterable[Gone]) -> list[str]:
     ]
 
 
-def _is_gone(path: str, written: LastWrite, known: Iterable[Gone]) -> bool:
+def _is_gone(path: str, written: LastWrite, gone_folders: Iterable[Gone]) -> bool:
     """Whether a path's folder is gone and was written by the pipeline; unknown if a repair assigned the path to the ledger."""
-    return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in known)
+    return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in gone_folders)
 
 
 def _carry_out(notes: Notes, note: Note, ledger: StoreReader) -> tuple[str, ...]:

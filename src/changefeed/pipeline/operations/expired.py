@@ -190,11 +190,11 @@ class Notes:
         if folder is not None:
             folder.put(name, data)
             return
-        system, own = file_system_without_spark(path)
-        system.makedirs(f"{own}/{name.partition('/')[0]}", exist_ok=True)
-        unfinished = f"{own}/.{uuid.uuid4().hex}.new"  # not beside the others: a run waits for whatever lies there
+        system, root = file_system_without_spark(path)
+        system.makedirs(f"{root}/{name.partition('/')[0]}", exist_ok=True)
+        unfinished = f"{root}/.{uuid.uuid4().hex}.new"  # not beside the others: a run waits for whatever lies there
         system.pipe_file(unfinished, data)
-        system.mv(unfinished, f"{own}/{name}")
+        system.mv(unfinished, f"{root}/{name}")
 
     def _delete(self, names: list[str]) -> None:
         path = own_folder(self.definition)
@@ -202,9 +202,9 @@ class Notes:
         if folder is not None:
             folder.delete(names)
             return
-        system, own = file_system_without_spark(path)
+        system, root = file_system_without_spark(path)
         for name in names:
-            system.rm_file(f"{own}/{name}")
+            system.rm_file(f"{root}/{name}")
 
 
 def _distinct(files: Mapping[str, list[Gone]]) -> list[Gone]:
@@ -218,19 +218,19 @@ def _files(definition: Definition, below: str, kind: type[_T]) -> dict[str, _T]:
     Raises:
         SinkError: a file cannot be read.
     """
-    there = folder_to_read(own_folder(definition), definition.storage, definition.spark)
+    folder = folder_to_read(own_folder(definition), definition.storage, definition.spark)
     values = dict[str, _T]()
     while True:
-        names = {name for name in there.names(below) if name.endswith(".json")}
+        names = {name for name in folder.names(below) if name.endswith(".json")}
         values = {name: one for name, one in values.items() if name in names}
         for name in sorted(names - values.keys()):
-            data = there.read(f"{below}/{name}")
+            data = folder.read(f"{below}/{name}")
             if data is None:
                 break  # an expiry has just ended; its notes are in another file now
             try:
                 values[name] = msgspec.json.decode(data, type=kind)
             except msgspec.DecodeError as error:
-                file = f"{there.path}/{below}/{name}"
+                file = f"{folder.path}/{below}/{name}"
                 raise SinkError(f"{file} is damaged: {error}. Restore it from a copy of the folder") from error
         else:
             return values

@@ -172,8 +172,8 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         )
     if seen.records < limit and rehearsal.state.incomplete is not None:
         notes.append(rehearsal.state.incomplete.waits)
-    left = latest.state.left if latest else ()
-    catalog = outlook(definition, {name: table.path for name, table in tables.items()}, left)
+    retired_paths = latest.state.left if latest else ()
+    catalog = outlook(definition, {name: table.path for name, table in tables.items()}, retired_paths)
     names = catalog.names if catalog else {}
     notes += catalog.sentences if catalog else ()
     return Explanation(

@@ -91,15 +91,19 @@ def rehearse(definition: Definition, opened: Source, sample: Iterable[pa.RecordB
     state = ledger.state
 
     if behaviour.consistency == "key" and state.tables:
-        out = left_out(state.uncaptured, infos)
-        return Rehearsal(state, state.tables, tuple(sorted(state.uncaptured)), (*notes, *out), tuple(infos))
+        left_out_notes = left_out(state.uncaptured, infos)
+        return Rehearsal(state, state.tables, tuple(sorted(state.uncaptured)), (*notes, *left_out_notes), tuple(infos))
     # what is above the frontier
     above = CutFrontier(replace(state, barrier=None), state.barrier)
-    left = pending.index(state.pending, state.sums)
-    planned = make(above, left, rules, executor.sink, partial(shapes_inside, pending))
-    out = left_out(planned.uncaptured, infos)
+    pending_chunks = pending.index(state.pending, state.sums)
+    planned = make(above, pending_chunks, rules, executor.sink, partial(shapes_inside, pending))
+    left_out_notes = left_out(planned.uncaptured, infos)
     return Rehearsal(
-        state, planned.tables, tuple(sorted(planned.uncaptured)), (*notes, *planned.notes, *out), tuple(infos)
+        state,
+        planned.tables,
+        tuple(sorted(planned.uncaptured)),
+        (*notes, *planned.notes, *left_out_notes),
+        tuple(infos),
     )
 
 
@@ -180,7 +184,10 @@ class _Letters:
             dead = [row for row in pending.dead(folder) if which == "any" or row["table"] is None]
             first = min(dead, key=lambda row: (row["topic"], row["partition"], row["first_offset"]))
             raise stop(
-                sum(c.rows for c in fresh if c.kind == "dead"), json.loads(first["payload"])["error"], which, kept=False
+                sum(c.rows for c in fresh if c.kind == "dead"),
+                json.loads(first["payload"])["error"],
+                which,
+                are_stored=False,
             )
 
     def mark(self, places: Iterable[str]) -> None:

@@ -117,12 +117,12 @@ def look(definition: Definition, positions: Sequence[str] = (), state: State | N
     choice, late = protocol_of(definition.source), _Late(state, definition.pipeline.consistency, outcome)
     if choice is not None:
         read = RecordReader(choice.name, choice.options)
-        for records, at in _records(passed):
+        for records, messages in _records(passed):
             decoded = read(records)
-            good = _decodable(at, decoded.dead, outcome)
-            kept = late.split(_only(decoded, good))
-            outcome.rows += sum(len(table) for table in kept.tables)
-            outcome.chunks.append(read.pack(kept, records, records.slice(0, 0)))
+            good = _decodable(messages, decoded.dead, outcome)
+            changes = late.split(_only(decoded, good))
+            outcome.rows += sum(len(table) for table in changes.tables)
+            outcome.chunks.append(read.pack(changes, records, records.slice(0, 0)))
     elif chosen:
         raise ConfigError(
             f"source {definition.source.type} has no protocol by which its dead letters could be decoded again: correct the "
@@ -193,16 +193,16 @@ def _passed(letter: StoredLetter, state: State) -> bool:
 def _chosen(waiting: list[StoredLetter], positions: Sequence[str]) -> list[StoredLetter]:
     if not positions:
         return waiting
-    wanted = [Place.parse(text) for text in positions]
-    for place in wanted:
-        if not any(_at(letter, place) for letter in waiting):
+    places = [Place.parse(text) for text in positions]
+    for place in places:
+        if not any(_is_at(letter, place) for letter in waiting):
             raise ConfigError(
                 f"there is no dead letter to replay at {place}; `changefeed dlq list` shows those that there are"
             )
-    return [letter for letter in waiting if any(_at(letter, place) for place in wanted)]
+    return [letter for letter in waiting if any(_is_at(letter, place) for place in places)]
 
 
-def _at(letter: StoredLetter, place: Place) -> bool:
+def _is_at(letter: StoredLetter, place: Place) -> bool:
     return letter.position[:3] == (place.topic, place.partition, place.offset) and place.index in (None, letter.index)
 
 
@@ -222,22 +222,22 @@ def _records(passed: list[StoredLetter]) -> Iterator[tuple[pa.RecordBatch, dict[
         }
     places = sorted(messages)
     for start in range(0, len(places), _AT_ONCE):
-        some = places[start : start + _AT_ONCE]
-        yield record_batch(bodies[p] for p in some), {p: messages[p] for p in some}
+        part = places[start : start + _AT_ONCE]
+        yield record_batch(bodies[p] for p in part), {p: messages[p] for p in part}
 
 
-def _decodable(at: dict[_Record, list[int | None]], dead: list[DeadLetter], outcome: Outcome) -> set[Place]:
+def _decodable(messages: dict[_Record, list[int | None]], dead: list[DeadLetter], outcome: Outcome) -> set[Place]:
     """Returns the dead letters that can be decoded completely; stores both kinds in `outcome`."""
     still: dict[_Record, list[DeadLetter]] = {}
     for letter in dead:
         still.setdefault((letter.place.topic, letter.place.partition, letter.place.offset), []).append(letter)
     good: set[Place] = set()
-    for record, indexes in at.items():
+    for record, indexes in messages.items():
         failed = {letter.place.index: letter for letter in still.get(record, ())}
         for index in indexes:
-            own = [letter for i, letter in failed.items() if None in (i, index) or i == index]
-            if own:
-                outcome.dead.append(own[0])
+            failures = [letter for i, letter in failed.items() if None in (i, index) or i == index]
+            if failures:
+                outcome.dead.append(failures[0])
             else:
                 good.add(Place(*record, index))
     outcome.letters.extend(sorted(map(str, good)))
@@ -253,8 +253,8 @@ def _only(decoded: Decoded, letters: set[Place]) -> Decoded:
     tables = []
     for table in decoded.tables:
         columns = [table.rows.column(name).to_pylist() for name in ("topic", "partition", "offset", "index")]
-        ours = pa.array([belongs(*place) for place in zip(*columns, strict=True)], pa.bool_())
-        tables.append(TableBatch(table.shape, table.rows.filter(ours)))
+        mask = pa.array([belongs(*place) for place in zip(*columns, strict=True)], pa.bool_())
+        tables.append(TableBatch(table.shape, table.rows.filter(mask)))
     events = [e for e in decoded.control if belongs(e.place.topic, e.place.partition, e.place.offset, e.place.index)]
     return Decoded([t for t in tables if len(t)], events)
 
@@ -287,10 +287,10 @@ class _Late:
         if floor is None:
             return table
         above = pc.fill_null(pc.greater(table.rows.column("commit_ts"), pa.scalar(floor, pa.uint64())), False)
-        kept = TableBatch(table.shape, table.rows.filter(above))
-        if len(kept) < len(table):
-            self.outcome.late[name] = self.outcome.late.get(name, 0) + len(table) - len(kept)
-        return kept
+        rest = TableBatch(table.shape, table.rows.filter(above))
+        if len(rest) < len(table):
+            self.outcome.late[name] = self.outcome.late.get(name, 0) + len(table) - len(rest)
+        return rest
 
     def _in_time(self, event: Control) -> bool:
         if not isinstance(event, SchemaChange):

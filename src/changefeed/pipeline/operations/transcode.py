@@ -29,38 +29,38 @@ if TYPE_CHECKING:
 Dead = tuple[int, list[str]]
 
 
-def require_new(out: Path) -> None:
+def require_new(output: Path) -> None:
     """Checks that the folder to write does not exist.
 
     Raises:
         ConfigError: the folder exists, or its name has the ending of a file.
     """
-    if out.exists():
-        raise ConfigError(f"{out} exists already; remove it or name another folder")
-    if "." in out.name:
-        raise ConfigError(f"{out}: Spark writes a folder of Parquet files: give a name without an extension")
+    if output.exists():
+        raise ConfigError(f"{output} exists already; remove it or name another folder")
+    if "." in output.name:
+        raise ConfigError(f"{output}: Spark writes a folder of Parquet files: give a name without an extension")
 
 
-def transcode(spark: SparkSession, logs: Sequence[Path], source: Language, target: Language, out: Path) -> Dead:
-    """Writes the log `out`; returns the number of dead letters, and lines about the first of them.
+def transcode(spark: SparkSession, logs: Sequence[Path], source: Language, target: Language, output: Path) -> Dead:
+    """Writes the log `output`; returns the number of dead letters, and lines about the first of them.
 
     Raises:
-        ConfigError: `out` exists, or an option cannot work on Spark.
+        ConfigError: `output` exists, or an option cannot work on Spark.
         ChangefeedError: reading, decoding or encoding failed in a worker.
     """
-    require_new(out)
+    require_new(output)
     letters: Accumulator[Dead] = spark.sparkContext.accumulator((0, []), cast(Any, _Letters()))
 
     def dead(lines: list[str]) -> None:
         if lines:
             letters.add((len(lines), lines[:SHOWN]))
 
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
+    unfinished = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         with as_ours(), compiled(spark):
             frame = transcoded(_records(spark, logs), source, target, dead)
             frame.write.option("parquet.outputTimestampType", "TIMESTAMP_MICROS").parquet(str(unfinished))
-        unfinished.replace(out)
+        unfinished.replace(output)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     total: Dead = letters.value

@@ -52,8 +52,8 @@ def check(path: str | Path, records: int = _RECORDS) -> Iterator[Check]:
 def checks(definition: AnyDefinition, records: int = _RECORDS) -> Iterator[Check]:
     """Runs the checks of a definition that has been loaded."""
     of_kind = event_checks(definition) if isinstance(definition, EventDefinition) else _checks(definition, records)
-    for one in of_kind:
-        yield replace(one, message=redact(one.message))
+    for check in of_kind:
+        yield replace(check, message=redact(check.message))
 
 
 def _checks(definition: Definition, records: int) -> Iterator[Check]:

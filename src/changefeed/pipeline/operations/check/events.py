@@ -65,14 +65,14 @@ def _source(definition: EventDefinition, latest: Latest | None) -> Check:
             return Check("source", FAIL, missing.what, missing.fix)
         if before is not None:
             opened.compared(None, before)
-        left = opened.backlog(before)
+        backlog = opened.backlog(before)
     except MissingExtraError as error:
         return Check("source", FAIL, str(error), "the message has the command")
     except (ConfigError, SourceError) as error:
         return Check("source", FAIL, str(error), "correct the source section, or see that what it names can be reached")
     finally:
         opened.close()
-    words = [] if left is None else to_read_words(left)
+    words = [] if backlog is None else to_read_words(backlog)
     return Check("source", OK, ", ".join(["reachable", *words]))
 
 

@@ -102,14 +102,14 @@ def _object_store(name: str, option: str, url: str, definition: AnyDefinition) -
 
 def _try_folder(folder: Path) -> None:
     """Creates a file and deletes it again, in the folder or in its nearest parent that exists."""
-    there = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
-    if not there.is_dir():
-        raise NotADirectoryError(f"{there} is not a folder")
+    nearest = next(parent for parent in (folder, *folder.absolute().parents) if parent.exists())
+    if not nearest.is_dir():
+        raise NotADirectoryError(f"{nearest} is not a folder")
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=nearest):
             pass
     except OSError as error:
-        raise OSError(error.errno, f"{there} does not allow new files ({error.strerror})") from error
+        raise OSError(error.errno, f"{nearest} does not allow new files ({error.strerror})") from error
 
 
 def _try_url(url: str) -> None:
@@ -161,8 +161,8 @@ def check_ledger(definition: Definition) -> Iterator[Check]:
         return
     state = latest.state
     cut = cut_text(state.barrier, state.mark, binlog=has_binlog(definition))
-    reached = "" if state.barrier is None else f", up to {cut}"
-    steps = f"step {latest.step:,} done{reached}" if latest.step else "no step done"
+    barrier_text = "" if state.barrier is None else f", up to {cut}"
+    steps = f"step {latest.step:,} done{barrier_text}" if latest.step else "no step done"
     yield Check("ledger", OK, f"epoch {latest.epoch}, {steps}")
     if latest.step:
         yield from _lag(definition)

@@ -197,8 +197,8 @@ def _unmatched(definition: Definition, rehearsal: Rehearsal) -> Iterator[Check]:
     patterns = table_patterns(tuple(definition.pipeline.include)).patterns
     if missed := [p.text for p in patterns if p.selects and not any(map(p.matches_name, names))]:
         tables = sorted(name for name in names if not name.endswith("."))
-        known = ", ".join(tables[:20]) + (f" and {len(tables) - 20:,} more" if len(tables) > 20 else "")
-        message = f"pipeline.include: no table or topic matches {', '.join(missed)}; known: {known or 'none'}"
+        listed = ", ".join(tables[:20]) + (f" and {len(tables) - 20:,} more" if len(tables) > 20 else "")
+        message = f"pipeline.include: no table or topic matches {', '.join(missed)}; known: {listed or 'none'}"
         yield Check("tables", WARN, message, "correct the pattern, unless its tables come later")
 
 
