@@ -76,8 +76,8 @@ def _latest(state: State, fresh: list[ChunkInfo]) -> Positions:
         for c in fresh
         if c.transactions is not None and pc.any(c.transactions.column("mark").is_valid()).as_py()
     )
-    known = state.positions.keys() | ends
-    unseen = (c for c in fresh if c.kind in ("dead", "tombstones") and c.topic not in known)
+    known_topics = state.positions.keys() | ends
+    unseen = (c for c in fresh if c.kind in ("dead", "tombstones") and c.topic not in known_topics)
     return highest(highest(state.latest, dated), ((c.topic, c.partition, NOTHING) for c in unseen))
 
 
@@ -87,18 +87,18 @@ def without(state: State, topics: Collection[str], source_offset: str) -> State:
     Their pending changes stay, and are applied when the resolved events of the other topics cover them.
     """
 
-    def left(known: Positions) -> Positions:
-        return {topic: offsets for topic, offsets in known.items() if topic not in topics}
+    def without_topics(positions: Positions) -> Positions:
+        return {topic: offsets for topic, offsets in positions.items() if topic not in topics}
 
     return replace(
         state,
-        resolved=left(state.resolved),
-        latest=left(state.latest),
+        resolved=without_topics(state.resolved),
+        latest=without_topics(state.latest),
         dated={topic: records for topic, records in state.dated.items() if topic not in topics},
-        marks=left(state.marks),
+        marks=without_topics(state.marks),
         heads={topic: of for topic, of in state.heads.items() if topic not in topics},
-        ends=left(state.ends),
-        positions=left(state.positions),
+        ends=without_topics(state.ends),
+        positions=without_topics(state.positions),
         source=source_offset,
     )
 
@@ -107,10 +107,10 @@ def _sum(chunks: list[ChunkInfo], kind: str) -> int:
     return sum(c.rows for c in chunks if c.kind == kind)
 
 
-def highest(known: Positions, seen: Iterable[tuple[str, int, int | None]]) -> Positions:
-    """The higher of the known and the seen value for each topic and partition."""
-    merged = {topic: dict(offsets) for topic, offsets in known.items()}
-    for topic, partition, value in seen:
+def highest(positions: Positions, updates: Iterable[tuple[str, int, int | None]]) -> Positions:
+    """The highest value for each topic and partition: that in `positions`, or one of the updates."""
+    merged = {topic: dict(offsets) for topic, offsets in positions.items()}
+    for topic, partition, value in updates:
         if value is not None:
             offsets = merged.setdefault(topic, {})
             offsets[partition] = max(value, offsets.get(partition, value))

@@ -19,10 +19,10 @@ _building = threading.Lock()
 
 def decoder_of(kind: type[_T]) -> msgspec.json.Decoder[_T]:
     """Returns the decoder of a type; any number of threads may use it."""
-    known = _decoders.get(kind)
-    if known is None:
+    decoder = _decoders.get(kind)
+    if decoder is None:
         with _building:
-            known = _decoders.get(kind)
-            if known is None:
-                known = _decoders[kind] = msgspec.json.Decoder(kind)
-    return cast("msgspec.json.Decoder[_T]", known)
+            decoder = _decoders.get(kind)
+            if decoder is None:
+                decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return cast("msgspec.json.Decoder[_T]", decoder)

@@ -42,7 +42,7 @@ _LASTING = (
     "InvalidTopic",
     "UnsupportedVersion",
 )  # all other errors are transient
-_OURS = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\Z)", re.DOTALL)
+_OWN_ERROR = re.compile(r"changefeed\.errors\.(\w+Error): (.*?)(?=\n\S|\n\n|\n\tat |\Z)", re.DOTALL)
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|not enough space on the disk")
 _ALMOST_NOTHING = 16 * 2**20  # bytes; a disk with less free space is taken for the full one
@@ -122,7 +122,7 @@ def full_disk(error: Exception, *folders: str) -> ResourceError | None:
 
 def translated(text: str, folders: Iterable[str] = ()) -> ChangefeedError | None:
     """Returns the changefeed error that ends a traceback's text, or an error for a known cause outside changefeed; or None."""
-    matches = list(_OURS.finditer(text))
+    matches = list(_OWN_ERROR.finditer(text))
     if matches:
         name, message = matches[-1].groups()
         kind = getattr(errors, name, None)

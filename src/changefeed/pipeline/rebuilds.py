@@ -28,15 +28,15 @@ def rebuild_folder(definition: Definition, epoch: int) -> str:
 
 def delete_rebuilds(definition: Definition, spark: SparkSession, epoch: int) -> None:
     """Deletes the folders of repairs up to this epoch."""
-    own = rebuilds_folder(definition)
-    folder = folder_of(definition, own, spark)
+    path = rebuilds_folder(definition)
+    folder = folder_of(definition, path, spark)
     if folder is not None:
         for name in folder.folders():
             match = _NAME.fullmatch(name)
             if match and int(match[1] or 0) <= epoch:
                 folder.delete_folder(name)
         return
-    root, files = file_system(spark, own)
+    root, files = file_system(spark, path)
     if not files.exists(root):
         return
     for status in files.listStatus(root):

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class CatalogEntries:
     """The entries that a catalog should have, by the ledger.
 
     Attributes:
@@ -49,22 +49,24 @@ class Wanted:
     refused: dict[str, str]
 
 
-def wanted_by(paths: Mapping[str, str], left: Iterable[str], pattern: str, excludes: Callable[[str], bool]) -> Wanted:
+def entries_for(
+    paths: Mapping[str, str], retired_paths: Iterable[str], pattern: str, excludes: Callable[[str], bool]
+) -> CatalogEntries:
     """Returns the entries that tables should have.
 
     Args:
         paths: `database.table` -> path of the table.
-        left: paths of tables that were renamed or dropped.
+        retired_paths: paths of tables that were renamed or dropped.
         pattern: the option `catalog-names`.
         excludes: whether the definition excludes a table.
     """
     names = named(paths, pattern, excludes)
     entries = {entry: paths[table] for table, entry in names.entries.items()}
     former = defaultdict[EntryName, tuple[str, ...]](tuple)
-    for path in left:
+    for path in retired_paths:
         if (table := names_in(path)) is not None:
             former[entry_name(full_name(*table), pattern)] += (path,)
-    return Wanted(entries, former, names.refused)
+    return CatalogEntries(entries, former, names.refused)
 
 
 def written_paths(state: State) -> dict[str, str]:
@@ -79,14 +81,14 @@ class Registration:
     Attributes:
         location: path below the sink's path -> its location.
         paths: `database.table` -> path of the tables with which the catalog was last compared; None before the first time.
-        known: the entries of these tables.
+        last_entries: the entries of these tables.
     """
 
     catalog: Catalog
     location: Callable[[str], str]
     excludes: Callable[[str], bool]
     paths: dict[str, str] | None = None
-    known: Wanted | None = None
+    last_entries: CatalogEntries | None = None
 
     def settle(self, state: State) -> None:
         """Makes the catalog's entries equal to the tables of a state; logs a warning for each table that can have none.
@@ -94,20 +96,20 @@ class Registration:
         Raises:
             AccessError, SinkError: the catalog refuses this user, does not answer or fails.
         """
-        paths, known = written_paths(state), self.known
+        paths, last = written_paths(state), self.last_entries
         if paths == self.paths:
             return
-        wanted = wanted_by(paths, state.left, self.catalog.pattern, self.excludes)
-        entries, former, refused = wanted.entries, wanted.former, wanted.refused
-        if known is not None:
-            former = {entry: (path,) for entry, path in known.entries.items() if entries.get(entry) != path}
-            entries = {entry: path for entry, path in entries.items() if known.entries.get(entry) != path}
-            refused = {table: reason for table, reason in refused.items() if table not in known.refused}
+        current = entries_for(paths, state.left, self.catalog.pattern, self.excludes)
+        entries, former, refused = current.entries, current.former, current.refused
+        if last is not None:
+            former = {entry: (path,) for entry, path in last.entries.items() if entries.get(entry) != path}
+            entries = {entry: path for entry, path in entries.items() if last.entries.get(entry) != path}
+            refused = {table: reason for table, reason in refused.items() if table not in last.refused}
         comparison = self.catalog.compare(*_located(self.location, entries, former))
         self.catalog.apply(comparison)
-        self.paths, self.known = paths, wanted
-        if made := sorted(comparison.missing | comparison.moved):
-            _log.info("registered in %s: %s", self.catalog.name, ", ".join(map(str, made)))
+        self.paths, self.last_entries = paths, current
+        if new_entries := sorted(comparison.missing | comparison.moved):
+            _log.info("registered in %s: %s", self.catalog.name, ", ".join(map(str, new_entries)))
         if comparison.stale:
             _log.info("removed from %s: %s", self.catalog.name, ", ".join(map(str, sorted(comparison.stale))))
         for sentence in sentences(refused, comparison.taken):
@@ -148,14 +150,14 @@ class Outlook:
 
 
 def outlook(
-    definition: Definition, paths: Mapping[str, str], left: Iterable[str], *, tries: bool = False
+    definition: Definition, paths: Mapping[str, str], retired_paths: Iterable[str], *, tries: bool = False
 ) -> Outlook | None:
     """Compares the catalog with tables, in a Spark session of the pipeline; None if the definition names no catalog.
 
     Args:
         definition: the pipeline.
         paths: `database.table` -> path of the table.
-        left: paths of tables that were renamed or dropped.
+        retired_paths: paths of tables that were renamed or dropped.
         tries: also checks that this user may make entries.
 
     Raises:
@@ -168,8 +170,8 @@ def outlook(
         sink = open_tables(definition)
         catalog = catalog_of(definition.sink, spark, definition.pipeline.name)
         assert catalog is not None
-        wanted = wanted_by(paths, left, catalog.pattern, definition.pipeline.excludes)
-        entries, former = _located(sink.location, wanted.entries, wanted.former)
+        current = entries_for(paths, retired_paths, catalog.pattern, definition.pipeline.excludes)
+        entries, former = _located(sink.location, current.entries, current.former)
         comparison = catalog.compare(entries, former)
         if tries:
             catalog.try_out(entries)
@@ -177,12 +179,12 @@ def outlook(
         return Outlook(
             {
                 tables[path]: f"{catalog.name}.{entry}"
-                for entry, path in wanted.entries.items()
+                for entry, path in current.entries.items()
                 if entry not in comparison.taken
             },
             len(comparison.missing | comparison.moved),
             len(comparison.stale),
-            tuple(sentences(wanted.refused, comparison.taken)),
+            tuple(sentences(current.refused, comparison.taken)),
             catalog.lasts,
         )
 
