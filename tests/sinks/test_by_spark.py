@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from changefeed.errors import SinkError
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
-from changefeed.pipeline.operations.expired import gone
+from changefeed.pipeline.operations.expired import read_deleted_folders
 from changefeed.pipeline.operations.status import status
 from changefeed.pipeline.state import State
 from changefeed.pipeline.store.files import FileStore
@@ -77,7 +77,7 @@ def test_the_ledger_is_read_through_the_session(viewed: tuple[SparkSession, str]
     with read_by(spark):
         assert read_ledger(pipeline).latest() == read_ledger(beside).latest()
         assert status(pipeline).to_dict() == status(beside).to_dict()
-        assert [one.path for one in gone(pipeline)] == ["app/t"]
+        assert [one.path for one in read_deleted_folders(pipeline)] == ["app/t"]
     assert status(beside).to_dict()["epoch"] == 1
 
 

@@ -78,7 +78,7 @@ def event_status(definition: EventDefinition, *, ask_source: bool = True) -> Eve
     state = latest.state if latest else State()
     last = beat.backlog if beat is not None else None
     in_copy = beat is not None and state.source is None and beat.is_alive(datetime.now(UTC))
-    backlog, source_error = _asked(definition, state.source) if ask_source else (None, None)
+    backlog, source_error = _ask_backlog(definition, state.source) if ask_source else (None, None)
     binlog = has_binlog(definition)
     return EventStatus(
         definition.pipeline.name,
@@ -98,7 +98,7 @@ def event_lag_dict(lag: Lag, now: datetime) -> dict[str, Any]:
     return {name: value for name, value in lag.to_dict(now).items() if name not in _OF_TABLES}
 
 
-def _asked(definition: EventDefinition, before: str | None) -> tuple[Backlog | None, str | None]:
+def _ask_backlog(definition: EventDefinition, before: str | None) -> tuple[Backlog | None, str | None]:
     """Returns the backlog, and why the source does not answer.
 
     Inside of a snapshot the backlog is that of another one, with which the next run begins.

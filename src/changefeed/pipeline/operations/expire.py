@@ -27,7 +27,7 @@ import msgspec
 from changefeed.errors import ConfigError, SinkError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import ledger_name, read_ledger
-from changefeed.pipeline.operations.expired import Gone, Note, Notes, gone
+from changefeed.pipeline.operations.expired import DeletedFolder, Note, Notes, read_deleted_folders
 from changefeed.pipeline.planning.actions import paths_of
 from changefeed.pipeline.state import LastWrite
 from changefeed.pipeline.store.base import Cut, Latest, StoreReader
@@ -63,7 +63,7 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     if not dry_run:
         for note in notes.left_behind():
             _carry_out(notes, note, ledger)
-    latest, gone_folders = ledger.latest(), gone(definition)
+    latest, deleted_folders = ledger.latest(), read_deleted_folders(definition)
     if latest is None or not latest.step:
         raise ConfigError(
             f"{ledger_name(definition)}: {definition.pipeline.name} has not done a step yet, so there is nothing to expire"
@@ -71,35 +71,39 @@ def expire(definition: Definition, age: timedelta, *, dry_run: bool = False) -> 
     paths, kept, since = list[str](), dict[str, str](), datetime.now(UTC) - age
     sink = tables.owned_by(latest.owner)
     busy, young = _busy(latest), _ended_after(ledger, since)
-    for path in _unused(latest, gone_folders):
+    for path in _unused(latest, deleted_folders):
         if path in busy:
             kept[path] = "a step under way names it"
         elif path in young:
             kept[path] = f"the newest cut used it until {young[path].astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
-        elif why := _reason_to_keep(sink, path, gone_folders):
+        elif why := _reason_to_keep(sink, path, deleted_folders):
             kept[path] = why
         elif why is None:
             paths.append(path)
     if paths and not dry_run:
         paths = list(_carry_out(notes, notes.begin(latest.step, tuple(paths)), ledger))
     lost = (
-        sum(readable(cut, gone_folders) and bool(cut.paths() & set(paths)) for cut in ledger.history()) if paths else 0
+        sum(readable(cut, deleted_folders) and bool(cut.paths() & set(paths)) for cut in ledger.history())
+        if paths
+        else 0
     )
     return Expiry(tuple(paths), kept, lost)
 
 
-def _reason_to_keep(sink: TableSink, path: str, gone_folders: Iterable[Gone]) -> str | None:
+def _reason_to_keep(sink: TableSink, path: str, deleted_folders: Iterable[DeletedFolder]) -> str | None:
     """Returns why a folder is not deleted although it is old; None if it may be deleted, empty if it was deleted before."""
     try:
         is_own = sink.has_written(path)
     except SinkError as error:
         return str(error)
     if is_own is None:
-        return "" if any(path == one.path for one in gone_folders) else "there is no table"
+        return "" if any(path == one.path for one in deleted_folders) else "there is no table"
     return None if is_own else "another one than this pipeline wrote the table there"
 
 
-def old_folders(definition: Definition, latest: Latest, gone_folders: Iterable[Gone]) -> dict[str, str | None]:
+def old_folders(
+    definition: Definition, latest: Latest, deleted_folders: Iterable[DeletedFolder]
+) -> dict[str, str | None]:
     """Finds the folders that `expire` deletes sooner or later; any Delta reader still opens them as tables.
 
     Returns:
@@ -115,32 +119,32 @@ def old_folders(definition: Definition, latest: Latest, gone_folders: Iterable[G
         except SinkError:
             return False  # nobody takes it for a table
 
-    return {path: renamed.get(path) for path in _unused(latest, gone_folders) if is_readable(path)}
+    return {path: renamed.get(path) for path in _unused(latest, deleted_folders) if is_readable(path)}
 
 
-def readable(cut: Cut, gone: Iterable[Gone]) -> bool:
+def readable(cut: Cut, deleted_folders: Iterable[DeletedFolder]) -> bool:
     """Whether a cut can still be read: none of its tables is in a deleted folder."""
     pinned = cut.paths()
-    return not any(cut.step <= one.step and one.path in pinned for one in gone)
+    return not any(cut.step <= one.step and one.path in pinned for one in deleted_folders)
 
 
 def _pinned(latest: Latest) -> set[str]:
     return {table.path for table in latest.state.tables.values()}
 
 
-def _unused(latest: Latest, gone_folders: Iterable[Gone]) -> list[str]:
+def _unused(latest: Latest, deleted_folders: Iterable[DeletedFolder]) -> list[str]:
     """The paths that the pipeline has written and that its newest cut does not use, without those that were deleted."""
-    gone_already, pinned = list(gone_folders), _pinned(latest)
+    folders, pinned = list(deleted_folders), _pinned(latest)
     return [
         path
         for path, written in sorted(latest.state.left.items())
-        if path not in pinned and not _is_gone(path, written, gone_already)
+        if path not in pinned and not _is_gone(path, written, folders)
     ]
 
 
-def _is_gone(path: str, written: LastWrite, gone_folders: Iterable[Gone]) -> bool:
+def _is_gone(path: str, written: LastWrite, deleted_folders: Iterable[DeletedFolder]) -> bool:
     """Whether a path's folder is gone and was written by the pipeline; unknown if a repair assigned the path to the ledger."""
-    return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in gone_folders)
+    return any(path == one.path and written.epoch > 0 and written.step <= one.step for one in deleted_folders)
 
 
 def _carry_out(notes: Notes, note: Note, ledger: StoreReader) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
         return self.pid == os.getpid()
 
 
-class Gone(msgspec.Struct, frozen=True):
+class DeletedFolder(msgspec.Struct, frozen=True):
     """A folder that was deleted at `at`: cuts up to `step` that use it cannot be read."""
 
     path: str
@@ -79,13 +79,13 @@ class Gone(msgspec.Struct, frozen=True):
     at: datetime
 
 
-def gone(definition: Definition) -> list[Gone]:
+def read_deleted_folders(definition: Definition) -> list[DeletedFolder]:
     """Returns every folder that is deleted or about to be deleted.
 
     Raises:
         SinkError: the notes cannot be read.
     """
-    return _distinct(_files(definition, "expired", list[Gone]))
+    return _distinct(_files(definition, "expired", list[DeletedFolder]))
 
 
 def wait_for_expiry(definition: Definition, spark: SparkSession, plan: Plan, state: State) -> None:
@@ -175,8 +175,8 @@ class Notes:
 
     def _add(self, note: Note) -> None:
         """Adds the note's folders to the file of deleted folders (usually a single file)."""
-        before = _files(self.definition, "expired", list[Gone])
-        name, new = uuid.uuid4().hex, [Gone(path, note.step, note.at) for path in note.paths]
+        before = _files(self.definition, "expired", list[DeletedFolder])
+        name, new = uuid.uuid4().hex, [DeletedFolder(path, note.step, note.at) for path in note.paths]
         self._put(f"expired/{name}.json", _distinct({**before, name: new}))
         self._delete([f"expired/{old}" for old in before])
 
@@ -207,7 +207,7 @@ class Notes:
             system.rm_file(f"{root}/{name}")
 
 
-def _distinct(files: Mapping[str, list[Gone]]) -> list[Gone]:
+def _distinct(files: Mapping[str, list[DeletedFolder]]) -> list[DeletedFolder]:
     """The folders of all files, each once."""
     return list(dict.fromkeys(one for ones in files.values() for one in ones))
 

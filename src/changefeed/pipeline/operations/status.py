@@ -19,7 +19,7 @@ from changefeed.pipeline.monitoring.lag import NO_LAG, Lag, lag_of
 from changefeed.pipeline.monitoring.texts import run_dict
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.operations.expire import old_folders, readable
-from changefeed.pipeline.operations.expired import gone
+from changefeed.pipeline.operations.expired import read_deleted_folders
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.pending.by_table import pending_rows_of
 from changefeed.pipeline.state import Counts, State
@@ -152,7 +152,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
     state = latest.state if latest else State()
     published = list(islice(_published(ledger, definition), None if cuts is None else cuts + 1))
     opened, beat = source(definition.source), read_heartbeat(heartbeat_folder(definition))
-    backlog, source_error = _asked(opened, state.source) if ask_source else (None, None)
+    backlog, source_error = _ask_backlog(opened, state.source) if ask_source else (None, None)
     held_by, binlog = held_by_of(definition, state), has_binlog(definition)
     return Status(
         definition.pipeline.name,
@@ -165,7 +165,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         cuts is not None and len(published) > cuts,
         tuple(sorted(state.uncaptured)),
         state.incomplete.waits if state.incomplete else None,
-        old_folders(definition, latest, gone(definition)) if latest else {},
+        old_folders(definition, latest, read_deleted_folders(definition)) if latest else {},
         lag_of(state, backlog or (beat.backlog if beat else None), binlog=binlog),
         held_by,
         _standing_since(ledger, state.barrier) if held_by else None,
@@ -188,7 +188,7 @@ def _snapshots(definition: Definition, opened: Source, state: State) -> tuple[Co
     return (*begun, *copy_requests.waiting(folder).values())
 
 
-def _asked(opened: Source, before: str | None) -> tuple[Backlog | None, str | None]:
+def _ask_backlog(opened: Source, before: str | None) -> tuple[Backlog | None, str | None]:
     """Returns the backlog, and why the source does not answer."""
     try:
         return opened.backlog(before), None
@@ -215,7 +215,7 @@ def listed(folders: Mapping[str, str | None]) -> str:
 
 def _published(ledger: StoreReader, definition: Definition) -> Iterator[PublishedCut]:
     """Yields the readable cuts, newest first; of several cuts with the same barrier, only the newest."""
-    expired, seen = gone(definition), set[tuple[str, int]]()
+    expired, seen = read_deleted_folders(definition), set[tuple[str, int]]()
     for cut in ledger.history(newest_first=True):
         if not readable(cut, expired) or (cut.commit_ts is None and not cut.tables):
             continue

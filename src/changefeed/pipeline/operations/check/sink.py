@@ -28,7 +28,7 @@ from changefeed.pipeline.monitoring.lag import lag_text
 from changefeed.pipeline.monitoring.texts import clock_text
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check
 from changefeed.pipeline.operations.expire import old_folders
-from changefeed.pipeline.operations.expired import gone
+from changefeed.pipeline.operations.expired import read_deleted_folders
 from changefeed.pipeline.operations.status import listed, status
 from changefeed.pipeline.store.base import Latest, foreign
 from changefeed.pipeline.tables import open_tables
@@ -185,7 +185,7 @@ def _lag(definition: Definition) -> Iterator[Check]:
 
 
 def _old_folders(definition: Definition, latest: Latest) -> Iterator[Check]:
-    if folders := old_folders(definition, latest, gone(definition)):
+    if folders := old_folders(definition, latest, read_deleted_folders(definition)):
         what = f"no tables any more, kept for older cuts: {listed(folders)}"
         yield Check("folders", OK, what, "`changefeed expire` deletes those that no cut has used for 7 days")
 
