@@ -130,9 +130,9 @@ class Executor:
                 if before.revision >= 0:
                     guard.check_files(path, before.revision)
             self._restart_sources(plan)
-        done = self._write_all(plan)
+        write_counts = self._write_all(plan)
         changed = paths if self.ledger.begun_by else {action.path for action in plan.actions}
-        written = self._looked(changed, lambda path: guard.check_after(path, self.before[path], done[path]))
+        written = self._looked(changed, lambda path: guard.check_after(path, self.before[path], write_counts[path]))
         last_writes = self.ledger.state.last_writes() | written
         tables = {
             name: replace(
@@ -236,8 +236,8 @@ class Executor:
         if threads < 2:
             return [work(item) for item in waiting]
         with ThreadPoolExecutor(threads, thread_name_prefix="tables") as pool:
-            done = [pool.submit(copy_context().run, work, item) for item in waiting]
-        return [one.result() for one in done]
+            futures = [pool.submit(copy_context().run, work, item) for item in waiting]
+        return [one.result() for one in futures]
 
     def _request(self, action: Action, plan: Plan) -> WriteRequest:
         before = self.before[action.path]

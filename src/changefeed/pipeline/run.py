@@ -256,7 +256,7 @@ class _Runner:
         if isinstance(self.source, CopyingSource) and not is_retry:
             copy_requests.take_at_start(self.ledger, self.source)
         self.flow.letters.settle(self.ledger.state.positions)
-        if self._done():
+        if self._is_done():
             return
         sweep()
         if not self.once:
@@ -265,7 +265,7 @@ class _Runner:
         passed("read.before")
         end = self.source.end(self.spark, self.ledger.state.source)
         self._read_to(end)
-        if not self._done():
+        if not self._is_done():
             self._settle()
 
     def _recover(self) -> None:
@@ -315,20 +315,20 @@ class _Runner:
     def _read_to(self, end: str) -> None:
         """Reads batch after batch, up to a source offset."""
         more = True
-        while more and not self._done():
+        while more and not self._is_done():
             batch = self._take_next(end)
             more = batch is not None and not batch.caught_up
 
     def _follow(self) -> None:
         """Reads batch after batch, without end; waits when there is nothing left to read."""
         interval = seconds(self.definition.pipeline.trigger_interval)
-        while not self._done():
+        while not self._is_done():
             began = time.monotonic()
             batch = self._take_next(None)
             if batch is None:
                 self._settle()
             if batch is None or self.source.partitions(batch.source_offset) <= batch.ended:
-                wait_for_records(began + interval, self._done)
+                wait_for_records(began + interval, self._is_done)
 
     def _take_next(self, end: str | None) -> NextBatch | None:
         """Takes the next batch, and returns it; None if there is nothing to read."""
@@ -395,7 +395,7 @@ class _Runner:
                 f"topics were removed while the run was reading: {', '.join(sorted(compared.removed))}", transient=True
             )
 
-    def _done(self) -> bool:
+    def _is_done(self) -> bool:
         if self.stopping():
             return True
         return self.flow.is_reached(self.until)

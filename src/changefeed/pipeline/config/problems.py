@@ -55,8 +55,8 @@ class Problem:
 def config_error(problems: Iterable[Problem], where: str, lines: Mapping[tuple[str, ...], int]) -> ConfigError:
     """One error for all problems, in the order of the file."""
     distinct = list(dict.fromkeys(problems))
-    meant = {(problem.path[:-1], problem.close_to) for problem in distinct if problem.close_to}
-    to_report = [p for p in distinct if not any((p.path[:-1], name) in meant for name in p.answered_by)]
+    close_names = {(problem.path[:-1], problem.close_to) for problem in distinct if problem.close_to}
+    to_report = [p for p in distinct if not any((p.path[:-1], name) in close_names for name in p.answered_by)]
     placed = sorted(((_line(problem.path, lines), problem.message) for problem in to_report), key=lambda one: one[0])
     return ConfigError("\n".join(redact(f"{where}{f':{line}' if line else ''}: {text}") for line, text in placed))
 
@@ -108,8 +108,8 @@ def _problem(detail: ErrorDetails, root: type[BaseModel]) -> Problem:
         shown = f", got {detail['input']!r}" if _shown(kind, detail["input"]) else ""
         return Problem(path, f"{name}: expected {_EXPECTED[kind]}{shown}")
     text = str(detail["msg"]).removeprefix("Value error, ")
-    asked = tuple(re.findall(r"`([a-z-]+)`", text)) if text.startswith("give either") else ()
-    return Problem((*path, ""), f"{name}: {text}" if name else text, answered_by=asked)
+    alternatives = tuple(re.findall(r"`([a-z-]+)`", text)) if text.startswith("give either") else ()
+    return Problem((*path, ""), f"{name}: {text}" if name else text, answered_by=alternatives)
 
 
 def _path(loc: tuple[int | str, ...]) -> tuple[str, ...]:

@@ -181,8 +181,8 @@ def _fit(
 
 def _needs_registry(decoded: Decoded, options: Mapping[str, str]) -> bool:
     """Whether the protocol can only be confirmed with a schema registry."""
-    asked = bool(decoded.dead) and all(letter.reason == "unknown-schema" for letter in decoded.dead)
-    return asked and not decoded.tables and "schema-registry" not in options
+    lacks_schemas = bool(decoded.dead) and all(letter.reason == "unknown-schema" for letter in decoded.dead)
+    return lacks_schemas and not decoded.tables and "schema-registry" not in options
 
 
 def _count(decoded: Decoded, records: int) -> int:

@@ -76,12 +76,14 @@ def with_repeats(
         low = lines.numbers("commit_ts") < bound
         remembered = np.isin(lines.ids, np.array([hash for _, hash in before.recent], np.int64))
         repeated |= remembered
-        another = ~repeated & newer & (low | _go_back(lines))
+        in_another_binlog = ~repeated & newer & (low | _go_back(lines))
         removed = (lines.numbers("commit_ts") <= bound) & ~newer
         if removed.any():  # not so in a batch in which nothing is sent again
             removed &= _are_before_last_change(lines, before, fresh)
         repeated = (keyless & (repeated | (low & ~newer))) | removed
-        state = _remembering(state, before, lines, keyless, repeated, passed, another=bool(another.any()))
+        state = _remembering(
+            state, before, lines, keyless, repeated, passed, another_binlog=bool(in_another_binlog.any())
+        )
     return replace(state, repeats=merged(state.repeats, lines.stretches(repeated)))
 
 
@@ -192,13 +194,13 @@ def _passed_before(lines: _Lines, before: State) -> _Numbers:
 def _go_back(lines: _Lines) -> _Mask:
     """For each line, whether its place is lower than that of a line before it in its partition."""
     places = lines.numbers("commit_ts")
-    back = np.zeros(len(places), np.bool_)
+    goes_back = np.zeros(len(places), np.bool_)
     start = 0
     for _, count in lines.partitions:
         of_partition = places[start : start + count]
-        back[start : start + count] = of_partition < np.maximum.accumulate(of_partition)
+        goes_back[start : start + count] = of_partition < np.maximum.accumulate(of_partition)
         start += count
-    return back
+    return goes_back
 
 
 def _are_newer(lines: _Lines, before: State) -> _Mask:
@@ -279,11 +281,18 @@ def are_left_out(chunk: ChunkInfo, repeats: Stretches) -> bool:
 
 
 def _remembering(
-    state: State, before: State, lines: _Lines, keyless: _Mask, repeated: _Mask, passed: int | None, *, another: bool
+    state: State,
+    before: State,
+    lines: _Lines,
+    keyless: _Mask,
+    repeated: _Mask,
+    passed: int | None,
+    *,
+    another_binlog: bool,
 ) -> State:
-    """The state with what later rows are compared with; `another`: another binlog has begun."""
+    """The state with what later rows are compared with; `another_binlog`: another binlog has begun."""
     doubted, new = before.doubted, keyless & ~repeated
-    if another:
+    if another_binlog:
         doubted = max(state.newest() or NOTHING, NOTHING if doubted is None else doubted)
     below = max(before.passed or NOTHING, passed or NOTHING)
     fresh = zip(lines.numbers("commit_ts")[new].tolist(), lines.ids[new].tolist(), strict=True)

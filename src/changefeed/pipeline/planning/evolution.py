@@ -66,7 +66,7 @@ def inferred(
         for column in shape.columns:
             current = columns.setdefault(column.name.lower(), column)
             if column.name.lower() not in declared:
-                columns[column.name.lower()] = replace(current, type=_both(current.type, column.type))
+                columns[column.name.lower()] = replace(current, type=_common_type(current.type, column.type))
     keys = tuple(columns[key.lower()].name for key in keys)
     columns_with_keys = tuple(replace(c, key=c.name in keys) for c in columns.values())
     if table is not None:
@@ -74,7 +74,7 @@ def inferred(
     return Table(database, name, columns_with_keys, keys)
 
 
-def _both(current: ColumnType, other: ColumnType) -> ColumnType:
+def _common_type(current: ColumnType, other: ColumnType) -> ColumnType:
     bare = other.name == current.name and other.name in _BARE and other.length is None and other.members is None
     return current if bare else widen(current, other)
 
