@@ -14,9 +14,9 @@ the tables are created, do not count. A cost is a sum of terms, fitted by the le
 
 `predict` is for tables in S3: each request costs the driver CPU, which is measured too, and takes `--latency` milliseconds. A
 step applies the changes of one `--interval` of seconds, and lasts driver + workers / cores. Tasks are assumed to share the work
-evenly. `share` is the driver's part of a step, `of interval` its part of the interval, in which all cores wait for it; `at most/s`
-are the changes a second whose step fills the interval. GET/s and PUT/s are requests while they are made. The results are in
-`bench/results/scale_model.json`.
+evenly. `share` is the driver's part of a step, `of interval` its part of the interval, in which all cores wait for it; `keeps up`
+and `10 % from` are the shortest intervals in which a step fits, and in which the driver has a tenth. GET/s and PUT/s are requests
+while they are made. The results are in `bench/results/scale_model.json`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations, product
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ DRIVER_TERMS = ("step", "tables", "partitions", "chunks", "tasks")
 WORKER_TERMS = ("changes", "tables", "chunks", "tasks")
 # The grid: one quantity is changed at a time, then several.
 GRID = (
-    Load(10, 1_000), Load(100, 100), Load(300, 100), Load(1_000, 20), Load(10, 10_000), Load(100, 600), Load(2, 10_000),
+    Load(10, 1_000), Load(100, 100), Load(300, 100), Load(1_000, 20), Load(10, 10_000), Load(100, 1_000), Load(2, 20_000),
     Load(100, 100, 100), Load(10, 1_000, 1_000), Load(100, 100, 1_000),
     Load(100, 100, 1, 16), Load(100, 100, 1, 64), Load(300, 200, 100, 16),
     Load(300, 100, parallelism=1), Load(300, 100, parallelism=16),
@@ -121,20 +121,25 @@ class Step:
         return max(self.loads, key=lambda name: self.loads[name])
 
 
-def chunk_count(readers: int, tables: float, changes: float) -> float:
-    """Returns the chunks of a step whose reading tasks have changes of so many tables each."""
+def chunk_count(readers: int, tables: float, partitions: float, changes: float) -> float:
+    """Returns the chunks of a step whose reading tasks have changes of so many tables and partitions each.
+
+    A batch has a chunk of each table, and two of each partition: its positions, and its resolved events.
+    """
     batch = max(KAFKA_BATCH, min(ROWS_PER_TABLE * tables, GATHERED_BYTES / RECORD_BYTES))
-    return min(changes, readers * tables * ceil(changes / readers / batch))
+    batches = readers * ceil(changes / readers / batch)
+    return min(changes, batches * tables) + batches * 2 * partitions
 
 
 def predicted(model: Model, cluster: Cluster, rate: float) -> Step:
     """Returns the step that applies the changes of an interval, `rate` changes a second."""
     changes = rate * cluster.interval
     written = min(cluster.tables, changes)
-    each = max(1.0, written / min(cluster.cores, cluster.partitions))  # tables of one reading task
+    tables = max(1.0, written / min(cluster.cores, cluster.partitions))  # of one reading task
+    chunks = chunk_count(cluster.cores, tables, max(1.0, cluster.partitions / cluster.cores), changes)
     quantities = {
         "changes": changes, "tables": written, "partitions": cluster.partitions,
-        "chunks": chunk_count(cluster.cores, each, changes), "tasks": cluster.cores + min(cluster.cores, written),
+        "chunks": chunks, "tasks": cluster.cores + min(cluster.cores, written),
     }  # fmt: skip
     gets, puts = (STEP_REQUESTS[kind] + TABLE_REQUESTS[kind] * written for kind in ("GET", "PUT"))
     own = gets + puts - written  # tasks put the data files
@@ -142,9 +147,8 @@ def predicted(model: Model, cluster: Cluster, rate: float) -> Step:
     waits = (sum(STEP_REQUESTS.values()) + own / cluster.parallelism) * cluster.latency
     driver = max(cpu, waits)  # threads wait at the same time, but Python computes in one of them
     work = total(model.workers, quantities) / cluster.cores
-    work += ceil(written / cluster.cores) * (
-        cluster.latency + model.request_cpu
-    )  # a task puts one file after the other
+    puts_of_task = ceil(written / cluster.cores)  # of data files, one after the other
+    work += puts_of_task * (cluster.latency + model.request_cpu)
     loads = {
         "driver's CPU": cpu,
         "driver's waits": waits,
@@ -158,13 +162,23 @@ def predicted(model: Model, cluster: Cluster, rate: float) -> Step:
     )  # fmt: skip
 
 
-def capacity(model: Model, cluster: Cluster) -> float:
-    """Returns the most changes a second whose step fits into the interval; 0 if none does."""
-    low, high = 0.0, 1e9
-    for _ in range(60):
+def shortest_interval(model: Model, cluster: Cluster, rate: float, share: float = 1.0) -> float:
+    """Returns the shortest interval whose steps are no longer than it, with at most this share of it for the driver.
+
+    It is infinite if no interval up to a day suffices: chunks, and with them the driver's work, grow with the changes.
+    """
+    low, high = 0.0, 86_400.0
+
+    def suffices(interval: float) -> bool:
+        step = predicted(model, replace(cluster, interval=interval), rate)
+        return step.seconds <= interval and step.driver <= share * interval
+
+    if not suffices(high):
+        return inf
+    while high - low > 0.01 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if predicted(model, cluster, middle).seconds <= cluster.interval else (low, middle)
-    return low if low > 1 else 0.0
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return high
 
 
 def forecast(model: Model, arguments: argparse.Namespace) -> list[str]:
@@ -186,10 +200,12 @@ def forecast(model: Model, arguments: argparse.Namespace) -> list[str]:
     for sizes in product((16, 64, 256), (100, 1_000, 10_000), (100, 1_000)):
         cluster = Cluster(*sizes, arguments.interval, arguments.parallelism, arguments.latency / 1000)
         for rate in (100_000, 1_000_000):
-            step, most = predicted(model, cluster, rate), capacity(model, cluster)
+            step = predicted(model, cluster, rate)
+            keeps_up, tenth = (shortest_interval(model, cluster, rate, share) for share in (1.0, 0.1))
             cells = [
-                *sizes, rate, f"{step.seconds:.1f}", f"{step.driver:.1f}", f"{step.driver / step.seconds:.0%}",
-                f"{step.driver / cluster.interval:.1%}", f"{most:.2g}", f"{step.gets:.0f}", f"{step.puts:.0f}",
+                *sizes, f"{rate:,}", f"{step.seconds:.1f}", f"{step.driver:.1f}", f"{step.driver / step.seconds:.0%}",
+                f"{step.driver / cluster.interval:.1%}", f"{keeps_up:.3g} s", f"{tenth:.3g} s",
+                f"{step.gets:.0f}", f"{step.puts:.0f}",
             ]  # fmt: skip
             lines.append("".join(f"{cell:>12}" for cell in cells) + "  " + "; ".join(_notes(step, cluster)))
     return lines

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
-from bench.scale_model import Cluster, Model, capacity, chunk_count, fitted, predicted, total
+from bench.scale_model import Cluster, Model, chunk_count, fitted, predicted, shortest_interval, total
 
 MODEL = Model({"step": 0.5, "tables": 0.001}, {"changes": 1e-5, "tables": 0.01})
 
@@ -43,15 +44,29 @@ def test_the_driver_waits_for_requests_in_parallel() -> None:
     assert predicted(MODEL, replace(cluster, parallelism=20), 1_000).driver < driver
 
 
-def test_the_capacity_is_the_rate_whose_step_fills_the_interval() -> None:
+def test_the_shortest_interval_is_that_of_a_step() -> None:
     cluster = Cluster(cores=16, tables=100, partitions=10)
-    assert predicted(MODEL, cluster, capacity(MODEL, cluster)).seconds == pytest.approx(cluster.interval, rel=1e-3)
-    assert capacity(MODEL, replace(cluster, tables=1_000_000)) < 1_000_000 / cluster.interval
+    interval = shortest_interval(MODEL, cluster, 100_000)
+    assert predicted(MODEL, replace(cluster, interval=interval), 100_000).seconds == pytest.approx(interval, rel=0.05)
+    tenth = predicted(MODEL, cluster, 100_000).driver / 0.1
+    assert shortest_interval(MODEL, cluster, 100_000, 0.1) == pytest.approx(tenth, rel=0.05)
+
+
+def test_no_interval_suffices_for_more_changes_than_the_cores_apply() -> None:
+    assert shortest_interval(MODEL, Cluster(cores=1, tables=1, partitions=1), 200_000) == inf
 
 
 @pytest.mark.parametrize(
-    "readers, tables, changes, chunks",
-    [(1, 10, 8_000, 10), (1, 10, 80_000, 100), (4, 100, 4_000, 400), (4, 100, 100, 100), (1, 100, 102_400, 200)],
+    "readers, tables, partitions, changes, chunks",
+    [
+        (1, 10, 0, 8_000, 10),
+        (1, 10, 0, 80_000, 100),
+        (4, 100, 0, 100, 100),
+        (1, 100, 0, 102_400, 200),
+        (4, 100, 2, 4_000, 416),
+    ],
 )
-def test_each_batch_of_a_task_has_a_chunk_for_each_table(readers: int, tables: int, changes: int, chunks: int) -> None:
-    assert chunk_count(readers, tables, changes) == chunks
+def test_a_batch_has_a_chunk_of_each_table_and_two_of_each_partition(
+    readers: int, tables: int, partitions: int, changes: int, chunks: int
+) -> None:
+    assert chunk_count(readers, tables, partitions, changes) == chunks
