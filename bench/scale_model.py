@@ -38,6 +38,7 @@ import numpy as np
 from bench.step_costs import Load, measured, request_cpu
 
 RESULTS = Path(__file__).parent / "results" / "scale_model.json"
+CLUSTER = Path(__file__).parent / "results" / "cluster.json"
 # Requests to S3 of a step, and of a table in it: `results/requests.txt`, with 5 tables and with 40. Lists count as GET.
 STEP_REQUESTS, TABLE_REQUESTS = {"GET": 14, "PUT": 5}, {"GET": 10, "PUT": 2}
 GET_LIMIT, PUT_LIMIT = 5_500, 3_500  # requests a second for each prefix
@@ -183,20 +184,10 @@ def shortest_interval(model: Model, cluster: Cluster, rate: float, share: float 
 
 def forecast(model: Model, arguments: argparse.Namespace) -> list[str]:
     """Returns the lines of the table of predictions."""
-    head = (
-        "cores",
-        "tables",
-        "partitions",
-        "changes/s",
-        "step s",
-        "driver s",
-        "share",
-        "of interval",
-        "at most/s",
-        "GET/s",
-        "PUT/s",
+    names = (
+        "cores, tables, partitions, changes/s, step s, driver s, share, of interval, keeps up, 10 % from, GET/s, PUT/s"
     )
-    lines = ["".join(f"{name:>12}" for name in head) + "  most used"]
+    lines = ["".join(f"{name:>12}" for name in names.split(", ")) + "  most used"]
     for sizes in product((16, 64, 256), (100, 1_000, 10_000), (100, 1_000)):
         cluster = Cluster(*sizes, arguments.interval, arguments.parallelism, arguments.latency / 1000)
         for rate in (100_000, 1_000_000):
@@ -227,20 +218,30 @@ def compared(model: Model, rows: Iterable[Mapping[str, Any]]) -> list[str]:
     lines = []
     for row in rows:
         driver, workers = total(model.driver, row), total(model.workers, row)
-        pairs = {"driver": driver, "workers": workers, "seconds": driver + workers / row["cores"]}
-        ratios = (f"{name} {value:.2f} / {row[name]:.2f} = {value / row[name]:.2f}" for name, value in pairs.items())
+        costs = {"driver": driver, "workers": workers, "seconds": driver + workers / row["cores"]}
+        ratios = (f"{name} {s:.2f} / {row[name]:.2f} = {s / row[name]:.2f}" for name, s in costs.items() if name in row)
         sizes = (f"{row[name]} {name}" for name in ("cores", "tables", "changes", "partitions", "chunks", "tasks"))
         lines.append(f"{', '.join(sizes)}: {'; '.join(ratios)}")
     return lines
+
+
+def recorded_steps() -> list[dict[str, Any]]:
+    """Returns the mean steps of the runs of `bench/cluster.py`, by the clock: with one worker and with two."""
+    kept = json.loads(CLUSTER.read_text())
+    slices, parallelism = 8, 2  # of the source `files`; of Spark, which counts at least two cores
+    sizes = {
+        "tables": kept["tables"], "changes": kept["rows"] // kept["steps"], "partitions": 1,
+        "chunks": slices * kept["tables"], "tasks": slices + parallelism,
+    }  # fmt: skip
+    return [sizes | {"cores": run["workers"], "seconds": run["seconds"] / kept["steps"]} for run in kept["runs"]]
 
 
 def _measure(arguments: argparse.Namespace) -> None:
     rows = measured(GRID, 1)
     usual = [row for row in rows if row["parallelism"] == Load(1, 1).parallelism]
     driver_requests = sum(TABLE_REQUESTS.values()) - 1  # a task puts the data file
-    model = Model(
-        fitted(usual, DRIVER_TERMS, "driver"), fitted(usual, WORKER_TERMS, "workers"), request_cpu(driver_requests)
-    )
+    terms = {"driver": DRIVER_TERMS, "workers": WORKER_TERMS}
+    model = Model(*(fitted(usual, terms[side], side) for side in terms), request_cpu(driver_requests))
     arguments.out.write_text(json.dumps({"model": asdict(model), "steps": rows}, indent=1) + "\n")
     print(json.dumps(asdict(model), indent=1), *compared(model, usual), sep="\n")
 
@@ -253,7 +254,7 @@ def _check(arguments: argparse.Namespace) -> None:
     kept = json.loads(arguments.out.read_text())
     rows = [row for workers in arguments.workers for row in measured(HELD_OUT, workers)]
     arguments.out.write_text(json.dumps(kept | {"checked": rows}, indent=1) + "\n")
-    print(*compared(_model(arguments.out), rows), sep="\n")
+    print(*compared(_model(arguments.out), [*rows, *recorded_steps()]), sep="\n")
 
 
 def _model(path: Path) -> Model:

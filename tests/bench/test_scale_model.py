@@ -14,15 +14,15 @@ MODEL = Model({"step": 0.5, "tables": 0.001}, {"changes": 1e-5, "tables": 0.01})
 
 def test_a_fit_finds_the_coefficients_of_its_steps() -> None:
     rows = [{"tables": t, "chunks": c, "driver": 0.2 + 0.001 * t + 2e-5 * c} for t in (1, 100, 900) for c in (5, 7000)]
-    found = fitted(rows, ("step", "tables", "chunks"), "driver")
-    assert found == pytest.approx({"step": 0.2, "tables": 0.001, "chunks": 2e-5})
+    coefficients = fitted(rows, ("step", "tables", "chunks"), "driver")
+    assert coefficients == pytest.approx({"step": 0.2, "tables": 0.001, "chunks": 2e-5})
 
 
 def test_no_coefficient_is_negative() -> None:
     rows = [{"tables": t, "chunks": c, "driver": 0.01 * t - 1e-4 * c} for t in (100, 200) for c in (10, 50)]
-    found = fitted(rows, ("tables", "chunks"), "driver")
-    assert found["chunks"] == 0
-    assert found["tables"] == pytest.approx(0.01, rel=0.1)
+    coefficients = fitted(rows, ("tables", "chunks"), "driver")
+    assert coefficients["chunks"] == 0
+    assert coefficients["tables"] == pytest.approx(0.01, rel=0.1)
 
 
 def test_a_term_without_a_quantity_counts_once() -> None:
