@@ -240,8 +240,8 @@ def _measure(arguments: argparse.Namespace) -> None:
     rows = measured(GRID, 1)
     usual = [row for row in rows if row["parallelism"] == Load(1, 1).parallelism]
     driver_requests = sum(TABLE_REQUESTS.values()) - 1  # a task puts the data file
-    terms = {"driver": DRIVER_TERMS, "workers": WORKER_TERMS}
-    model = Model(*(fitted(usual, terms[side], side) for side in terms), request_cpu(driver_requests))
+    driver, workers = fitted(usual, DRIVER_TERMS, "driver"), fitted(usual, WORKER_TERMS, "workers")
+    model = Model(driver, workers, request_cpu(driver_requests))
     arguments.out.write_text(json.dumps({"model": asdict(model), "steps": rows}, indent=1) + "\n")
     print(json.dumps(asdict(model), indent=1), *compared(model, usual), sep="\n")
 
