@@ -27,7 +27,7 @@ from changefeed.pipeline.run import run
 from changefeed.sinks.apply import step as apply_step
 from changefeed.spark_runtime import archive
 from changefeed.spark_runtime.session import session
-from tests.pipeline.running import definition
+from tests.pipeline.kit.running import definition
 from tests.services.s3 import S3Server
 from tests.services.spark_cluster import SparkCluster
 
