@@ -38,6 +38,7 @@ from changefeed.pipeline.state import NOTHING, Positions, Sendings, Stretches
 _Partition = tuple[str, int]
 _Numbers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
+_NO_LINES = pa.RecordBatch.from_pylist([], LINES)
 
 
 def sendings(
@@ -95,13 +96,13 @@ def surplus(begun: Sendings, chunks: Iterable[ChunkInfo]) -> Stretches:
     positions: Stretches = {}
     for (topic, partition), of_partition in _by_partition(chunks).items():
         begins = begun.get(topic, {}).get(partition, ())
-        lines = _lines(of_partition)
-        if not begins or not len(lines):
+        lines = _lines(of_partition) if begins else _NO_LINES
+        if not len(lines):
             continue
         offsets, indexes = _column(lines, "offset"), _column(lines, "index")
         sending = np.searchsorted(np.array(begins, np.int64), offsets, side="right")
         ids = combined(_column(lines, "commit_ts"), _column(lines, "same"))
-        keyless = lines.column("keyless").to_numpy().astype(np.bool_)
+        keyless = lines.column("keyless").to_numpy(zero_copy_only=False).astype(np.bool_)
         dropped = keyless & _comes_again(ids, sending)
         if dropped.any():
             positions.setdefault(topic, {})[partition] = stretches_of(offsets, indexes, dropped)
@@ -129,13 +130,17 @@ def _by_partition(chunks: Iterable[ChunkInfo]) -> dict[_Partition, list[ChunkInf
     return parts
 
 
-def _lines(chunks: Iterable[ChunkInfo]) -> pa.Table:
-    parts = [pa.Table.from_batches([chunk.sent]) for chunk in chunks if chunk.sent is not None]
-    lines = pa.concat_tables([LINES.empty_table(), *parts])
-    return lines.sort_by([("offset", "ascending"), ("index", "ascending")]).combine_chunks()
+def _lines(chunks: Iterable[ChunkInfo]) -> pa.RecordBatch:
+    """The lines of chunks of one partition, in order; many partitions have none."""
+    parts = [chunk.sent for chunk in chunks if chunk.sent is not None]
+    if not parts:
+        return _NO_LINES
+    lines = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+    order = np.lexsort([_column(lines, "index"), _column(lines, "offset")])
+    return lines.take(pa.array(order))
 
 
-def _column(lines: pa.Table, name: str) -> _Numbers:
+def _column(lines: pa.RecordBatch, name: str) -> _Numbers:
     numbers: _Numbers = lines.column(name).cast(pa.int64()).to_numpy()
     return numbers
 
@@ -165,7 +170,7 @@ class _Records:
     def of(cls, pending: list[ChunkInfo], fresh: list[ChunkInfo]) -> _Records:
         """The records of the chunks; those of `fresh` are behind all of `pending`."""
         lines = _lines([*pending, *fresh])
-        keyless = lines.column("keyless").to_numpy().astype(np.bool_)
+        keyless = lines.column("keyless").to_numpy(zero_copy_only=False).astype(np.bool_)
         sent = [(c.first, c.max_ts or 0) for c in (*pending, *fresh) if c.kind == "resolved"]
         marks = np.array(sent, np.int64).reshape(-1, 2)
         mark_ids = combined(marks[:, 1], np.full(len(marks), NOTHING, np.int64))
@@ -246,9 +251,8 @@ class _Scan:
                 break
             index, before = index - 1, earlier
         offset = records.offsets[index]
-        if (
-            index > self._begin and records.offsets[index - 1] == offset
-        ):  # of that record, a part had not been read before
+        has_unread_part = index > self._begin and records.offsets[index - 1] == offset  # of that record
+        if has_unread_part:
             index = int(np.searchsorted(records.offsets, offset, side="right"))
         return max(min(index, int(np.searchsorted(records.offsets, records.offsets[proof]))), self._begin)
 
