@@ -54,7 +54,7 @@ def stored(value: Value, t: ColumnType) -> Any:
         return _fitting(text, t)
     if t.name in ("enum", "set"):
         return _members(value, text, t)
-    return _normal_json(text) if t.name == "json" else None
+    return _normal_json(text) if t.name == "json" and not isinstance(value, Decimal) else None
 
 
 def _exact(value: Value) -> Decimal | None:
@@ -194,7 +194,7 @@ def _normal_json(text: str) -> str | None:
         return None
     try:
         tree = json.loads(
-            text, parse_float=_no_number, parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_ordered
+            text, parse_float=_fraction, parse_int=_whole, parse_constant=_no_number, object_pairs_hook=_ordered
         )
     except (ValueError, RecursionError):
         return None
@@ -203,6 +203,14 @@ def _normal_json(text: str) -> str | None:
 
 def _no_number(text: str) -> Any:
     raise ValueError(text)
+
+
+def _fraction(text: str) -> float:
+    """A number that is not whole and that every server reads exactly, and writes without an exponent."""
+    number = float(text)
+    if number.is_integer() or not 1e-4 <= abs(number) < 1e15 or sum(c.isdigit() for c in text) > 15:
+        raise ValueError(text)
+    return number
 
 
 def _whole(text: str) -> int:
