@@ -7,6 +7,7 @@ Rule 2. Every command, option, definition field and error has a description; so 
 Rule 3. The README names every source and sink; every protocol has its README.
 Rule 4. The target of a link exists, file and heading; every page can be reached from docs/README.md.
 Rule 5. The commands and options that a page shows exist.
+Rule 6. So do the files that a page names by folder and file; decisions keep the names of their day.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(
     r"^(?:\$ )?changefeed ((?:[a-z]+(?![\w.]) ?)+)(.*)|`changefeed ((?:[a-z]+(?![\w.]) ?)+)([^`]*)`", re.MULTILINE
 )
+_FILE = re.compile(r"`((?:\w+/)+\w+\.(?:py|rs))`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -47,7 +49,7 @@ def main(args: list[str]) -> int:
     elif args:
         print("usage: check_docs.py [--write]", file=sys.stderr)
         return 2
-    problems = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable(), *misnamed()]
+    problems = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable(), *misnamed(), *missing_files()]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
@@ -180,6 +182,17 @@ def misnamed() -> Iterator[str]:
             unknown = set(re.findall(r"(?<=\s)--?[a-zA-Z][\w-]*", f" {rest.partition('|')[0].partition('#')[0]}"))
             for option in sorted(unknown - known.get(name or "", unknown)):
                 yield f"{page.relative_to(ROOT)}: changefeed {name} has no option {option}"
+
+
+def missing_files() -> Iterator[str]:
+    """Rule 6."""
+    folders = ("src", "tests", "tools", "bench", "examples", "deploy", "kernel/src")
+    paths = [f"/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.[pr][ys]")]
+    for page in documents():
+        if DOCS / "decisions" not in page.parents:
+            for name in sorted(set(_FILE.findall(page.read_text(encoding="utf-8")))):
+                if not any(path.endswith(f"/{name}") for path in paths):
+                    yield f"{page.relative_to(ROOT)}: there is no file {name}"
 
 
 if __name__ == "__main__":

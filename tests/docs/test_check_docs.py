@@ -100,6 +100,14 @@ def test_broken_links_are_reported(copy: Path) -> None:
     ]
 
 
+def test_files_that_are_gone_are_reported(copy: Path) -> None:
+    (copy / "src" / "flow.py").touch()
+    (copy / "NEWS.md").write_text("`src/flow.py`, `flow.py` and `pipeline/flow.py`")
+    (copy / "docs" / "decisions" / "0001-old.md").write_text("`pipeline/gone.py`")
+    findings = [finding for finding in check_docs.missing_files() if "NEWS" in finding or "0001-old" in finding]
+    assert findings == ["NEWS.md: there is no file pipeline/flow.py"]
+
+
 def test_a_page_without_links_to_it_is_reported(copy: Path) -> None:
     (copy / "docs" / "guides" / "lost.md").write_text("# Lost")
     assert list(check_docs.unreachable()) == ["docs/guides/lost.md cannot be reached from docs/README.md"]
