@@ -26,10 +26,10 @@ from changefeed.pipeline.flow import Batch
 from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.operations.explain import explain
 from changefeed.sources import source
+from tests.pipeline.kit.debezium_recorded import Recorded
 from tests.pipeline.kit.history import HistoryBuilder, small_history
 from tests.pipeline.kit.in_memory import Storage, memory_flow
 from tests.pipeline.kit.running import definition
-from tests.pipeline.protocols.test_debezium_recorded import Recorded
 from tests.services.debezium import write_log
 
 

@@ -15,8 +15,8 @@ from changefeed.pipeline.flow import Batch, Flow
 from changefeed.protocols import protocol
 from tests.examples import TIMES, by_turns
 from tests.pipeline.kit.debezium_histories import TWICE
+from tests.pipeline.kit.debezium_recorded import ALL, MANY, Recorded
 from tests.pipeline.kit.in_memory import Storage, debezium_chunks, memory_definition, memory_flow
-from tests.pipeline.protocols.test_debezium_recorded import ALL, MANY, Recorded
 from tests.services.debezium import Event
 
 pytestmark = pytest.mark.slow

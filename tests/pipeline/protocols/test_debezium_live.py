@@ -11,7 +11,7 @@ import pytest
 from changefeed.pipeline.run import run
 from tests.pipeline.kit.databases import check_equal, content
 from tests.pipeline.kit.debezium_histories import HISTORIES, SERVERS, SETTINGS, SHOP, TWICE, Writes
-from tests.pipeline.protocols.test_debezium_recorded import pipeline
+from tests.pipeline.kit.debezium_recorded import pipeline
 from tests.services.database import Database
 from tests.services.debezium import Debezium, Event, write_log
 

@@ -12,7 +12,7 @@ from changefeed.pipeline.config.load import read as definition_of
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
 from tests.examples import by_turns
-from tests.pipeline.protocols.test_debezium_recorded import Recorded, check
+from tests.pipeline.kit.debezium_recorded import Recorded, check
 from tests.services.debezium import Event
 
 if TYPE_CHECKING:
