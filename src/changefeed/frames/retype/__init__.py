@@ -36,6 +36,7 @@ from changefeed.mysql.zone import ahead, zone
 Server: TypeAlias = Literal["", "mysql", "mariadb", "tidb"]
 Values: TypeAlias = Callable[[pa.Array], pa.Array]
 _NUMBERS = ("integer", "decimal", "real")
+_MEMBERS = ("enum members", "set members")
 _WIDENED = frozenset({*((old, new) for old in _NUMBERS for new in _NUMBERS), ("date", "datetime")})
 
 
@@ -228,14 +229,9 @@ def _to_json(old: ColumnType, new: ColumnType, details: Details) -> Conversion |
 
 
 def _members(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
-    if members.keeps_all(old, new):
+    if old.name == new.name and members.keeps_all(old, new):
         return _copy()
     return Conversion(partial(members.converted, old=old, new=new)) if members.is_certain(old, new) else None
-
-
-def _other_members(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
-    """Between ENUM and SET."""
-    return Conversion(partial(members.converted, old=old, new=new)) if members.is_certain_text(old, new) else None
 
 
 def _member_numbers(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
@@ -316,7 +312,7 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     **{(old, new): _number for old in _NUMBERS for new in _NUMBERS},
     **{(old, new): _printed for old in (*_NUMBERS, "date", "datetime", "time") for new in ("text", "binary")},
     **{(old, new): _moment_numbers for old in ("date", "datetime", "time") for new in _NUMBERS},
-    **{(old, new): _member_numbers for old in ("enum members", "set members") for new in _NUMBERS},
+    **{(old, new): _member_numbers for old in _MEMBERS for new in _NUMBERS},
     **{(old, new): _moment for old in ("date", "datetime", "time") for new in ("date", "datetime", "time")},
     **{("timestamp", new): _from_instants for new in (*_NUMBERS, "date", "datetime", "time", "text", "binary")},
     ("timestamp", "timestamp"): _moment,
@@ -331,9 +327,6 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     ("binary", "binary"): _binary,
     ("enum members", "text"): _members_to_text,
     ("set members", "text"): _members_to_text,
-    ("enum members", "enum members"): _members,
-    ("set members", "set members"): _members,
-    ("enum members", "set members"): _other_members,
-    ("set members", "enum members"): _other_members,
+    **{(old, new): _members for old in _MEMBERS for new in _MEMBERS},
     ("geometry", "geometry"): _same_kind,
 }

@@ -16,23 +16,17 @@ from changefeed.model.types import ColumnType
 def is_certain(old: ColumnType, new: ColumnType) -> bool:
     """Whether the members of two ENUMs or SETs are the same or clearly differ: not only in case or accents.
 
-    The collation of the column decides about the latter.
-    """
-    after = new.members or ()
-    folded = {_folded(m) for m in after}
-    return all(m in after or _folded(m) not in folded for m in old.members or ())
-
-
-def is_certain_text(old: ColumnType, new: ColumnType) -> bool:
-    """Whether an ENUM's texts are clearly some or none of a SET's, or the other way round.
-
-    A member of an ENUM may have a comma, which parts the members of a SET. MariaDB drops the bits of a number that the SET does
-    not have, and MySQL the number.
+    The collation of the column decides about the latter. Between ENUM and SET, a comma in a member parts the members of a SET;
+    of a number with bits that the SET does not have, MariaDB drops these bits, and MySQL the number.
     """
     before, after = old.members or (), new.members or ()
-    has_commas = any("," in member for member in (*before, *after))
-    has_high_bits = new.name == "set" and any(_number(member) >= 1 << len(after) for member in before)
-    return is_certain(old, new) and not has_commas and not has_high_bits
+    if old.name != new.name:
+        has_commas = any("," in member for member in (*before, *after))
+        has_high_bits = new.name == "set" and any(_number(member) >= 1 << len(after) for member in before)
+        if has_commas or has_high_bits:
+            return False
+    folded = {_folded(m) for m in after}
+    return all(m in after or _folded(m) not in folded for m in before)
 
 
 def _folded(member: str) -> str:
