@@ -119,12 +119,11 @@ class Taken:
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds of CPU of a process."""
+    """Seconds of CPU of a process, by its clock; 0 if it has ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def run(folder: Path, limit: int, heap: str) -> Taken:

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from bench.memory import framed, tree
-from bench.scale import STEP, Log, create, inserted
+from bench.scale import STEP, Log, cpu_of, create, inserted
 from changefeed import telemetry
 from changefeed.pipeline.monitoring.phases import Phases
 from changefeed.pipeline.run import run
@@ -95,14 +95,6 @@ def write_log(path: Path, load: Load, steps: int) -> None:
                 log.row("big", name, value)
         log.mark()
     log.write()
-
-
-def cpu_of(pid: int) -> float:
-    """Seconds of CPU of a process, by its clock; 0 if it has ended."""
-    try:
-        return time.clock_gettime((~pid << 3) | 2)
-    except OSError:
-        return 0.0
 
 
 @dataclass(slots=True)
