@@ -19,9 +19,9 @@ from tests.killed import Killed
 from tests.live.columns import Dialect
 from tests.live.comparing import differences
 from tests.live.history import History, Statement
-from tests.live.schema import Content, quoted
+from tests.live.schema import Content
 from tests.live.session import Session
-from tests.live.writing import PHASES, Drawing, full_name
+from tests.live.writing import PHASES, Drawing
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower
 
@@ -54,10 +54,7 @@ def judged(database: Database, number: int, metadata: str | None = None) -> tupl
         )
         try:
             writer.write(0)
-            keyless = [name for name, table in writer.tables.items() if not table.handle]
             tables = [f"{name}.*" for name in writer.databases]
-            if mode == "initial":  # which refuses tables without a key
-                tables += [f"!{quoted(database)}.{quoted(table)}" for database, table in keyless]
             follower = Follower(database, tables, random, _OPTIONS | {"snapshot.mode": [mode]})
             outcome = _followed(writer, follower)
             writer.end()
@@ -65,9 +62,7 @@ def judged(database: Database, number: int, metadata: str | None = None) -> tupl
                 return outcome
             if any(map(_keeps_old_name, history.executed)):
                 return "SERVER", "ALTER TABLE … RENAME has left the table under its old name, too"
-            left_out = {full_name(name) for name in keyless} if mode == "initial" else set()
-            right = {name: content for name, content in history.tables.items() if name not in left_out}
-            return _compared(follower, right, database.connector)
+            return _compared(follower, history.tables, database.connector)
         finally:
             writer.drop()
 

@@ -92,6 +92,38 @@ def test_a_table_that_joins(database: Database) -> None:
     check(follower, follower.run(), database, "log hits orders")
 
 
+@pytest.mark.parametrize("then", ["shop.*", "shop.hits", "shop.log"])
+def test_a_copy_that_begins_again_where_nothing_was_written_meanwhile(database: Database, then: str) -> None:
+    """The rows of the earlier try are at the same place of the log: they are dropped all the same."""
+    follower = Follower(database, ["shop.log", "shop.orders"], Random(1))
+    follower.run(batches=1)
+    follower.tables = [then]
+    follower.run(batches=1)
+    follower.tables = ["shop.orders", then]
+    check(follower, follower.run(), database, "log hits orders" if then == "shop.*" else f"{then[5:]} orders")
+
+
+def test_a_copy_that_begins_again_at_the_view_of_the_earlier_try(database: Database) -> None:
+    follower = Writing(database, ["shop.*"], Random(1))
+    follower.statements = "ALTER TABLE orders ADD COLUMN c INT DEFAULT 5; INSERT INTO log VALUES (1, 'a'), (3, 'c')"
+    follower.run(batches=1)
+    assert not follower.statements
+    check(follower, follower.run(), database, "log hits orders")
+
+
+def test_a_copy_that_begins_again_in_a_log_that_was_reset_and_had_more_files(database: Database) -> None:
+    follower = Writing(database, ["shop.*"], Random(1), {"snapshot.mode": ["when_needed"]})
+    follower.statements = "FLUSH LOGS; FLUSH LOGS; FLUSH LOGS; INSERT INTO log VALUES (1, 'a'), (3, 'c')"
+    follower.run(batches=1)
+    assert not follower.statements
+    database.execute("RESET MASTER")
+    check(follower, follower.run(), database, "log hits orders")
+    database.execute(
+        "INSERT INTO log VALUES (4, 'd'); FLUSH LOGS; FLUSH LOGS; FLUSH LOGS; INSERT INTO log VALUES (5, 'e')", "shop"
+    )
+    check(follower, follower.run(), database, "log hits orders")
+
+
 @pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(3, 12))])
 def test_copies_that_are_killed_while_the_tables_are_written(database: Database, seed: int) -> None:
     random, stop = Random(seed), Event()

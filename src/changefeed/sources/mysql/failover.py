@@ -9,6 +9,8 @@ Rule 1. The source offset has the GTIDs of all transactions before it: those of 
 Rule 2. A server that lacks transactions that were read is waited for: a replica may be behind. One that no longer has those
         that come next cannot continue.
 Rule 3. commit_ts never go back: if the new server's position is lower, all its file numbers count as higher by `shift`.
+Rule 4. The rows of a copy may be ahead of the source offset (`keyless.py`), by at most 2^14 files: `FILES_OF_A_COPY`. So many
+        numbers are left out when a server takes over before the copy is complete.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ _log = logging.getLogger(__name__)
 _UUID, _NUMBER = slice(HEADER_SIZE + 1, HEADER_SIZE + 17), slice(HEADER_SIZE + 17, HEADER_SIZE + 25)
 _NUMBER_AND_DOMAIN = struct.Struct("<QI")
 _SERVER = slice(5, 9)  # in the header
+FILES_OF_A_COPY = 1 << 14
 _LISTS = frozenset({codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST})
 
 
@@ -119,16 +122,21 @@ def moved(server: Server, known: SourceOffset) -> SourceOffset:
         raise LostLogError(
             f"{was}, and a transaction had been read in part: name the earlier server, or start a new pipeline with a first copy"
         )
-    at = shifted(position_after(server, known.gtids), known.at)
+    at = shifted(position_after(server, known.gtids), known)
     _log.warning("%s: reading goes on at %s, behind %s", was, at, known.gtids or "no transaction")
     return replace(known, server=server.identity, at=at, begun=0)
 
 
-def shifted(at: LogPosition, before: LogPosition) -> LogPosition:
-    """Returns a position of another log so that it counts as being in a later file than one that was read before: Rule 3."""
-    at = replace(at, shift=before.shift)
-    ahead = at.file_number - before.file_number
-    return at if ahead > 0 else replace(at, shift=at.shift + 1 - ahead)
+def shifted(at: LogPosition, known: SourceOffset) -> LogPosition:
+    """Returns a position of another log so that it counts as being in a later file than all that was read before.
+
+    Args:
+        at: the position.
+        known: the source offset up to which another log was read: rules 3 and 4.
+    """
+    last = known.at.file_number + (FILES_OF_A_COPY if known.is_copying else 0)
+    at = replace(at, shift=known.at.shift)
+    return replace(at, shift=at.shift + max(0, last + 1 - at.file_number))
 
 
 def beginning(server: Server, start: LogPosition | str) -> tuple[LogPosition, str | None]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from changefeed.errors import SourceError
+from changefeed.sources.mysql.failover import FILES_OF_A_COPY
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import CopiedTable, quoted
@@ -30,7 +32,13 @@ def begin_view(server: Server, table: CopiedTable, low: LogPosition) -> LogPosit
 
     Raises:
         AccessError, GoneError, SourceError: see `Server.begin_view_of`.
+        SourceError: V is further ahead of L than `failover.py` allows for.
     """
     at = server.begin_view_of(".".join(map(quoted, table.name)))
     at = replace(at, shift=low.shift)
+    if at.file_number > low.file_number + FILES_OF_A_COPY:
+        raise SourceError(
+            f"{server.address}: the copy began at {low}, and {'.'.join(table.name)} is read at {at}: a copy can last for "
+            f"{FILES_OF_A_COPY} files of the log. Make the files larger (max_binlog_size), and start a new pipeline"
+        )
     return at if at.number > low.number else low

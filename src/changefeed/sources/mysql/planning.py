@@ -10,9 +10,10 @@ Rule 1. The source offset has the patterns whose tables are complete. If the def
         addition join: they are copied as in a first copy (`first_copy.py`), and meanwhile there is no cut.
 Rule 2. A schema change during a copy, other patterns, or another server: the copy begins again. Its rows are dropped with their
         tables. So does a copy of all tables when the log is lost, if `snapshot.mode` allows it.
-Rule 3. There may be a cut at the end of a transaction already. So the rows of a copy beside the log have a position behind it,
-        and their definitions the two before that. The next event there is a GTID, which is not a change: each copy takes three
-        of its bytes. When they are used up, a copy waits until the server writes its next transaction.
+Rule 3. There may be a cut at the end of a transaction already, or rows of an earlier try. So the rows of a copy that is not the
+        first thing that a pipeline reads have a position behind it, and their definitions the two before that. The next event
+        there is a GTID, which is not a change: each copy takes three of its bytes. When they are used up, a copy waits until
+        the server writes its next transaction (`_NoRoomError`).
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ _COPY_BYTES = 3
 _GTID_BYTES = 38  # of the shortest GTID event, which is MariaDB's
 
 
+class _NoRoomError(Exception):
+    """No bytes are left for a copy: Rule 3. It stays inside of this file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A batch: what its tasks read, and where the next one begins.
@@ -67,7 +72,7 @@ class Planner:
     server: Server
 
     def plan(self, before: str | None, end: str | None) -> Plan | None:
-        """Returns the next batch; None if there is nothing to read.
+        """Returns the next batch; None if there is nothing to read, or no copy can begin before the server writes.
 
         Args:
             before: the source offset; None before the first batch.
@@ -78,6 +83,13 @@ class Planner:
             SchemaChangedError: the schema changes at this moment.
             AccessError, SourceError: the server refuses the user, does not answer, or cannot continue.
         """
+        try:
+            return self._next(before, end)
+        except _NoRoomError:
+            _log.warning("no further tables are copied before the server writes its next transaction")
+            return None
+
+    def _next(self, before: str | None, end: str | None) -> Plan | None:
         limit = None if end is None else read(end)
         last = limit.at if limit is not None and limit.server == self.server.identity else None
         if before is None:
@@ -157,7 +169,7 @@ class Planner:
             ConfigError, SchemaChangedError: see `plan`.
         """
         self._check()
-        server = self.server
+        server, copy_bytes = self.server, 0
         names = partial(list_tables, server, self._captured.selector())
         dropped = set[Name]()
         if earlier is not None:
@@ -165,13 +177,15 @@ class Planner:
         low, gtids, defined = first_copy.begin(server, names, copies=self._copies, dropped=dropped, exact=exact)
         if earlier is not None:
             same = earlier.server == server.identity and not log_is_lost
-            low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier.at)
+            low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier)
+            copy_bytes = _next_copy_bytes(earlier.copy_bytes if low == earlier.at else 0)
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
         history = None if server.names_columns else begin_history(server, defined.tables).text()
         after = SourceOffset(
-            server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables), history=history
-        )
-        return Plan(self._reading(low), (defined, *chunks), after)
+            server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables), history=history,
+            copy_bytes=copy_bytes,
+        )  # fmt: skip
+        return Plan(self._reading(_beside(after)), (defined, *chunks), after)
 
     def _join(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
         """A batch of the log up to L without the tables that join, their definitions, and the first chunks of them: Rule 1.
@@ -207,10 +221,7 @@ class Planner:
         reading = replace(self._reading(batch.end), captured=complete)
         if batch.end.number < low.number:
             return Plan(reading, slices, replace(after, copy=known.copy, joining=() if begins_again else None))
-        if after.copy_bytes + _COPY_BYTES > _GTID_BYTES:
-            _log.warning("no further tables are copied before the server writes its next transaction")
-            return None
-        after = replace(after, copy_bytes=after.copy_bytes + _COPY_BYTES)
+        after = replace(after, copy_bytes=_next_copy_bytes(after.copy_bytes))
         slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = self._chunks(replace(progress, requests=selection.requests, where=selection.where))
@@ -226,8 +237,7 @@ class Planner:
     def _copy(self, known: SourceOffset, progress: CopyProgress) -> Plan:
         """A batch of chunks."""
         chunks, progress = self._chunks(progress)
-        low = known.at if known.joining is None else _beside(known)
-        return Plan(self._reading(low), tuple(chunks), replace(known, copy=progress))
+        return Plan(self._reading(_beside(known)), tuple(chunks), replace(known, copy=progress))
 
     def _chunks(self, progress: CopyProgress) -> tuple[list[first_copy.CopyChunk], CopyProgress]:
         section = self.section
@@ -253,8 +263,8 @@ class Planner:
         parts = list[Part](batch.slices)
         is_complete = complete is None or batch.end.number >= complete.number
         if not parts and complete is not None and is_complete:
-            mark = None if known.joining is None else _beside(known)
-            parts = [LogSlice(known.at, batch.end, events=(), mark=mark)]  # nothing was written during the copy
+            mark = _beside(known)  # nothing was written during the copy
+            parts = [LogSlice(known.at, batch.end, events=(), mark=mark)]
         if not parts:
             return None
         after = _after(known, batch)
@@ -318,8 +328,19 @@ def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
     )  # fmt: skip
 
 
+def _next_copy_bytes(copy_bytes: int) -> int:
+    """The bytes behind `at` of a further copy.
+
+    Raises:
+        _NoRoomError: all are used.
+    """
+    if copy_bytes + _COPY_BYTES > _GTID_BYTES:
+        raise _NoRoomError
+    return copy_bytes + _COPY_BYTES
+
+
 def _beside(known: SourceOffset) -> LogPosition:
-    """The position of the rows of a copy beside the log, behind the end of a transaction: see Rule 3."""
+    """The position of the rows of a copy, which may be behind the end of a transaction: see Rule 3."""
     return replace(known.at, position=known.at.position + known.copy_bytes)
 
 
