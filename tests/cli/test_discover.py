@@ -25,6 +25,7 @@ def database() -> Iterator[Database]:
             "CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(20));"
             "CREATE TABLE shop.`odd name` (a INT); CREATE DATABASE other;"
             "CREATE TABLE other.t (a INT, b INT, PRIMARY KEY (b, a));"
+            "CREATE TABLE other.u (a INT NOT NULL, b INT, c CHAR(9) NOT NULL, UNIQUE (b), UNIQUE (c(2)), UNIQUE (c, a));"
             "INSERT INTO shop.orders VALUES (1, 'x'), (2, 'y'); ANALYZE TABLE shop.orders"
         )
         yield server
@@ -36,7 +37,7 @@ def test_tables_and_their_definition(database: Database, tmp_path: Path, monkeyp
     assert done.return_value == 0
     result = json.loads(done.stdout)
     assert [(t["database"], t["table"], t["key"]) for t in result["tables"]] == [
-        ("other", "t", ["b", "a"]), ("shop", "odd name", []), ("shop", "orders", ["id"]),
+        ("other", "t", ["b", "a"]), ("other", "u", ["c", "a"]), ("shop", "odd name", []), ("shop", "orders", ["id"]),
     ]  # fmt: skip
     orders = result["tables"][-1]
     assert (orders["rows"], orders["columns"]) == (2, {"id": "int(11)", "note": "varchar(20)"})
@@ -44,7 +45,7 @@ def test_tables_and_their_definition(database: Database, tmp_path: Path, monkeyp
     monkeypatch.setenv("MYSQL_PASSWORD", "dbz")
     checks = {check.name: check for check in cf.Pipeline.load(path).check().checks}
     assert checks["source"].status == "ok", checks["source"].message
-    assert checks["records"].message == "2 rows, 2 schema changes, 1 resolved events"
+    assert checks["records"].message == "2 rows, 3 schema changes, 1 resolved events"
     with pytest.raises(click.UsageError, match="exists"):
         invoke("discover", f"mysql://dbz:dbz@127.0.0.1:{database.port}/", "--write", path)
 

@@ -13,6 +13,7 @@ from changefeed.errors import AccessError, ConfigError
 from changefeed.pipeline.state import State
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.connection import Address, connect
+from changefeed.sources.mysql.discovery import discover
 from changefeed.sources.mysql.first_copy import CopyChunk
 from changefeed.sources.mysql.reader import Part, read
 from tests.killed import Killed
@@ -191,7 +192,15 @@ def test_a_user_that_may_not_lock_the_table() -> None:
             "CREATE DATABASE shop; CREATE TABLE shop.log (n INT); CREATE USER weak@'%' IDENTIFIED BY 'weak';"
             "GRANT SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO weak@'%'"
         )
+        uri = f"mysql://weak:weak@127.0.0.1:{database.port}/"
+        [missing] = discover(uri).wrong
+        assert str(missing) == (
+            "the right LOCK TABLES is missing, and must be granted: GRANT LOCK TABLES ON *.* TO 'weak'@'%'"
+        )
         source = open_changes(section(database, tables=["shop.*"], user="weak", password="weak"))
+        missing_before_a_run = source.missing()
+        assert missing_before_a_run is not None
+        assert missing_before_a_run.fix == missing.fix
         plan = source.plan(None, None)
         assert plan is not None
         [chunk] = [part for part in plan.parts if isinstance(part, CopyChunk)]
@@ -202,3 +211,7 @@ def test_a_user_that_may_not_lock_the_table() -> None:
             "`shop`.`log` has no key, and its copy needs the right LOCK TABLES, to lock it for a moment: GRANT LOCK TABLES ON "
             "*.* TO 'weak'@'%'"
         )
+        database.execute("ALTER TABLE shop.log MODIFY n INT NOT NULL, ADD UNIQUE (n)")
+        assert discover(uri).wrong == ()
+        database.execute("CREATE TABLE shop.more (n INT); GRANT LOCK TABLES ON shop.* TO weak@'%'")
+        assert discover(uri).wrong == ()

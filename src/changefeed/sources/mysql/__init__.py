@@ -41,7 +41,7 @@ from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
-from changefeed.sources.mysql.tables import Captured, list_tables
+from changefeed.sources.mysql.tables import Captured, keys, list_tables
 from changefeed.sources.mysql.unlogged import check_tables
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -154,7 +154,8 @@ class MySqlTables:
         try:
             server = self._ask()
             copies = self.section.snapshot_mode != "no_data"
-            wrong = [*server.requirements(), *server.missing_rights(copies=copies)]
+            locks = not keys(server).keys() >= set(list_tables(server, TableFilter(self.section.tables)))
+            wrong = [*server.requirements(), *server.missing_rights(copies=copies, locks=locks)]
         except AccessError as error:
             return Missing(str(error), "the message has the way out")
         except SourceError:

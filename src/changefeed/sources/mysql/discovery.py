@@ -15,7 +15,7 @@ from changefeed.errors import ConfigError
 from changefeed.redaction import remember
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.server import Requirement, Server
-from changefeed.sources.mysql.tables import SYSTEM, Name
+from changefeed.sources.mysql.tables import SYSTEM, Name, keys
 from changefeed.sources.mysql.unlogged import unlogged_actions
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -25,9 +25,6 @@ WHERE TABLE_TYPE = 'BASE TABLE' ORDER BY 1, 2"""
 _COLUMNS = """\
 SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE FROM information_schema.COLUMNS
 ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION"""
-_KEYS = """\
-SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE INDEX_NAME = 'PRIMARY'
-ORDER BY TABLE_SCHEMA, TABLE_NAME, SEQ_IN_INDEX"""
 
 
 UNNAMED = (
@@ -42,7 +39,7 @@ class DiscoveredTable:
 
     Attributes:
         rows, size_bytes: estimates.
-        key: the columns of its primary key; empty if it has none.
+        key: the columns of its primary key, else of a unique key without NULL; empty if it has neither.
         columns: name -> type, as the server prints it.
     """
 
@@ -90,7 +87,7 @@ class Discovery:
             "  password: ${MYSQL_PASSWORD}",
             "  tables:",
             *(f"    - {json.dumps(pattern, ensure_ascii=False)}" for pattern in patterns),
-            *(f"    - {json.dumps(pattern, ensure_ascii=False)}  # has no primary key" for pattern in left_out),
+            *(f"    - {json.dumps(pattern, ensure_ascii=False)}  # has no key" for pattern in left_out),
             "sink: {type: delta, path: lake}",
             "pipeline: {name: capture}",
         ]
@@ -131,11 +128,9 @@ def discover(uri: str) -> Discovery:
         columns: dict[Name, dict[str, str]] = {}
         for database, table, column, kind in server.texts(_COLUMNS):
             columns.setdefault((database, table), {})[column] = kind
-        keys: dict[Name, list[str]] = {}
-        for database, table, column in server.texts(_KEYS):
-            keys.setdefault((database, table), []).append(column)
-        tables = tuple(_tables(server.texts(_TABLES), columns, keys, only))
-        wrong = (*server.requirements(), *server.missing_rights(copies=True))
+        tables = tuple(_tables(server.texts(_TABLES), columns, keys(server), only))
+        locks = not all(table.key for table in tables)
+        wrong = (*server.requirements(), *server.missing_rights(copies=True, locks=locks))
         selector = TableFilter([f"{json.dumps(only)}.*" if only else "*.*"])
         notes = (*([] if server.names_columns else [UNNAMED]), *unlogged_actions(server, selector))
         return Discovery(address, server.version, tables, wrong, notes)
@@ -146,11 +141,11 @@ def discover(uri: str) -> Discovery:
 def _tables(
     listed: Iterable[tuple[str, ...]],
     columns: dict[Name, dict[str, str]],
-    keys: dict[Name, list[str]],
+    of_keys: dict[Name, list[str]],
     only: str | None,
 ) -> Iterable[DiscoveredTable]:
     for database, table, rows, size in listed:
         if database.lower() not in SYSTEM and only in (None, database):
             name = database, table
-            key = tuple(keys.get(name, ()))
+            key = tuple(of_keys.get(name, ()))
             yield DiscoveredTable(database, table, int(rows or 0), int(size or 0), key, columns.get(name, {}))

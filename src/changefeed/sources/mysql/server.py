@@ -306,11 +306,12 @@ class Server:
         if wrong := self.requirements():
             raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
 
-    def missing_rights(self, *, copies: bool) -> list[Requirement]:
+    def missing_rights(self, *, copies: bool, locks: bool) -> list[Requirement]:
         """Returns the rights that the user lacks; none if it has roles, whose rights the server does not list.
 
         Args:
             copies: whether the source makes a first copy.
+            locks: whether it copies tables without a key, too.
         """
         grants_of_user = [line for (line,) in self.texts("SHOW GRANTS")]
         [(user,)] = self.texts("SELECT CURRENT_USER()")
@@ -321,7 +322,10 @@ class Server:
         if "ALL PRIVILEGES" in rights:
             return []
         needed = [("REPLICATION SLAVE", ()), ("REPLICATION CLIENT", ("BINLOG MONITOR",))]
-        needed += [("RELOAD", ("FLUSH_TABLES",))] if copies and self.kind == "mysql" else []
+        if copies and self.kind == "mysql":
+            needed.append(("RELOAD", ("FLUSH_TABLES",)))
+            if locks and not any("LOCK TABLES" in line or "ALL PRIVILEGES" in line for line in grants_of_user):
+                needed.append(("LOCK TABLES", ()))  # which databases have, too
         account = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
         return [
             Requirement(f"the right {right}", "missing", "granted", f"GRANT {right} ON *.* TO {account}")

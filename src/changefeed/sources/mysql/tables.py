@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 
 from changefeed.errors import SourceError
 from changefeed.model.names import full_name
@@ -57,11 +59,8 @@ SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_OCTET_LENGTH,
 NUMERIC_SCALE, DATETIME_PRECISION FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 _KEYS = """\
-SELECT COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND INDEX_NAME = 'PRIMARY'
-ORDER BY SEQ_IN_INDEX"""
-_UNIQUES = """\
-SELECT INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
-AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX"""
+SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS
+WHERE NON_UNIQUE = 0{} ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,12 +210,25 @@ def engine_of(server: Server, database: str, table: str) -> str:
 
 def key_of(server: Server, database: str, table: str) -> list[str]:
     """Returns the columns of a table's primary key, else of a unique key without NULL; empty if it has neither."""
-    if primary := [name for (name,) in server.texts(_KEYS, (database, table))]:
-        return primary
-    keys: dict[str, list[str]] = {}
-    for index, column, nullable, prefix in server.texts(_UNIQUES, (database, table)):
-        keys.setdefault(index, []).append("" if nullable == "YES" or prefix or not column else column)
-    return min((key for key in keys.values() if all(key)), key=len, default=[])
+    rows = server.texts(_KEYS.format(" AND TABLE_SCHEMA = %s AND TABLE_NAME = %s"), (database, table))
+    return _key([row[2:] for row in rows])
+
+
+def keys(server: Server) -> dict[Name, list[str]]:
+    """Returns the key of each table of a server, as `key_of` does; without tables that have none."""
+    rows = groupby(server.texts(_KEYS.format("")), key=itemgetter(0, 1))
+    chosen = {name: _key([row[2:] for row in of_table]) for name, of_table in rows}
+    return {name: key for name, key in chosen.items() if key}
+
+
+def _key(rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """The key among unique indexes, whose rows are: index, column, whether it is nullable, length of its prefix."""
+    indexes: dict[str, list[str]] = {}
+    for index, column, nullable, prefix in rows:
+        is_part = index == "PRIMARY" or not (nullable == "YES" or prefix)
+        indexes.setdefault(index, []).append(column if is_part else "")
+    whole = [columns for columns in indexes.values() if all(columns)]
+    return indexes.get("PRIMARY") or min(whole, key=len, default=[])
 
 
 def _column(row: tuple[str, ...], table: str) -> MappedColumn:
