@@ -125,6 +125,12 @@ class Database:
     def _install(self) -> None:
         raise NotImplementedError
 
+    def restart(self) -> None:
+        """Stops the server and starts it again, on its port and data."""
+        assert self._process is not None
+        stop(self._process)
+        self._start()
+
     def _command(self) -> list[str]:
         raise NotImplementedError
 

@@ -66,6 +66,18 @@ def test_columns_that_images_leave_out(either: Database) -> None:
     ]  # fmt: skip
 
 
+def test_a_table_in_memory_is_empty_after_a_restart_of_the_server(either: Database) -> None:
+    """The server logs a TRUNCATE when such a table is first used again."""
+    following = follower(
+        either, "memory", "CREATE TABLE t (id INT PRIMARY KEY) ENGINE = MEMORY; INSERT INTO t VALUES (1), (2)"
+    )
+    assert rows(following, "memory.t") == [{"id": 1}, {"id": 2}]
+    either.restart()
+    either.execute("INSERT INTO memory.t VALUES (3)")
+    following.run()
+    assert rows(following, "memory.t") == [{"id": 3}]
+
+
 def test_rows_that_a_foreign_key_changes_are_warned_of(either: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     following = follower(
