@@ -10,6 +10,7 @@ Rule 4. **A pipeline that cannot be read shows its error**; the others are shown
 Rule 5. **Texts from outside are escaped** by the templates, secrets are redacted, and the browser runs no script and no style
         but the two files of `static`.
 
-`finding.py` lists the pipelines, `reading.py` reads one of them, `views.py` has the contents of the pages, `charts.py` and
-`dumps.py` draw them, `security.py` decides who may see them, `app.py` answers requests, `serving.py` opens the port.
+`finding.py` lists the pipelines, `reading.py` reads one of them and `steps.py` its steps, `views.py` has the contents of the
+pages, `charts.py` and `dumps.py` draw them, `security.py` decides who may see them, `app.py` answers requests, `serving.py`
+opens the port.
 """

@@ -11,10 +11,10 @@ A ledger that was deleted and made again has another id and other checksums, so 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -23,6 +23,7 @@ from changefeed.errors import ConfigError, SinkError
 from changefeed.model.definition import Table
 from changefeed.monitor.finding import FoundPipeline
 from changefeed.monitor.rows import PendingChanges, RowVersion, pending_changes, row_versions, versions_of
+from changefeed.monitor.steps import StepRow, barriers, cuts_before, definitions_of, rows_of
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.events import EventDefinition, spark_of
 from changefeed.pipeline.dead_letters import files_of
@@ -34,44 +35,17 @@ from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.paths import PENDING, tables_folder
 from changefeed.pipeline.pending.by_table import pending_rows
-from changefeed.pipeline.state import Counts, State
+from changefeed.pipeline.state import State
 from changefeed.pipeline.store.base import Cut, StoreReader
 from changefeed.pipeline.store.entries import LedgerEntry, decoded
 from changefeed.pipeline.store.hadoop import folder_to_read
-from changefeed.pipeline.store.reading import FileReader, MissingError, entry_name
+from changefeed.pipeline.store.reading import FileReader, entry_name
 from changefeed.sinks import key_reader
 from changefeed.storage import Folder
 from changefeed.storage.section import StorageSection
 
 _STEPS_KEPT = 2_000
 _STANDING = 500  # steps that are looked at, to find out since when the cut has not moved
-_VERSIONS_IN = 50  # steps in which a table's older definitions are looked for
-
-
-@dataclass(frozen=True, slots=True)
-class StepRow:
-    """A step, as the list of steps shows it.
-
-    Attributes:
-        tables: number of tables in its cut.
-        written: `database.table` -> version, of the tables that differ from the step before; None for the oldest step that the
-            ledger has.
-        gone: tables of the step before that its cut does not have.
-        time: the latest commit time in its cut, in milliseconds since 1970, where commit_ts has none.
-        earlier: when the step before was done, and its counts; None for the oldest step.
-    """
-
-    step: int
-    epoch: int
-    at: datetime
-    commit_ts: int | None
-    mark: str | None
-    counts: Counts
-    tables: int
-    written: Mapping[str, int | None] | None
-    gone: tuple[str, ...] = ()
-    earlier: tuple[datetime, Counts] | None = None
-    time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +200,7 @@ class PipelineReader:
         if not isinstance(ledger, FileReader):
             return []
         with self._lock:
-            return _definitions(ledger, name)
+            return definitions_of(ledger, name)
 
     def row(self, name: str, key: Mapping[str, str]) -> tuple[list[RowVersion], PendingChanges]:
         """Returns the recent past of a row: its versions, newest first, and its pending changes.
@@ -341,7 +315,7 @@ class PipelineReader:
 
     def _first_with(self, barrier: int | None) -> datetime | None:
         since = None
-        for at, published in islice(_barriers(self._reader()), _STANDING):
+        for at, published in islice(barriers(self._reader()), _STANDING):
             if published != barrier:
                 return since
             since = at
@@ -360,7 +334,7 @@ class PipelineReader:
             cuts = list(islice(self._reader().history(known, newest_first=True), limit))
             whole = bool(known) and bool(cuts) and cuts[-1].step == known + 1
             tail = [self._newest_cut] if whole and self._newest_cut is not None else []
-            rows = list(_rows([*cuts, *tail], last=not whole and len(cuts) < limit))
+            rows = list(rows_of([*cuts, *tail], last=not whole and len(cuts) < limit))
             self._steps[:] = [*rows, *self._steps][:_STEPS_KEPT] if whole else rows
             self._newest_cut = cuts[0] if cuts else self._newest_cut
         if len(self._steps) < count and self._steps and self._steps[-1].step > 1:
@@ -371,9 +345,9 @@ class PipelineReader:
         """The steps before one, newest first."""
         ledger = self._reader()
         if isinstance(ledger, FileReader):
-            yield from _rows(_cuts_before(ledger, before), last=True)
+            yield from rows_of(cuts_before(ledger, before), last=True)
         else:
-            yield from (row for row in _rows(ledger.history(newest_first=True), last=True) if row.step < before)
+            yield from (row for row in rows_of(ledger.history(newest_first=True), last=True) if row.step < before)
 
     # Dead letters.
 
@@ -387,139 +361,8 @@ class PipelineReader:
         return self._letters[1]
 
 
-def _rows(cuts: Iterable[Cut], *, last: bool) -> Iterator[StepRow]:
-    """Converts cuts, newest first, to rows.
-
-    Args:
-        cuts: the cuts.
-        last: whether the oldest cut becomes a row, too, of which it is not known what its step has written.
-    """
-    newer: Cut | None = None
-    for cut in cuts:
-        if newer is not None:
-            yield _row(newer, cut)
-        newer = cut
-    if last and newer is not None:
-        yield _row(newer, None)
-
-
-def _row(cut: Cut, before: Cut | None) -> StepRow:
-    written: dict[str, int | None] | None = None
-    gone: tuple[str, ...] = ()
-    if before is not None:
-        written = {
-            name: table.version
-            for name, table in cut.tables.items()
-            if (old := before.tables.get(name)) is None or old.version != table.version or old.path != table.path
-        }
-        gone = tuple(name for name in before.tables if name not in cut.tables)
-    earlier = (before.at, before.counts) if before else None
-    count = len(cut.tables)
-    return StepRow(
-        cut.step, cut.epoch, cut.at, cut.commit_ts, cut.mark, cut.counts, count, written, gone, earlier, cut.time
-    )
-
-
-def _cuts_before(ledger: FileReader, before: int) -> Iterator[Cut]:
-    """The cuts of the steps before one, newest first, from a ledger of files; reads no page after that step."""
-    head = ledger.steady(ledger.head)
-    if head is None:
-        return
-    entry = head[0]
-    if before > entry.packed + 1:
-        live = ledger.history(max(entry.packed, entry.first - 1), newest_first=True)
-        yield from (cut for cut in live if cut.step < before)
-    for page in reversed(ledger.pages()):
-        if page.first < before and page.first <= entry.packed:
-            try:
-                cuts = ledger.page(page, entry.id).cuts
-            except MissingError:  # it has just been deleted, with all before it: `pipeline.keep-cuts`
-                return
-            yield from (cut for cut in reversed(cuts) if cut.step < before)
-
-
-def _definitions(ledger: FileReader, name: str) -> list[tuple[int, datetime, Table]]:
-    """Returns the definitions of a table in the newest entries; see `PipelineReader.definitions`."""
-    newest: list[tuple[int, datetime, Table]] = []
-    files: dict[str, list[Table] | None] = {}
-    head = ledger.steady(ledger.head)
-    if head is None:
-        return newest
-    try:
-        for number, (entry, _) in enumerate(_entries(ledger, head)):
-            if number == _VERSIONS_IN:
-                break
-            table = _definition(ledger, entry, name, files)
-            if table is None:
-                continue
-            if newest and newest[-1][2] == table:
-                newest[-1] = entry.step, entry.at, table
-            else:
-                newest.append((entry.step, entry.at, table))
-    except MissingError:  # packed while they were read
-        pass
-    return newest
-
-
-def _entries(ledger: FileReader, head: Any) -> Iterator[Any]:
-    for sealed in (head, *ledger.before(head)):
-        if sealed[0].status == "done" and sealed[0].definitions:
-            yield sealed
-
-
-def _barriers(ledger: StoreReader) -> Iterator[tuple[datetime, int | None]]:
-    """When each cut was published, and its barrier, newest first; decodes no tables of the newest entries."""
-    below: int | None = None
-    if isinstance(ledger, FileReader) and (head := ledger.steady(ledger.head)) is not None:
-        try:
-            for entry, _ in chain([head], ledger.before(head)):
-                if entry.status == "done":
-                    below = entry.step
-                    state = decoded(entry.state, _BarrierAlone, ledger.folder.path, entry_name(entry.number)).state
-                    yield entry.at, state.barrier
-        except MissingError:  # packed while they were read
-            pass
-        if below is not None:
-            yield from ((cut.at, cut.commit_ts) for cut in _cuts_before(ledger, below))
-            return
-    yield from ((cut.at, cut.commit_ts) for cut in ledger.history(newest_first=True))
-
-
 class _StateAlone(msgspec.Struct, frozen=True):
     """A state whose tables are counted, not read."""
 
     state: State
     tables: dict[str, msgspec.Raw]
-
-
-class _Barrier(msgspec.Struct, frozen=True):
-    barrier: int | None = None
-
-
-class _BarrierAlone(msgspec.Struct, frozen=True):
-    """A state of which only the barrier is read."""
-
-    state: _Barrier
-
-
-class _Places(msgspec.Struct, frozen=True):
-    """A state of which only the places of the tables' definitions are read."""
-
-    tables: dict[str, tuple[Any, ...]]
-
-
-def _definition(
-    ledger: FileReader, entry: LedgerEntry, name: str, files: dict[str, list[Table] | None]
-) -> Table | None:
-    """The definition of a table in an entry; None if the entry has no such table, or its file of definitions is gone."""
-    packed = decoded(entry.state, _Places, ledger.folder.path, entry_name(entry.number))
-    file = str(entry.definitions)
-    if name not in packed.tables:
-        return None
-    if file not in files:
-        try:
-            files[file] = decoded(ledger.texts(file), list[Table], ledger.folder.path, file)
-        except MissingError:
-            files[file] = None
-    tables, place = files[file], packed.tables[name][0]
-    return tables[place] if tables is not None and place < len(tables) else None

@@ -18,7 +18,8 @@ from changefeed.model.definition import Table
 from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.monitor.finding import FoundPipeline
-from changefeed.monitor.reading import Glance, PipelineReader, StepRow
+from changefeed.monitor.reading import Glance, PipelineReader
+from changefeed.monitor.steps import StepRow
 from changefeed.pipeline.config import yaml_file
 from changefeed.pipeline.events.status import event_lag_dict
 from changefeed.pipeline.letter_files import LetterSummary, StoredLetter
