@@ -17,6 +17,7 @@ from changefeed.model.types import BINARIES, TEXTS, ColumnType
 from tests.frames.retyping import FOLDER
 from tests.services.database import Database, MariaDb, MySql
 
+RECORDED_AT = 1_767_225_600  # seconds since 1970: when the statements begin
 _INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _REALS = [
     "1.5e0", "-1.5e0", "2.5e0", "0.1e0", "3.4e38", "-3.4e38", "16777216e0", "1e-10", "123456.789e0", "255.5e0", "0.5e0",
@@ -136,7 +137,7 @@ def changed(
 
 def _sql(old: str, news: Sequence[str], values: Sequence[str], zone: str) -> str:
     rows = ", ".join(f"({number}, {value})" for number, value in enumerate(values))
-    statements = ["SET sql_mode = '', time_zone = '+00:00', timestamp = 1767225600"]
+    statements = [f"SET sql_mode = '', time_zone = '+00:00', timestamp = {RECORDED_AT}"]
     for number, new in enumerate(news):
         statements += [
             "DROP TABLE IF EXISTS t, u",

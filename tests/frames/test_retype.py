@@ -1,17 +1,19 @@
 """Values after a change of type, as servers made them: compared with recordings of MariaDB and MySQL.
 
 `tests/data/retype/*.jsonl.gz` has a line for each pair of types: old type, new type, and the values before and after
-`ALTER TABLE … MODIFY` without strict mode. `tests/frames/record_retype.py` records them.
+`ALTER TABLE … MODIFY` without strict mode. `retype_server.py` records them.
 """
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from changefeed.frames.retype import Details, Server, conversion
 from changefeed.frames.types import sink_type
 from changefeed.model.types import ColumnType
+from tests.frames.retype_server import RECORDED_AT
 from tests.frames.retyping import column, recorded, shown, values
 
 # Without strict mode only: the server's own arithmetic of DOUBLE(m,d) leaves other digits in the double than it prints.
@@ -180,3 +182,27 @@ def test_a_local_time_becomes_an_instant(zone: str, server: Server, old: str, va
     assert values(after, made.values(column(before, [value, None]))) == [wanted, None]
     assert conversion(before, after, Details(server)) is None
     assert conversion(before, after, Details(server, zone="Europe/Berlin")) is None
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_a_time_is_one_of_the_day_of_the_statement(server: Server) -> None:
+    pairs = [p for p in recorded(server) if p.old.name == "time" and p.new.name in ("date", "datetime", "timestamp")]
+    assert len(pairs) > 20
+    for pair in pairs:
+        details = Details(server, zone="UTC", time=RECORDED_AT * 1_000_000)
+        made = conversion(pair.old, pair.new, details)
+        assert made is not None
+        results = values(pair.new, made.values(column(pair.old, pair.before)))
+        assert results == [shown(pair.new, after) for after in pair.after], (pair.old, pair.new)
+        for unknown in ({"zone": ""}, {"time": None}, {"server": "tidb"}):
+            assert conversion(pair.old, pair.new, replace(details, **unknown)) is None
+
+
+def test_a_time_of_the_day_that_it_is_in_the_session() -> None:
+    """2026-01-01 at midnight in UTC is the day before in New York."""
+    old, new = ColumnType.parse("time(3)"), ColumnType.parse("datetime(3)")
+    made = conversion(old, new, Details("mysql", zone="America/New_York", time=RECORDED_AT * 1_000_000))
+    assert made is not None
+    texts = ["10:00:00.250", "-00:00:00.001", "25:00:00.000", None]
+    wanted = ["2025-12-31 10:00:00.250", "2025-12-30 23:59:59.999", "2026-01-01 01:00:00.000", None]
+    assert values(new, made.values(column(old, texts))) == wanted

@@ -42,3 +42,15 @@ def test_a_default_of_a_timestamp_is_a_local_time_of_the_session(zone: str, want
     assert WAY_OUT in error_of(log.records)
     storage, _ = run(log.records, **_in_sessions_of(zone))
     assert [str(row["c"])[:19] for row in sorted(tables(storage)["shop.t"], key=_id)] == [wanted, "None"]
+
+
+@pytest.mark.parametrize("zone, wanted", [("UTC", "2025-11-24"), ("Pacific/Auckland", "2025-11-25")])
+def test_a_time_becomes_a_datetime_of_the_day_of_the_statement(zone: str, wanted: str) -> None:
+    """The statement began at 2025-11-24T16:00:00Z."""
+    log = ServerLog()
+    log.ddl("CREATE TABLE t (id BIGINT PRIMARY KEY, c TIME NULL)", "shop", "t")
+    log.rows("shop", "t", (None, {"id": 1, "c": 36_630_000_000}), (None, {"id": 2, "c": None}))
+    log.ddl("ALTER TABLE t MODIFY c DATETIME NULL", "shop", "t")
+    assert WAY_OUT in error_of(log.records)
+    storage, _ = run(log.records, **_in_sessions_of(zone))
+    assert [str(row["c"]) for row in sorted(tables(storage)["shop.t"], key=_id)] == [f"{wanted} 10:10:30", "None"]

@@ -7,7 +7,8 @@ Rule 2. What does not follow from the values and the two types has no conversion
 
     texts to numbers, dates, ENUM, SET           the server reads what a text begins with; collations compare members
     DATETIME and TIMESTAMP, to each other        a time zone; TIMESTAMP to anything else, too
-    numbers to dates; TIME to DATETIME           two-digit years; the day of the statement
+    numbers to dates                             two-digit years
+    TIME to DATE, DATETIME and TIMESTAMP         the day of the statement, unless its time and zone are known
     JSON of MySQL to and from text               MySQL has its own form of JSON, which not every protocol carries
     text to bytes and back                       unless the character set is known
     ENUM, SET whose members differ only in case  the collation decides
@@ -31,7 +32,7 @@ from changefeed.frames.reshape import family, plain_text
 from changefeed.frames.retype import members, moments, numbers, printing, texts
 from changefeed.frames.types import SPARK_DIGITS, sink_type
 from changefeed.model.types import ColumnType
-from changefeed.mysql.zone import ahead, zone
+from changefeed.mysql.zone import ahead, to_local, zone
 
 Server: TypeAlias = Literal["", "mysql", "mariadb", "tidb"]
 Values: TypeAlias = Callable[[pa.Array], pa.Array]
@@ -49,6 +50,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
         width: the display width of an old ZEROFILL column; 0 for any other.
         recoded: whether texts come into this character set, which may lack some of their characters.
         zone: the time zone of the session that made it; empty if unknown.
+        time: when its statement began, in microseconds since 1970; None if unknown, and where it has no effect.
     """
 
     server: Server = ""
@@ -56,6 +58,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     width: int = 0
     recoded: bool = False
     zone: str = ""
+    time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +277,17 @@ def _from_instants(old: ColumnType, new: ColumnType, details: Details) -> Conver
     return Conversion(lambda array: then.values(moments.local(array, details.zone)))
 
 
+def _from_times(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
+    """TIME to a type with a date: as the DATETIME that it is on the day of the statement."""
+    if not details.zone or details.time is None or details.server == "tidb":
+        return None
+    then = conversion(ColumnType("datetime", length=old.length), new, details)
+    if then is None:
+        return None
+    now = to_local(details.time, zone(details.zone))
+    return Conversion(lambda array: then.values(moments.on_day(array, now)))
+
+
 def _instants(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
     """To TIMESTAMP: a local time of the session's time zone, if that is ahead of UTC by as much at all times."""
     rounds = details.server != "mariadb"
@@ -313,7 +327,9 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     **{(old, new): _printed for old in (*_NUMBERS, "date", "datetime", "time") for new in ("text", "binary")},
     **{(old, new): _moment_numbers for old in ("date", "datetime", "time") for new in _NUMBERS},
     **{(old, new): _member_numbers for old in _MEMBERS for new in _NUMBERS},
-    **{(old, new): _moment for old in ("date", "datetime", "time") for new in ("date", "datetime", "time")},
+    **{(old, new): _moment for old in ("date", "datetime") for new in ("date", "datetime", "time")},
+    ("time", "time"): _moment,
+    **{("time", new): _from_times for new in ("date", "datetime", "timestamp")},
     **{("timestamp", new): _from_instants for new in (*_NUMBERS, "date", "datetime", "time", "text", "binary")},
     ("timestamp", "timestamp"): _moment,
     **{(old, "timestamp"): _instants for old in ("date", "datetime")},

@@ -18,6 +18,8 @@ from changefeed.mysql.zone import ahead, to_local, zone
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # in µs from 1970
 _TIMESTAMP_BEGIN, _TIMESTAMP_END = 1_000_000, 2**31 * 1_000_000
 _TIME = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
+_PARTS = r"^(?P<sign>-?)(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)\.?(?P<fraction>\d*)$"
+_DAY = 86_400_000_000  # in µs
 _LONGEST = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 _TIME_OF_DAY = 11  # where the time begins in the text of a DATETIME
 
@@ -108,6 +110,24 @@ def _time(text: str, digits: int, rounds: bool) -> str:
     clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
     tail = f".{rest:06}"[: digits + 1] if digits else ""
     return f"{sign if us else ''}{clock}{tail}"
+
+
+def on_day(array: pa.Array, now: int) -> pa.Array:
+    """Converts texts of TIME to the DATETIME that they are on a day; they may be hours of days before it, or after it.
+
+    Args:
+        array: the texts.
+        now: a local time of that day, in microseconds since 1970.
+    """
+    parts = pc.extract_regex(array, _PARTS)
+    hours, minutes, seconds = (
+        pc.struct_field(parts, name).cast(pa.int64()) for name in ("hours", "minutes", "seconds")
+    )
+    fraction = pc.utf8_rpad(pc.struct_field(parts, "fraction"), 6, "0").cast(pa.int64())
+    whole = pc.add(pc.multiply(pc.add(pc.multiply(hours, 60), minutes), 60), seconds)
+    us = pc.add(pc.multiply(whole, 1_000_000), fraction)
+    us = pc.if_else(pc.equal(pc.struct_field(parts, "sign"), "-"), pc.negate(us), us)
+    return pc.add(us, now // _DAY * _DAY).cast(pa.timestamp("us"))
 
 
 def numbers(array: pa.Array, old: ColumnType, *, whole: bool) -> pa.Array:

@@ -169,9 +169,9 @@ class Behaviour(Section):
     session_time_zone: str | None = Field(
         default=None,
         description="Time zone of the sessions that execute DDL upstream, such as `UTC`, `Asia/Shanghai` or `+08:00`. No "
-        "producer sends it, but the values of existing rows depend on it if a TIMESTAMP becomes another type, or a new column "
-        "has `TIMESTAMP DEFAULT '2026-01-01 …'` or `DATETIME DEFAULT CURRENT_TIMESTAMP`. Without it, such a statement is one "
-        "that cannot be applied, see `schema.change.behavior`.",
+        "producer sends it, but the values of existing rows depend on it if a TIMESTAMP becomes another type, a TIME "
+        "gets a date, or a new column has `TIMESTAMP DEFAULT '2026-01-01 …'` or `DATETIME DEFAULT CURRENT_TIMESTAMP`. "
+        "Without it, such a statement is one that cannot be applied, see `schema.change.behavior`.",
     )
     parallelism: int = Field(default=4, ge=1, le=64, description="Number of tables written at the same time.")
     trigger_interval: Interval = Field(

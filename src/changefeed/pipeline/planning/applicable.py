@@ -141,7 +141,7 @@ class Applicable:
         """A column whose values cannot be converted: see Rule 2."""
         name, declared = p.column.name, p.column.type
         if self._is_touched(name):
-            self.refusals.append(underivable(source, p.column))
+            self.refusals.append(underivable(source, p.column, self.session))
         wider = widen(source.type, declared)
         if self.types.conversion(source.type, wider, widening=True) is None:
             if self.keeps:

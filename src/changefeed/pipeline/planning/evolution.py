@@ -27,7 +27,7 @@ from changefeed.mysql.ddl.statements import (
     RenameColumn,
     SetDefault,
 )
-from changefeed.pipeline.planning.values import conversion, default_for_null, details_of
+from changefeed.pipeline.planning.values import conversion, default_for_null, details_of, gets_day
 from changefeed.sinks.base import TypeMap
 from changefeed.sinks.writes import Constant, ConvertedFrom, Expression, IrregularUpdate, Null
 
@@ -239,7 +239,7 @@ def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, s
             )
         return Null() if p.default.value is None else _constant(p.default.value)
     if conversion(types, p.source, new, session, widening=widening) is None:
-        raise SchemaError(underivable(p.source, new))
+        raise SchemaError(underivable(p.source, new, session))
     null = default_for_null(p, session.server)
     if null.unknown:
         raise SchemaError(null.unknown)
@@ -257,11 +257,13 @@ def _expression(p: Projection, types: TypeMap, irregular: str, widening: bool, s
     )
 
 
-def underivable(old: Column, new: Column) -> str:
+def underivable(old: Column, new: Column, session: Details) -> str:
     """A sentence: the values of a column with the type of `new` do not follow from those with the type of `old`."""
     why = f"column {new.name}: its values after the change of {old.type} to {new.type} cannot be derived from those before it"
     is_local = new.type.name == "timestamp" and old.type.name in ("date", "datetime")
-    return f"{why}: {ZONE_NEEDED}" if old.type.name == "timestamp" or is_local else why
+    has_day = gets_day(old, new) and session.time is not None
+    depends = old.type.name == "timestamp" or is_local or has_day
+    return f"{why}: {ZONE_NEEDED}" if depends and not session.zone else why
 
 
 def _constant(value: Any) -> Constant:

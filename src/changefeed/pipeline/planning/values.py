@@ -16,6 +16,7 @@ from changefeed.frames.retype import Details, Server, texts
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES
+from changefeed.mysql.ddl import execution_of
 from changefeed.mysql.ddl.apply import Projection
 from changefeed.mysql.ddl.defaults import NULL, Default, implicit
 from changefeed.pipeline.planning.rules import Rules
@@ -25,8 +26,10 @@ _EMPTY = Default("")
 
 
 def session_of(event: SchemaChange, rules: Rules) -> Details:
-    """Returns the facts about the session that executed a statement: its server and its time zone, as far as they are known."""
-    return Details(_server_of(event, restored_ddl=rules.restored_ddl), zone=rules.session_time_zone)
+    """Returns the facts about a statement that are known: its server, the time zone of its session, and when it began."""
+    zone, restored = rules.session_time_zone, rules.restored_ddl
+    began = execution_of(event, restored=restored).time
+    return Details(_server_of(event, restored_ddl=restored), zone=zone, time=None if began is None else began.us)
 
 
 def _server_of(event: SchemaChange, *, restored_ddl: bool) -> Server:
@@ -47,7 +50,15 @@ def details_of(old: Column, new: Column, session: Details) -> Details:
     """Returns the facts about a conversion that do not follow from the two types; `session`: see `session_of`."""
     before, after = (_charset(c, session.server) for c in (old, new))
     is_recoded = after not in ("", before) and old.type.name not in BINARIES and not texts.is_unicode(after)
-    return msgspec.structs.replace(session, charset=after or before, width=old.zerofill, recoded=is_recoded)
+    return msgspec.structs.replace(
+        session, charset=after or before, width=old.zerofill, recoded=is_recoded,
+        time=session.time if gets_day(old, new) else None,
+    )  # fmt: skip
+
+
+def gets_day(old: Column, new: Column) -> bool:
+    """Whether values get the day of the statement."""
+    return old.type.name == "time" and new.type.name in ("date", "datetime", "timestamp")
 
 
 def _charset(column: Column, server: Server) -> str:
