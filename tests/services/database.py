@@ -74,6 +74,12 @@ class Database:
             self._process = None
         shutil.rmtree(self._data, ignore_errors=True)
 
+    def restart(self) -> None:
+        """Stops the server and starts it again, on its port and data."""
+        assert self._process is not None
+        stop(self._process)
+        self._start()
+
     @property
     def folder(self) -> Path:
         """The folder with everything that the server writes."""
@@ -124,12 +130,6 @@ class Database:
 
     def _install(self) -> None:
         raise NotImplementedError
-
-    def restart(self) -> None:
-        """Stops the server and starts it again, on its port and data."""
-        assert self._process is not None
-        stop(self._process)
-        self._start()
 
     def _command(self) -> list[str]:
         raise NotImplementedError

@@ -271,21 +271,23 @@ def _moment(old: ColumnType, new: ColumnType, details: Details) -> Conversion | 
 
 def _from_instants(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
     """TIMESTAMP to another type: as the DATETIME that it is in the session's time zone."""
-    then = conversion(ColumnType("datetime", length=old.length), new, details) if details.zone else None
-    if then is None:
+    if not details.zone:
         return None
-    return Conversion(lambda array: then.values(moments.local(array, details.zone)))
+    return _as_datetimes(partial(moments.local, zone_name=details.zone), old, new, details)
 
 
 def _from_times(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
     """TIME to a type with a date: as the DATETIME that it is on the day of the statement."""
     if not details.zone or details.time is None or details.server == "tidb":
         return None
-    then = conversion(ColumnType("datetime", length=old.length), new, details)
-    if then is None:
-        return None
     now = to_local(details.time, zone(details.zone))
-    return Conversion(lambda array: then.values(moments.on_day(array, now)))
+    return _as_datetimes(partial(moments.on_day, now=now), old, new, details)
+
+
+def _as_datetimes(first: Values, old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
+    """The conversion of the DATETIMEs that `first` returns."""
+    then = conversion(ColumnType("datetime", length=old.length), new, details)
+    return None if then is None else Conversion(lambda array: then.values(first(array)))
 
 
 def _instants(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:

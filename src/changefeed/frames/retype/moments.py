@@ -17,8 +17,8 @@ from changefeed.mysql.zone import ahead, to_local, zone
 
 _YEAR_1, _YEAR_10000 = -62_135_596_800_000_000, 253_402_300_800_000_000  # in µs from 1970
 _TIMESTAMP_BEGIN, _TIMESTAMP_END = 1_000_000, 2**31 * 1_000_000
-_TIME = re.compile(r"(-?)(\d+):(\d+):(\d+)(?:\.(\d+))?")
-_PARTS = r"^(?P<sign>-?)(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)\.?(?P<fraction>\d*)$"
+_PARTS = r"^(?P<sign>-?)(?P<hours>\d+):(?P<minutes>\d+):(?P<seconds>\d+)(?:\.(?P<fraction>\d+))?$"
+_TIME = re.compile(_PARTS)
 _DAY = 86_400_000_000  # in µs
 _LONGEST = (838 * 3600 + 59 * 60 + 59) * 1_000_000
 _TIME_OF_DAY = 11  # where the time begins in the text of a DATETIME

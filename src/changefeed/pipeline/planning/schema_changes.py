@@ -395,15 +395,13 @@ class SchemaChanges:
             else:  # its columns will be inferred from its rows
                 self._without_effect((database, table), event)
             return
+        restored = self.rules.restored_ddl
+        execution = ddl.execution_of(event, restored=restored, zone=self.rules.session_time_zone)
         try:
             outcome = changed(
                 current, statement, stated, self.writes.sink.types,
-                lenient=self.rules.behavior == "lenient", irregular=self.rules.irregular,
-                carries_virtual=not self.rules.restored_ddl,
-                execution=ddl.execution_of(
-                    event, restored=self.rules.restored_ddl, zone=self.rules.session_time_zone
-                ),
-                session=session_of(event, self.rules),
+                lenient=self.rules.behavior == "lenient", irregular=self.rules.irregular, carries_virtual=not restored,
+                execution=execution, session=session_of(event, execution, restored_ddl=restored),
             )  # fmt: skip
         except SchemaError as error:  # an irregular default, and the policy is to stop
             self._stop(event, str(error), error)

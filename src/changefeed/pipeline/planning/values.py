@@ -16,20 +16,17 @@ from changefeed.frames.retype import Details, Server, texts
 from changefeed.model.event import SchemaChange
 from changefeed.model.table import Column
 from changefeed.model.types import BINARIES
-from changefeed.mysql.ddl import execution_of
 from changefeed.mysql.ddl.apply import Projection
-from changefeed.mysql.ddl.defaults import NULL, Default, implicit
-from changefeed.pipeline.planning.rules import Rules
+from changefeed.mysql.ddl.defaults import NULL, Default, Execution, implicit
 from changefeed.sinks.base import TypeMap
 
 _EMPTY = Default("")
 
 
-def session_of(event: SchemaChange, rules: Rules) -> Details:
+def session_of(event: SchemaChange, execution: Execution, *, restored_ddl: bool) -> Details:
     """Returns the facts about a statement that are known: its server, the time zone of its session, and when it began."""
-    zone, restored = rules.session_time_zone, rules.restored_ddl
-    began = execution_of(event, restored=restored).time
-    return Details(_server_of(event, restored_ddl=restored), zone=zone, time=None if began is None else began.us)
+    began = None if execution.time is None else execution.time.us
+    return Details(_server_of(event, restored_ddl=restored_ddl), zone=execution.zone, time=began)
 
 
 def _server_of(event: SchemaChange, *, restored_ddl: bool) -> Server:

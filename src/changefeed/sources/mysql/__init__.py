@@ -41,7 +41,7 @@ from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
-from changefeed.sources.mysql.tables import Captured, keys, list_tables
+from changefeed.sources.mysql.tables import Captured, all_keys, list_tables
 from changefeed.sources.mysql.unlogged import check_tables
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -154,8 +154,7 @@ class MySqlTables:
         try:
             server = self._ask()
             copies = self.section.snapshot_mode != "no_data"
-            locks = not keys(server).keys() >= set(list_tables(server, TableFilter(self.section.tables)))
-            wrong = [*server.requirements(), *server.missing_rights(copies=copies, locks=locks)]
+            wrong = [*server.requirements(), *server.missing_rights(copies=copies, locks=self._has_keyless)]
         except AccessError as error:
             return Missing(str(error), "the message has the way out")
         except SourceError:
@@ -164,6 +163,10 @@ class MySqlTables:
             return None
         states = "; ".join(f"{one.name} is {one.value}" for one in wrong)
         return Missing(f"{self.address}: {states}", "; ".join(one.fix for one in wrong))
+
+    def _has_keyless(self) -> bool:
+        server = self._ask()
+        return not all_keys(server).keys() >= set(list_tables(server, TableFilter(self.section.tables)))
 
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:
         """Returns the only partition."""

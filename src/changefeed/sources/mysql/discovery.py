@@ -15,7 +15,7 @@ from changefeed.errors import ConfigError
 from changefeed.redaction import remember
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.server import Requirement, Server
-from changefeed.sources.mysql.tables import SYSTEM, Name, keys
+from changefeed.sources.mysql.tables import SYSTEM, Name, all_keys
 from changefeed.sources.mysql.unlogged import unlogged_actions
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -128,9 +128,9 @@ def discover(uri: str) -> Discovery:
         columns: dict[Name, dict[str, str]] = {}
         for database, table, column, kind in server.texts(_COLUMNS):
             columns.setdefault((database, table), {})[column] = kind
-        tables = tuple(_tables(server.texts(_TABLES), columns, keys(server), only))
-        locks = not all(table.key for table in tables)
-        wrong = (*server.requirements(), *server.missing_rights(copies=True, locks=locks))
+        tables = tuple(_tables(server.texts(_TABLES), columns, all_keys(server), only))
+        rights = server.missing_rights(copies=True, locks=lambda: not all(table.key for table in tables))
+        wrong = (*server.requirements(), *rights)
         selector = TableFilter([f"{json.dumps(only)}.*" if only else "*.*"])
         notes = (*([] if server.names_columns else [UNNAMED]), *unlogged_actions(server, selector))
         return Discovery(address, server.version, tables, wrong, notes)
@@ -141,11 +141,11 @@ def discover(uri: str) -> Discovery:
 def _tables(
     listed: Iterable[tuple[str, ...]],
     columns: dict[Name, dict[str, str]],
-    of_keys: dict[Name, list[str]],
+    keys: dict[Name, list[str]],
     only: str | None,
 ) -> Iterable[DiscoveredTable]:
     for database, table, rows, size in listed:
         if database.lower() not in SYSTEM and only in (None, database):
             name = database, table
-            key = tuple(of_keys.get(name, ()))
+            key = tuple(keys.get(name, ()))
             yield DiscoveredTable(database, table, int(rows or 0), int(size or 0), key, columns.get(name, {}))

@@ -31,8 +31,8 @@ def begin_view(server: Server, table: CopiedTable, low: LogPosition) -> LogPosit
         low: the position of the rows of tables with a key, which is L, or just behind it for tables that join.
 
     Raises:
-        AccessError, GoneError, SourceError: see `Server.begin_view_of`.
-        SourceError: V is further ahead of L than `failover.py` allows for.
+        AccessError, GoneError, SourceError: see `Server.begin_view_of`; SourceError also if V is further ahead of L than
+            `failover.py` allows for.
     """
     at = server.begin_view_of(".".join(map(quoted, table.name)))
     at = replace(at, shift=low.shift)

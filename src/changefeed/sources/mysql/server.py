@@ -5,7 +5,7 @@ Every question is one statement; `Server` keeps the connection on which they are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -306,12 +306,12 @@ class Server:
         if wrong := self.requirements():
             raise ConfigError(f"{self.address} is not set up for capture: {'; '.join(map(str, wrong))}")
 
-    def missing_rights(self, *, copies: bool, locks: bool) -> list[Requirement]:
+    def missing_rights(self, *, copies: bool, locks: Callable[[], bool]) -> list[Requirement]:
         """Returns the rights that the user lacks; none if it has roles, whose rights the server does not list.
 
         Args:
             copies: whether the source makes a first copy.
-            locks: whether it copies tables without a key, too.
+            locks: returns whether it copies tables without a key, too; called only if the answer matters.
         """
         grants_of_user = [line for (line,) in self.texts("SHOW GRANTS")]
         [(user,)] = self.texts("SELECT CURRENT_USER()")
@@ -324,8 +324,9 @@ class Server:
         needed = [("REPLICATION SLAVE", ()), ("REPLICATION CLIENT", ("BINLOG MONITOR",))]
         if copies and self.kind == "mysql":
             needed.append(("RELOAD", ("FLUSH_TABLES",)))
-            if locks and not any("LOCK TABLES" in line or "ALL PRIVILEGES" in line for line in grants_of_user):
-                needed.append(("LOCK TABLES", ()))  # which databases have, too
+            may_lock = any("LOCK TABLES" in line or "ALL PRIVILEGES" in line for line in grants_of_user)
+            if not may_lock and locks():  # a right of databases, too
+                needed.append(("LOCK TABLES", ()))
         account = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
         return [
             Requirement(f"the right {right}", "missing", "granted", f"GRANT {right} ON *.* TO {account}")

@@ -214,7 +214,7 @@ def key_of(server: Server, database: str, table: str) -> list[str]:
     return _key([row[2:] for row in rows])
 
 
-def keys(server: Server) -> dict[Name, list[str]]:
+def all_keys(server: Server) -> dict[Name, list[str]]:
     """Returns the key of each table of a server, as `key_of` does; without tables that have none."""
     rows = groupby(server.texts(_KEYS.format("")), key=itemgetter(0, 1))
     chosen = {name: _key([row[2:] for row in of_table]) for name, of_table in rows}
