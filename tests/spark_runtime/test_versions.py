@@ -13,16 +13,21 @@ import pytest
 ROOT = Path(__file__).parents[2]
 # All protocols, every crash point, cuts at each commit_ts; Kafka, read by librdkafka; tables in a bucket; PySpark alone.
 TESTS = (
-    "pipeline/test_shop.py",
-    "pipeline/test_protocols.py",
-    "pipeline/test_crashes.py",
-    "pipeline/test_by_key.py",
-    "pipeline/test_bad_input.py",
-    "pipeline/test_kafka.py",
-    "pipeline/test_own_folder.py",
-    "pipeline/test_in_object_store.py",
+    "pipeline/runs/test_shop.py",
+    "pipeline/protocols/test_protocols.py",
+    "pipeline/faults/test_crashes.py",
+    "pipeline/frontier/test_by_key.py",
+    "pipeline/letters/test_bad_input.py",
+    "pipeline/runs/test_kafka.py",
+    "pipeline/runs/test_own_folder.py",
+    "pipeline/runs/test_in_object_store.py",
     "spark/test_batch.py",
 )
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_named_test_is_there(name: str) -> None:
+    assert (ROOT / "tests" / name).is_file()
 
 
 @pytest.mark.nightly
