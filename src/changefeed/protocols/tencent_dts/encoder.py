@@ -6,7 +6,8 @@
 Rule 1. An event whose origin has `sourceType` was read from this protocol and keeps its header. Other events get seqIds that
         count from 1, or continue after `last_number`, and the file, position and gtid of their origin, if it has them;
         the gtid of a row may also be its transaction's id.
-Rule 2. Among changes of other protocols, checkpoints are written to every partition, every checkpoint_interval seconds of
+Rule 2. An event that goes to every partition has one seqId: its copies are recognized by it.
+Rule 3. Among changes of other protocols, checkpoints are written to every partition, every checkpoint_interval seconds of
         commit time and at the end: everything before a checkpoint has been written.
 
 Resolved events and dead letters do not exist in the protocol and are not written: see `Capabilities`.
@@ -124,11 +125,9 @@ class Encoder:
         seconds: int,
         body: dict[str, Any],
     ) -> None:
-        for copy, place in enumerate(self._router.all(event.place, ours)):
-            if copy and not ours:
-                origin = self._origin(event.origin)
-            names = {name: origin.get(name) for name in ("schemaName", "tableName")}
-            header = write_header(kind, origin, {"timestamp": seconds, **names})
+        names = {name: origin.get(name) for name in ("schemaName", "tableName")}
+        header = write_header(kind, origin, {"timestamp": seconds, **names})
+        for place in self._router.all(event.place, ours):
             source, placed = self._source(event.place, ours), self._placed(origin, ours)
             self._groups.add(place, source, placed, kind, header, dict(body))
 
@@ -160,9 +159,9 @@ class Encoder:
             return
         (seconds, last), self._uncovered = self._uncovered, None
         body = {"syncedGtid": last.get("gtid"), "fileName": last.get("fileName"), "position": last.get("position")}
+        origin = self._origin(last)
+        header = write_header(m.CHECKPOINT, origin, {"timestamp": seconds})
         for place in self._router.every_partition():
-            origin = self._origin(last)
-            header = write_header(m.CHECKPOINT, origin, {"timestamp": seconds})
             self._groups.add(place, None, self._placed(origin, False), m.CHECKPOINT, header, dict(body))
 
 
