@@ -283,6 +283,8 @@ class Capabilities:
         key_only: a row that is too large may be sent with only its key, and `ohk` in its origin.
         broadcast: a schema change, or a resolved event at or above it, is sent to every partition of its topic, after all
             earlier rows of its tables. Otherwise each partition is in order.
+        ddl_in_first: with `broadcast`, a schema change itself is in partition 0 alone: a row of another partition may be read
+            before a schema change that it follows.
         uncaptured_ddl: there may be schema changes of tables whose rows are not sent, because the producer does not capture them.
         binlog_places: every commit_ts is a place in a binlog, although cuts are not made from transactions.
         restored_ddl: the upstream is TiDB. It generated the text of the schema changes from its parsed form, see
@@ -298,6 +300,7 @@ class Capabilities:
     fragments: bool = False
     key_only: bool = False
     broadcast: bool = False
+    ddl_in_first: bool = False
     restored_ddl: bool = False
     uncaptured_ddl: bool = False
     binlog_places: bool = False

@@ -123,6 +123,32 @@ def test_every_cut_is_the_upstreams(make: Any, options: dict[str, str], again: b
                 assert not (difference := same_rows(rows, wanted[name])), f"seed {seed}: {name}: {difference}"
 
 
+@pytest.mark.heavy
+@pytest.mark.parametrize("make", [lambda path: small_history(path)[0], lagging_history], ids=["small", "lagging"])
+def test_by_key_rows_wait_for_schema_changes_in_partition_0(make: Any, tmp_path: Path) -> None:
+    """Partition 1 may be read to its end before the first record of partition 0, which has all schema changes."""
+    log = make(tmp_path / "app.jsonl")
+    records, wanted = canal_json(log, {}), History(log).at(None)
+    for seed in (random.randrange(2**32) for _ in range(4 * ORDERS)):
+        storage = take(read_apart(records, random.Random(seed)), random.Random(seed), consistency="key")
+        actual = tables(storage, storage.published()[-1])
+        assert sorted(actual) == sorted(wanted), f"seed {seed}"
+        for name, rows in actual.items():
+            assert not (difference := same_rows(rows, wanted[name])), f"seed {seed}: {name}: {difference}"
+
+
+def read_apart(records: list[Record], chance: random.Random) -> list[Record]:
+    """The records in an order in which the two partitions may be read: each in its own, one far ahead of the other."""
+    parts = [[r for r in records if r["partition"] == partition] for partition in (0, 1)]
+    order = list[Record]()
+    while any(parts):
+        part = chance.choice([p for p in parts if p])
+        size = chance.choice([1, 5, len(part)])
+        order += part[:size]
+        del part[:size]
+    return order
+
+
 def test_without_the_extension_tables_follow_their_rows(tmp_path: Path) -> None:
     """No commit_ts and no watermarks: `consistency: key`. DDL, on partition 0 alone, has no place in the order of rows."""
     h = HistoryBuilder()

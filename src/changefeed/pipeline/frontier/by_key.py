@@ -27,6 +27,7 @@ comes; otherwise it is not: a snapshot that recovers the schema may lie before r
 Rule 8. Where all pending rows wait as in Rule 4, schema changes wait with them: a new table is created and filled in one commit.
 Rule 9. A statement may spell a table in another case than its rows, or leave out its database (`planning/names.py`). Rows wait
 for it if it may mean their table. It counts as sent again only under its own names.
+Rule 10. Where schema changes are in partition 0 alone, rows wait as in Rule 4, but only for the partitions 0.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ class ByKey:
 
     @property
     def needs_ends(self) -> bool:
-        """Whether the ends of partitions count as progress (Rule 4)."""
-        return not self.capabilities.broadcast
+        """Whether the ends of partitions count as progress (Rules 4 and 10)."""
+        return not self.capabilities.broadcast or self.capabilities.ddl_in_first
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
         """Returns the state unchanged: arrived chunks do not move a barrier."""
@@ -150,7 +151,7 @@ class TableFrontier:
         changes: schema changes that take effect, in order.
         waiting: schema changes that do not take effect yet.
         bounds: name as in `_waiting_names` -> commit_ts of the first waiting schema change that may concern it, see Rule 9.
-        schema_frontier: commit_ts up to which no schema change is missing, see Rule 4; None for no bound.
+        schema_frontier: commit_ts up to which no schema change is missing, see Rules 4 and 10; None for no bound.
         covered: commit_ts that every partition has passed, see Rule 3; None for no bound.
         without_ts: tables with rows that have no commit_ts.
         resent: folder and table of the rows that a partition has sent again after a waiting schema change, see Rule 6.
@@ -283,6 +284,8 @@ def table_frontier(
     schema_frontier = covered = None
     if not idle and not capabilities.broadcast:
         schema_frontier = passed_by_all(state, all_partitions, ended)
+    elif not idle and capabilities.ddl_in_first:
+        schema_frontier = passed_by_all(state, (at for at in all_partitions if at[1] == 0), ended)
     elif (
         not idle
         and len({topic for topic, _ in all_partitions}) > 1

@@ -26,9 +26,11 @@ from changefeed.sinks.base import TableSink
 from changefeed.sources import Source, protocol_of, source
 
 _BY_KEY = "each batch is applied at once, ordered per key; tables may be ahead of each other. A schema change waits, and later "
+_BY_KEY_SENT = "rows of its tables with it, until every partition has shown it, or a resolved event at or above it"
 _BY_KEY_WAITS = {
-    True: "rows of its tables with it, until every partition has shown it, or a resolved event at or above it",
-    False: "rows of its tables with it, until every partition has shown a later change. It is not sent to every partition, so "
+    "all": _BY_KEY_SENT,
+    "first": f"{_BY_KEY_SENT}. It is sent to partition 0 alone, so all rows wait until that has passed them",
+    "some": "rows of its tables with it, until every partition has shown a later change. It is not sent to every partition, so "
     "all rows wait until the other partitions have passed them, or the source has nothing more to read",
 }
 _BARRIERS = {
@@ -203,7 +205,9 @@ def _lag(definition: Definition, opened: Source, state: State) -> str:
 
 
 def _barrier(consistency: str, can: Capabilities) -> str:
-    return _BY_KEY + _BY_KEY_WAITS[can.broadcast] if consistency == "key" else _BARRIERS[can.cuts]
+    if consistency != "key":
+        return _BARRIERS[can.cuts]
+    return _BY_KEY + _BY_KEY_WAITS["some" if not can.broadcast else "first" if can.ddl_in_first else "all"]
 
 
 def _types_from(state: TableState) -> str:

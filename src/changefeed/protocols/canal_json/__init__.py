@@ -48,6 +48,7 @@ PROTOCOL = Protocol(
         missing_commit_ts=True,
         key_only=True,
         broadcast=True,  # TiCDC sends DDL to partition 0 alone, and watermarks to all: the others follow from these
+        ddl_in_first=True,
         restored_ddl=True,
     ),
     options=Options,
