@@ -108,13 +108,14 @@ INSTANTS = st.sampled_from([0, 3, 6]).flatmap(
 
 @st.composite
 def shapes(draw: Callable[..., Any]) -> TableShape:
-    """Tables of one to six columns of any types, whose images carry all columns or some."""
+    """Tables of one to six columns of any types, whose images carry all columns or some; the key has any order."""
     names = draw(st.lists(TEXT, min_size=1, max_size=6, unique=True))  # Arrow has no other names of fields
     flags = st.sampled_from([True, False, None])
     columns = tuple(Column(name, draw(TYPES), draw(flags), draw(flags)) for name in names)
     some = st.none() | st.permutations(names).flatmap(lambda p: st.integers(0, len(p)).map(lambda n: tuple(p[:n])))
     wire = draw(st.sampled_from(["", "1.50"]) | ORIGINS.map(canonical))
-    return TableShape(draw(WILD), draw(WILD), columns, draw(some), draw(some), wire)
+    key = draw(st.just(()) | st.permutations([column.name for column in columns if column.key]).map(tuple))
+    return TableShape(draw(WILD), draw(WILD), columns, draw(some), draw(some), wire, key)
 
 
 def _image(draw: Callable[..., Any], columns: tuple[Column, ...]) -> dict[str, Any] | None:

@@ -172,6 +172,19 @@ def test_a_shape_is_printed_once_over_several_calls() -> None:
     assert kinds == ["shape", "row", "row"]
 
 
+def test_keys_keep_the_order_of_the_key() -> None:
+    columns = tuple(Column(name, ColumnType("int"), False, True) for name in ("id", "line"))
+    texts = []
+    for keys in ((), ("line", "id")):  # the two have one shape line
+        shape = TableShape("shop", "items", columns, key_order=keys)
+        texts += list(
+            lines(_batch(shape, Place("items", 0, len(texts), None, len(texts)), "insert", after={"id": 1, "line": 2}))
+        )
+    (events,) = parse(texts)
+    assert [table.shape.keys for table in events.tables] == [("id", "line"), ("line", "id")]
+    assert list(lines(events)) == [texts[0], texts[1], texts[3]]
+
+
 def test_images_show_which_columns_they_carry() -> None:
     partial = TableShape("shop", "orders", ORDERS.columns, ("note",), ("note", "id"), ORDERS.wire)
     builder = BatchBuilder()

@@ -294,7 +294,7 @@ class _Shapes:
             columns = self._inferred[change.database, change.table, change.keys]
         images = tuple(None if image is None else tuple(image) for image in (change.before, change.after))
         # The tuple of columns is kept by the shape, so its address is its own as long as this lives.
-        key = (change.database, change.table, id(columns), images, change.wire)
+        key = (change.database, change.table, id(columns), images, change.wire, change.keys)
         if key not in self._made:
             self._made[key] = _shape(change, columns, *images)
         return self._made[key]
@@ -308,7 +308,9 @@ def _shape(
         if name not in every:
             raise SchemaError(f"{change.database}.{change.table} has no column {name}: it has {', '.join(every)}")
     old, new = (None if image in (None, every) else image for image in (before, after))
-    return TableShape(change.database, change.table, columns, old, new, change.wire)
+    shape = TableShape(change.database, change.table, columns, old, new, change.wire)
+    is_ordered = change.keys != shape.keys and sorted(change.keys) == sorted(shape.keys)
+    return replace(shape, key_order=tuple(change.keys)) if is_ordered else shape
 
 
 def _inferred(table: tuple[str, str, tuple[str, ...]], values: dict[str, list[Any]]) -> tuple[Column, ...]:

@@ -76,6 +76,7 @@ class _Reader:
         self._line = place
         self._topic = topic
         self._shapes: dict[str, TableShape] = {}
+        self._ordered: dict[tuple[TableShape, tuple[str, ...]], TableShape] = {}  # with the keys in this order
         self._pending = _Pending()
 
     def __len__(self) -> int:
@@ -144,6 +145,9 @@ class _Reader:
         shape = self._shapes.get(form.shape)
         if shape is None:
             raise self._line.error(f'no line of kind "shape" before it describes {form.shape!r}', "$.shape")
+        if form.keys != list(shape.keys) and sorted(form.keys) == sorted(shape.keys):
+            keys = tuple(form.keys)
+            shape = self._ordered.setdefault((shape, keys), replace(shape, key_order=keys))
         for key, value, described in (
             ("database", form.database, shape.database),
             ("table", form.table, shape.table),

@@ -46,7 +46,7 @@ def table_batches(shape: TableShape, rows: list[TextRow], place: LinePlace) -> I
     for (before, after, unit), group in groups.items():
         for side, names in (("before", before), ("after", after)):
             _check_names(names, everything, side, group[0].number, place)
-        carried = TableShape(shape.database, shape.table, shape.columns, before, after, shape.wire)
+        carried = TableShape(shape.database, shape.table, shape.columns, before, after, shape.wire, shape.key_order)
         yield TableBatch(carried, _record_batch(carried, unit, group, place))
 
 
