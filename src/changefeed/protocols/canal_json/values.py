@@ -26,7 +26,7 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Any
 
-from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.errors import ProtocolError, SchemaError, UnsupportedError
 from changefeed.model import values as model
 from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, ColumnType
 from changefeed.model.values import Irregular, Moment
@@ -186,7 +186,7 @@ def write_irregular(data: bytes, t: ColumnType, zone: tzinfo) -> str:
     try:
         if type(reader(t, zone)(text)) is Irregular:
             return text
-    except SchemaError:
+    except ProtocolError:
         pass
     raise UnsupportedError(f"{NAME} cannot carry {text!r:.60} in a column of type {t}")
 
