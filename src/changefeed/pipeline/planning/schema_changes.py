@@ -336,7 +336,7 @@ class SchemaChanges:
             if keeps_rows:
                 self.writes.flush(*names, ts)
             else:
-                self.writes.flushed[full_name(*names)] = ts  # its rows need not be merged any more
+                self.writes.pass_over(full_name(*names), ts)  # its rows need not be merged any more
                 self.writes.tables.pop(full_name(*names), None)
 
     def _truncate(self, database: str, table: str, event: SchemaChange, ts: int) -> None:

@@ -57,7 +57,8 @@ class Writes:
         shapes_inside: see `pending.counting`.
         table_frontier: the frontier of each table, with `consistency: key`.
         includes_after: rows at `after` itself are applied, too: of tables with keys, and of unknown tables.
-        flushed: table -> commit_ts up to which its rows are in the planned writes, or no longer matter.
+        flushed: table -> commit_ts up to which its rows are in the planned writes, or no longer matter; also by the name that
+            its rows carry, under which they would be those of an unknown table once this one is gone.
         unknown: tables that were not known before their last rows came.
         left_out: the tables that are known by their DDL alone, see `captured.py`: nothing is written for them.
         creation_ts: `database.table` -> commit_ts of the schema change that created or emptied it in this step; None if its rows
@@ -158,7 +159,7 @@ class Writes:
         if self.is_held(name) or self.rules.excluded(name):
             return
         after = self.flushed.get(name, self._first(name))
-        self.flushed[name] = upto
+        self.pass_over(name, upto)
         if self.table_frontier is None:
             self._flush(database, table, after, upto, ())
             return
@@ -166,6 +167,10 @@ class Writes:
         (self.unknown.discard if name in self.tables else self.unknown.add)(sent)
         for part in self.table_frontier.parts(sent, after, upto, is_known=name in self.tables):
             self._flush(database, table, *part)
+
+    def pass_over(self, name: str, upto: int | None) -> None:
+        """Leaves the table's rows up to this point out of later writes."""
+        self.flushed[name] = self.flushed[self._sent_as(name)] = upto
 
     def _flush(self, database: str, table: str, after: int | None, upto: int | None, folders: tuple[str, ...]) -> None:
         name = full_name(database, table)
