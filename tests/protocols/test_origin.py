@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from changefeed.frames.payloads import schema_from_dict, schema_to_dict
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
 from changefeed.protocols import origin
@@ -19,6 +20,23 @@ def test_the_mark_of_a_snapshot(members: dict[str, object], mark: str | None) ->
     assert origin.snapshot_mark(event) == mark
     again = SchemaChange("create", "shop", "orders", "…", Place("t", 0, 0), origin=origin.with_snapshot_mark(mark))
     assert origin.snapshot_mark(again) == mark
+
+
+@pytest.mark.parametrize(
+    "members, server",
+    [
+        ({}, None),
+        ({"connector": "mysql"}, "mysql"),
+        ({"sourceType": 1, "seqId": 7}, "mysql"),
+        ({"sourceType": 3}, "mariadb"),
+        ({"sourceType": 2}, None),
+        ({"sourceType": []}, None),
+    ],
+)
+def test_the_server_of_a_schema_change(members: dict[str, object], server: str | None) -> None:
+    event = SchemaChange("create", "shop", "orders", "CREATE TABLE …", Place("t", 0, 0), origin=members)
+    assert origin.connector(event) == server
+    assert origin.connector(schema_from_dict(schema_to_dict(event))) == server
 
 
 def test_marks_of_rows() -> None:

@@ -11,7 +11,15 @@ from changefeed.model.event import DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
-from changefeed.protocols.origin import OF_COPY, is_of_copy, snapshot_mark, with_snapshot_mark
+from changefeed.protocols.origin import (
+    NAMES_RULE,
+    OF_COPY,
+    connector,
+    is_of_copy,
+    names_rule,
+    snapshot_mark,
+    with_snapshot_mark,
+)
 
 
 @lru_cache(maxsize=4096)
@@ -46,9 +54,11 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         "commit_ts": event.commit_ts,
         "snapshot": snapshot_mark(event),
         "time": None if event.instant is None else [event.instant.us, event.instant.digits],
-        "connector": event.origin.get("connector"),
+        "connector": connector(event),
         "columns": None if event.columns is None else [_written(column) for column in event.columns],
     }
+    if names_rule(event) is not None:
+        document["names"] = names_rule(event)
     return document | {"of_copy": True} if is_of_copy(event) else document
 
 
@@ -60,13 +70,14 @@ def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
         None if columns is None else tuple(_read(column) for column in columns), document["commit_ts"],
         None if time is None else Instant(*time),
         origin=with_snapshot_mark(document.get("snapshot"))
-        | _connector(document.get("connector"))
+        | _known("connector", document.get("connector"))
+        | _known(NAMES_RULE, document.get("names"))
         | (OF_COPY if document.get("of_copy") else {}),
     )  # fmt: skip
 
 
-def _connector(name: Any) -> dict[str, Any]:
-    return {} if name is None else {"connector": name}
+def _known(name: str, value: Any) -> dict[str, Any]:
+    return {} if value is None else {name: value}
 
 
 def _written(column: Column) -> list[Any]:

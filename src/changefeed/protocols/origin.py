@@ -21,8 +21,22 @@ _ROW = r'"row":(?P<row>\d+)'
 _SERVER = r'"server_id":(?P<server>\d+)'
 _GTID = r'"gtid":"(?P<gtid>[^"]*)"'
 _SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
+_SOURCE_TYPES: dict[Any, str] = {1: "mysql", 3: "mariadb"}
+NAMES_RULE = "lower_case_table_names"
 LAST = "last"  # the mark of a snapshot's last record
 OF_COPY: dict[str, Any] = {"changefeed": "copy"}  # members of a schema change that a source made itself
+
+
+def connector(event: SchemaChange) -> str | None:
+    """Returns the server of a schema change in Debezium's words: its `connector`, or DTS's `sourceType`; None if unknown."""
+    source_type = event.origin.get("sourceType")
+    return event.origin.get("connector") or (_SOURCE_TYPES.get(source_type) if isinstance(source_type, int) else None)
+
+
+def names_rule(event: SchemaChange) -> int | None:
+    """Returns the `lower_case_table_names` of a schema change's server; None if unknown, as with every producer."""
+    rule: int | None = event.origin.get(NAMES_RULE)
+    return rule
 
 
 def gtid(event: SchemaChange) -> str | None:

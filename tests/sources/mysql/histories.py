@@ -17,9 +17,8 @@ from changefeed import telemetry
 from changefeed.errors import ChangefeedError, ProtocolError, ResourceError, SinkError, SourceError
 from tests.killed import Killed
 from tests.live.columns import Dialect
-from tests.live.comparing import differences
+from tests.live.comparing import differences, without_zero_dates
 from tests.live.history import History, Statement
-from tests.live.schema import Content
 from tests.live.session import Session
 from tests.live.writing import PHASES, Drawing
 from tests.services.database import Database, MariaDb, MySql
@@ -49,9 +48,9 @@ def judged(database: Database, number: int, metadata: str | None = None) -> tupl
     metadata = metadata or Random(number).choice(METADATA[database.connector])
     with Session(database) as session:
         session.query(f"SET GLOBAL binlog_row_metadata = {metadata}")
-        writer = Drawing(
-            session, history, number, Dialect(database.connector == "mariadb"), rows_before=mode == "initial"
-        )
+        mixed_case = session.query("SELECT @@lower_case_table_names") != [["0"]]
+        dialect = Dialect(database.connector == "mariadb", mixed_case)
+        writer = Drawing(session, history, number, dialect, rows_before=mode == "initial")
         try:
             writer.write(0)
             tables = [f"{name}.*" for name in writer.databases]
@@ -141,7 +140,7 @@ def _compared(follower: Follower, right: dict[str, Any], server: str) -> tuple[s
         for t in state.tables.values()
     }
     actual = {name: table for name, table in actual.items() if table[1] or name in right}
-    right = {name: _without_zero_dates(content) for name, content in right.items() if content.rows or name in actual}
+    right = {name: without_zero_dates(content) for name, content in right.items() if content.rows or name in actual}
     different = differences(actual, right, server)
     if state.counts.pending:
         return "WRONG", f"{state.counts.pending} changes are still pending"
@@ -151,24 +150,6 @@ def _compared(follower: Follower, right: dict[str, Any], server: str) -> tuple[s
     return ("DRIFT" if all(d.what == "types" for d in different) else "WRONG"), text
 
 
-def _without_zero_dates(content: Content) -> Content:
-    """A table with NULL for dates that no column can hold, as the sink has it with `irregular: null`."""
-    dates = [kind.startswith(("date", "timestamp")) for _, kind, _ in content.columns]
-    rows = tuple(
-        tuple(
-            None if is_date and value and _is_zero(value) else value for value, is_date in zip(row, dates, strict=True)
-        )
-        for row in content.rows
-    )
-    return Content(content.columns, rows)
-
-
-def _is_zero(value: str) -> bool:
-    """Whether the hex digits of a date's text have no year, month or day."""
-    text = bytes.fromhex(value).decode()
-    return text.startswith("0000") or "-00" in text[:10]
-
-
 def main() -> None:
     """Prints a verdict for each history that is not right, and the counts."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -176,9 +157,10 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first history")
     parser.add_argument("--histories", type=int, default=20)
     parser.add_argument("--metadata", help="binlog_row_metadata; drawn by chance without")
+    parser.add_argument("--lower-case", action="store_true", help="lower_case_table_names=1, names in any case")
     arguments = parser.parse_args()
     counts = Counter[str]()
-    with SERVERS[arguments.server]() as database:
+    with SERVERS[arguments.server](f"--lower-case-table-names={int(arguments.lower_case)}") as database:
         for number in range(arguments.first, arguments.first + arguments.histories):
             verdict, text = judged(database, number, arguments.metadata)
             counts[verdict] += 1

@@ -14,18 +14,21 @@ _DAILY, _NIGHTLY = 3, 60
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "server, count",
+    "server, count, lower_case",
     [
-        ("mariadb", _DAILY),
-        pytest.param("mariadb", _NIGHTLY, marks=pytest.mark.nightly),
-        pytest.param("mysql", _NIGHTLY, marks=pytest.mark.nightly),
+        ("mariadb", _DAILY, False),
+        ("mariadb", _DAILY, True),
+        pytest.param("mariadb", _NIGHTLY, False, marks=pytest.mark.nightly),
+        pytest.param("mysql", _NIGHTLY, False, marks=pytest.mark.nightly),
+        pytest.param("mysql", _NIGHTLY, True, marks=pytest.mark.nightly),
     ],
 )
-def test_tables_end_as_the_server(server: str, count: int) -> None:
+def test_tables_end_as_the_server(server: str, count: int, lower_case: bool) -> None:
     first = random.randrange(10**6)
-    print(f"python -m tests.sources.mysql.histories {server} --first {first} --histories {count}")
+    option = " --lower-case" if lower_case else ""
+    print(f"python -m tests.sources.mysql.histories {server} --first {first} --histories {count}{option}")
     counts = Counter[str]()
-    with SERVERS[server]() as database:
+    with SERVERS[server](f"--lower-case-table-names={int(lower_case)}") as database:
         for number in range(first, first + count):
             verdict, text = judged(database, number)
             assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"

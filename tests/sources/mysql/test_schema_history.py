@@ -102,6 +102,25 @@ def test_a_text_has_the_character_set_that_its_column_had_when_it_was_made(
     assert (named.columns[0].name, named.columns[0].charset) == ("s", charset)
 
 
+def test_names_without_case_are_those_of_the_server() -> None:
+    """With `lower_case_table_names` a table map has lower case, whatever the statements have."""
+    of = SchemaHistory(charsets={"shop": "utf8mb4"}, lower_case=True)
+    for text, database in (
+        ("CREATE TABLE Bills (id INT PRIMARY KEY)", "shop"),
+        ("ALTER TABLE SHOP.bills ADD n INT", "other"),
+        ("CREATE TABLE IF NOT EXISTS BILLS (x INT)", "shop"),
+        ("CREATE TABLE u LIKE `Bills`", "shop"),
+        ("RENAME TABLE Bills TO Shop.Paid", "shop"),
+        ("DROP TABLE IF EXISTS U", "shop"),
+    ):
+        of = read_history(of.text()).after(query(text, database))
+    assert list(of.tables) == ["shop.paid"]
+    assert described(of, table(INT, INT, name="paid")) == [("id", "int"), ("n", "int")]
+    assert list(of.before(query("DROP TABLE PAID")).tables) == []
+    assert list(of.before(query("DROP DATABASE SHOP")).tables) == []
+    assert of.after(query("ALTER DATABASE Shop CHARACTER SET latin1")).charsets == {"shop": "latin1"}
+
+
 def test_what_cannot_be_read_or_applied_ends_a_definition() -> None:
     made = history("CREATE TABLE t (id INT)", "CREATE TABLE u (id INT)")
     for statement in ("ALTER TABLE t FROBNICATE", "ALTER TABLE t DROP COLUMN gone"):

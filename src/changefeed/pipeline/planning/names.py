@@ -1,14 +1,14 @@
 """Names of tables in statements: the table that a statement means, and the name that a new table gets.
 
 Rule 1. The server's `lower_case_table_names` decides whether `Slots` and `slots` are two tables (0), one that is stored in lower
-case (1), or one in the spelling of its CREATE (2, and TiDB). No producer sends it: `server_rule` derives it from names that a
-record spells in two ways.
+case (1), or one in the spelling of its CREATE (2, and TiDB). The source mysql asks for it. No producer sends it: `server_rule`
+derives it from names that a record spells in two ways.
 Rule 2. A statement means the known table of exactly this name. Without one, it means the table that its event names in another
 spelling. Otherwise it means the only known table whose name differs by case alone, unless the server distinguishes them.
 Rule 3. Rows have the stored name. So a new table gets the spelling that its event has, or lower case.
 Rule 4. The event of `USE a; RENAME TABLE t TO b.u` names the new database. So a table that is named without a database may be in
 any: it is the only known one of its name, or the only one with the columns that the event has. Behind LIKE, tables with equal
-columns are as good as one.
+columns are as good as one. The source mysql knows the session's database.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.writes import Writes
+from changefeed.protocols.origin import names_rule
 
 if TYPE_CHECKING:
     from changefeed.pipeline.planning.shadows import Shadows
@@ -64,7 +65,8 @@ class Names:
         Raises:
             SchemaError: the statement does not show which of several tables it means.
         """
-        if database == event.database and table in unqualified(event, restored=self.writes.rules.restored_ddl):
+        is_unqualified = database == event.database and names_rule(event) is None
+        if is_unqualified and table in unqualified(event, restored=self.writes.rules.restored_ddl):
             return self._in_any_database(table, event, as_model=as_model)
         stated, known_names = (database, table), self.known_names()
         if self.rule == LOWER:  # a held table keeps its spelling until it is released
@@ -231,9 +233,11 @@ def server_rule(
     """
     if restored:
         return IGNORED
+    events = list(events)
+    if events and (stated := names_rule(events[-1])) is not None:
+        return stated
     if rule == LOWER:
         return rule
-    events = list(events)
     topics: defaultdict[Name, set[str]] = defaultdict(set)
     for chunk in chunks:
         if chunk.kind == "rows":

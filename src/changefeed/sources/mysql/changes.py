@@ -45,6 +45,7 @@ from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
+from changefeed.protocols.origin import NAMES_RULE
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.definitions import Definitions, Effect
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
@@ -384,7 +385,9 @@ class LogDecoder:
         place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
         self._index += 1
         name = self.name
-        origin = {"connector": self.server, "gtid": name} if name else {"connector": self.server}
+        origin: dict[str, Any] = {"connector": self.server, NAMES_RULE: self._captured.names_rule}
+        if name:
+            origin["gtid"] = name
         instant = Instant(query.header.timestamp * 1_000_000, 0)
         self._control.append(
             SchemaChange(

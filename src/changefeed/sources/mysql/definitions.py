@@ -8,13 +8,14 @@ Rule 1. Types and names of rows are those of the table map, but for the digits o
 Rule 2. The key is the primary key, else the first unique index whose columns are all NOT NULL, in the order of the index.
 Rule 3. A statement that cannot be read or applied ends the definitions of the tables that it mentions: nothing is guessed.
 Rule 4. Texts have the character set of their column, else of their table, else that of the database when the table was made.
+Rule 5. A server with `lower_case_table_names` has names of tables and databases in lower case, however a statement spells them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from changefeed.errors import UnsupportedError
@@ -35,6 +36,7 @@ from changefeed.sources.mysql.naming import is_named, named, named_sequence
 from changefeed.sources.mysql.tables import quoted
 from changefeed.sources.mysql.unlogged import sequence_of
 
+_NAMES = ("database", "table", "to_database", "to_table")  # in statements
 _UNKNOWN_CHARSETS = re.compile(
     rf"\b({'|'.join(sorted(set(collations.CHARSETS) - set(charsets.NAMES)))})(_\w+)?\b", re.IGNORECASE
 )
@@ -63,6 +65,7 @@ class Definitions:
         tables: `database.table` -> its definition.
         charsets: database -> its default character set.
         sequences: the names of MariaDB's sequences, which have row events like tables.
+        lower_case: the server has all names in lower case: Rule 5.
     """
 
     def __init__(
@@ -71,27 +74,34 @@ class Definitions:
         charsets: Mapping[str, str] | None = None,
         server_charset: str | None = None,
         sequences: Iterable[str] = (),
+        *,
+        lower_case: bool = False,
     ) -> None:
         """Begins with definitions; `server_charset`: that of new databases, None if it is not known."""
         self.tables = dict(tables or {})
         self.charsets = dict(charsets or {})
         self.sequences = set(sequences)
+        self.lower_case = lower_case
         self._server_charset = server_charset
 
     def apply(self, text: str, database: str | None) -> list[Effect]:
         """Applies a statement of the log, or the CREATE TABLE that a server shows; returns its effects, in order."""
         if (sequence := sequence_of(text, database)) is not None:
-            self.sequences.add(sequence)
+            self.sequences.add(self.cased(sequence))
             return []
         if (altered := database_charset(text, database)) is not None:
-            self.charsets |= [altered]
+            self.charsets[self.cased(altered[0])] = altered[1]
             return []
         try:
             statements = parse(text, database)
         except UnsupportedError:
             self.forget(text, database)
             return []
-        return [effect for each in statements for effect in self._statement(each, text)]
+        return [effect for each in map(self._in_case, statements) for effect in self._statement(each, text)]
+
+    def cased(self, name: str) -> str:
+        """Returns a name as the server has it: Rule 5."""
+        return name.lower() if self.lower_case else name
 
     def forget(self, text: str, database: str | None) -> None:
         """Ends the definitions of the tables that a statement mentions: Rule 3."""
@@ -102,7 +112,7 @@ class Definitions:
         """Returns a table map with what its definition adds; the same one if nothing is missing, or nothing fits."""
         if is_named(table):
             return table
-        name = full_name(table.database, table.table)
+        name = self.cased(full_name(table.database, table.table))
         definition = self.tables.get(name)
         if definition is not None:
             return named(table, definition) or table
@@ -172,7 +182,18 @@ class Definitions:
                 self.tables[full_name(database, name)] = self._in_charset(table, text) if declares else table
 
     def _table(self, database: str, name: str) -> Table | None:
-        return self.tables.get(full_name(database, name))
+        return self.tables.get(self.cased(full_name(database, name)))
+
+    def _in_case(self, statement: sql.Statement) -> sql.Statement:
+        """A statement with the names that the server has: Rule 5."""
+        if not self.lower_case:
+            return statement
+        names = {f.name: getattr(statement, f.name) for f in fields(statement) if f.name in _NAMES}
+        lowered = {field: name.lower() for field, name in names.items() if name is not None}
+        if isinstance(statement, sql.CreateTable) and statement.like is not None:
+            database, table = statement.like
+            return replace(statement, like=(database.lower(), table.lower()), **lowered)
+        return replace(statement, **lowered)
 
     def _tables_of(self, database: str) -> list[tuple[str, str]]:
         return [(table.database, table.name) for table in self.tables.values() if table.database == database]

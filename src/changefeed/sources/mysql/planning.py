@@ -307,7 +307,8 @@ class Planner:
 
     @cached_property
     def _captured(self) -> Captured:
-        return Captured(tuple(self.section.tables), mariadb_types(self.server))
+        rule = self.server.lower_case_table_names
+        return Captured(tuple(self.section.tables), mariadb_types(self.server), names_rule=rule)
 
     def _reading(self, low: LogPosition) -> Reading:
         server = self.server

@@ -25,7 +25,7 @@ from changefeed.model.batch import Decoded
 from changefeed.model.event import Control, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
-from changefeed.protocols.origin import OF_COPY
+from changefeed.protocols.origin import NAMES_RULE, OF_COPY
 from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, ShapeRows, records_at
 from changefeed.sources.mysql.columns import columns_of, of_select
@@ -203,7 +203,7 @@ def _packed_rows(
 def _packed_truncation(reading: Reading, part: CopyChunk, commit_ts: int) -> pa.RecordBatch:
     database, table = part.table.name
     statement = f"TRUNCATE TABLE {quoted(database)}.{quoted(table)}"
-    change = _change("truncate_table", database, table, statement, commit_ts, 0, reading.kind)
+    change = _change("truncate_table", database, table, statement, commit_ts, 0, reading)
     return pack(Decoded(control=[change]), records_at([0]))
 
 
@@ -211,19 +211,19 @@ def _packed_definitions(reading: Reading, part: Definitions) -> pa.RecordBatch:
     low, changes = reading.low.number, list[Control]()
     for database, name in part.dropped:
         drop = f"DROP TABLE IF EXISTS {quoted(database)}.{quoted(name)}"
-        changes.append(_change("drop_table", database, name, drop, low - 2, len(changes), reading.kind))
+        changes.append(_change("drop_table", database, name, drop, low - 2, len(changes), reading))
     for table in part.tables if part.replaces else ():
         database, name = table.name
-        create = _change("create_table", database, name, table.create, low - 1, len(changes), reading.kind)
+        create = _change("create_table", database, name, table.create, low - 1, len(changes), reading)
         changes.append(replace(create, columns=_columns(table)))
     return pack(Decoded(control=changes), records_at([0] * len(changes)))
 
 
 def _change(
-    kind: str, database: str, table: str, statement: str, commit_ts: int, number: int, server: str
+    kind: str, database: str, table: str, statement: str, commit_ts: int, number: int, reading: Reading
 ) -> SchemaChange:
     place = Place(TOPIC, PARTITION, 0, number, number)
-    origin = {"connector": server, **OF_COPY}
+    origin = {"connector": reading.kind, NAMES_RULE: reading.captured.names_rule, **OF_COPY}
     return SchemaChange(kind, database, table, statement, place, commit_ts=commit_ts, origin=origin)
 
 

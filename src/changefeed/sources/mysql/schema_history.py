@@ -45,12 +45,14 @@ class SchemaHistory:
         tables: `database.table` -> its definition.
         charsets: database -> its default character set.
         sequences: the names of MariaDB's sequences, which have row events like tables.
+        lower_case: the server has all names in lower case, see `Definitions`.
         written: its text, if that is known.
     """
 
     tables: Mapping[str, Table] = field(default_factory=dict)
     charsets: Mapping[str, str] = field(default_factory=dict)
     sequences: frozenset[str] = frozenset()
+    lower_case: bool = False
     written: str | None = field(default=None, compare=False, repr=False)
 
     def with_tables(self, creations: Iterable[tuple[str, str]]) -> SchemaHistory:
@@ -72,17 +74,19 @@ class SchemaHistory:
             definitions.forget(query.text, database)
         else:
             definitions.apply(text, database)
-        after = SchemaHistory(definitions.tables, definitions.charsets, frozenset(definitions.sequences))
+        sequences = frozenset(definitions.sequences)
+        after = SchemaHistory(definitions.tables, definitions.charsets, sequences, self.lower_case)
         return self if after == self else after
 
     def before(self, query: Query) -> SchemaHistory:
         """Returns what this history has of the tables before a statement: nothing of those that the statement mentions."""
         database, definitions = query.database or None, self._definitions()
         definitions.forget(query.text, database)
-        dropped = _dropped_database(query.text)
+        dropped = definitions.cased(_dropped_database(query.text) or "")
         tables = {name: table for name, table in definitions.tables.items() if table.database != dropped}
         altered = database_charset(query.text, database)
-        charsets = {name: charset for name, charset in self.charsets.items() if altered is None or name != altered[0]}
+        recoded = "" if altered is None else definitions.cased(altered[0])
+        charsets = {name: charset for name, charset in self.charsets.items() if name != recoded}
         same = len(tables) == len(self.tables) and len(charsets) == len(self.charsets)
         return self if same else replace(self, tables=tables, charsets=charsets, written=None)
 
@@ -91,7 +95,7 @@ class SchemaHistory:
         return self._definitions().named(table)
 
     def _definitions(self, server_charset: str | None = None) -> Definitions:
-        return Definitions(self.tables, self.charsets, server_charset, self.sequences)
+        return Definitions(self.tables, self.charsets, server_charset, self.sequences, lower_case=self.lower_case)
 
     def text(self) -> str:
         """The history for a source offset: compressed JSON, in base64."""
@@ -101,6 +105,7 @@ class SchemaHistory:
             "tables": list(self.tables.values()),
             "charsets": self.charsets,
             "sequences": sorted(self.sequences),
+            "lower_case": self.lower_case,
         }
         return b64encode(compress(msgspec.json.encode(document))).decode()
 
@@ -117,7 +122,10 @@ def begin_history(server: Server, tables: Sequence[CopiedTable]) -> SchemaHistor
         if database in databases and (database, name) not in copied
         if (create := show_create(server, database, name)) is not None
     ]
-    history = SchemaHistory(charsets=database_charsets(server), sequences=frozenset(sequences(server)))
+    history = SchemaHistory(
+        charsets=database_charsets(server), sequences=frozenset(sequences(server)),
+        lower_case=server.lower_case_table_names > 0,
+    )  # fmt: skip
     return with_copied(history.with_tables(others), tables)
 
 
@@ -139,6 +147,7 @@ class _Document(msgspec.Struct):
     tables: list[Table]
     charsets: dict[str, str]
     sequences: list[str]
+    lower_case: bool = False
 
 
 @lru_cache(maxsize=2)
@@ -146,7 +155,7 @@ def read_history(text: str) -> SchemaHistory:
     """Reads the text of a history; each batch asks for the same one."""
     document = msgspec.json.decode(decompress(b64decode(text)), type=_Document)
     tables = {table.full_name: table for table in document.tables}
-    return SchemaHistory(tables, document.charsets, frozenset(document.sequences), text)
+    return SchemaHistory(tables, document.charsets, frozenset(document.sequences), document.lower_case, text)
 
 
 def _server_charset(query: Query) -> str | None:

@@ -107,6 +107,12 @@ class Server:
         """`mysql` or `mariadb`."""
         return "mariadb" if "MariaDB" in self.version else "mysql"
 
+    @property
+    def lower_case_table_names(self) -> int:
+        """How the server compares names of tables and databases: 0 by their spelling, 1 and 2 without case."""
+        [(rule,)] = self.texts("SELECT @@lower_case_table_names")
+        return int(rule)
+
     def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[bytes | None, ...]]:
         """Returns the rows of a query, as bytes."""
         with translated(self.address):

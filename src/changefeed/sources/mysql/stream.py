@@ -78,7 +78,7 @@ class MySqlStream:
         """See `EventStream`."""
         if self._server is None:
             self._open()
-        server, definitions = self._ask(), Definitions({})
+        server, definitions = self._ask(), Definitions({}, lower_case=self._definitions.lower_case)
         definitions.charsets |= database_charsets(server)
         for table in captured_tables(server, self._tables):
             definitions.apply(table.create, table.name[0])
@@ -114,6 +114,7 @@ class MySqlStream:
         server.check_settings()
         self._captured = Captured(tuple(self._section.tables), mariadb_types(server), self._definitions.named)
         self._definitions.sequences |= sequences(server)
+        self._definitions.lower_case = server.lower_case_table_names > 0
 
     def _moved(self, server: Server, known: SourceOffset) -> SourceOffset:
         if known.transaction is not None:

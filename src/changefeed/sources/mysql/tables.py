@@ -71,11 +71,13 @@ class Captured:
         patterns: those of the section's `tables`.
         mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4 and INET6, with the type.
         named: adds the names of columns, and what else the log may lack (`Definitions.named`); None: the log has it.
+        names_rule: the server's `lower_case_table_names`.
     """
 
     patterns: tuple[str, ...]
     mariadb_types: dict[Name, dict[str, str]]
     named: Callable[[TableMap], TableMap] | None = None
+    names_rule: int = 0
 
     def selector(self) -> TableFilter:
         """The patterns, compiled."""
