@@ -153,7 +153,7 @@ def changed(
             refusals += misread(change.table.columns, stated, _recoded(statement))
         merger = Merger(
             current.table, change, stated, certain=why is None, lenient=lenient, sent=current.sent,
-            carries_virtual=carries_virtual, execution=execution,
+            carries_virtual=carries_virtual, execution=execution, states_defaults=session.server != "tidb",
         )  # fmt: skip
         complete = merger.counts
         change, gaps = merger.altered(), gaps | merger.gaps | merger.computed

@@ -10,6 +10,7 @@ Rule 3. Debezium's engine cannot read every statement that the server executes. 
 Rule 4. A statement that cannot be read, or does not fit the table, is settled by the difference between the table and the
         producer's definition, if only one explanation is possible: columns that are gone were dropped, new ones that allow NULL
         and have no default are NULL, and types have changed. If columns are gone and others are new, one may have been renamed.
+        TiCDC sends no defaults: there, only the upstream has the values of new columns.
 Rule 5. Debezium's engine passes over a table's default character set where ALTER TABLE or a collation has set it. It decodes
         new columns by another one, so that their text is not the server's: the statement is refused.
 Rule 6. A snapshot of Debezium reads ENUM and SET of the character set `binary` as bytes, and sends NULL for every value. Changes
@@ -42,6 +43,7 @@ class Merger:
         certain: the statement was read and applies; otherwise what differs from `before` explains it.
         sent: as in `TableState`: no note is due on these columns.
         carries_virtual, execution: as in `definitions.changed`.
+        states_defaults: whether the producer's columns have their defaults.
         doubt: why the difference has more than one explanation; None if it has one.
         gaps: new columns that have values upstream, but none in existing rows.
         computed: old virtual columns that rows carry from here on.
@@ -56,6 +58,7 @@ class Merger:
     sent: Mapping[str, ColumnType | None] = field(default_factory=dict)
     carries_virtual: bool = True
     execution: Execution = UNKNOWN_EXECUTION
+    states_defaults: bool = True
     doubt: str | None = None
     gaps: set[str] = field(default_factory=set)
     computed: set[str] = field(default_factory=set)
@@ -171,9 +174,10 @@ class Merger:
         if source is not None:  # the statement has renamed or dropped it
             self._differences.append(f"it still has {stated.name}")
             return Projection(replace(column, name=source.name, type=_detailed(column.type, source.type)), source)
-        if stated.nullable and stated.default is None:
-            if self.certain:
-                self._differences.append(f"{stated.name} is not in the statement")
+        if self.certain and stated.nullable and stated.default is None:
+            self._differences.append(f"{stated.name} is not in the statement")
+            return Projection(column, None)
+        if self.states_defaults and stated.nullable and stated.default is None:
             return Projection(column, None)
         return Projection(column, None, Default(unknown=_only_upstream(stated.name)))
 
@@ -241,9 +245,9 @@ def _detailed(stated: ColumnType, own_type: ColumnType) -> ColumnType:
     length, scale = stated.length, stated.scale
     if length is None and scale is None and stated.name != "tinyint":
         length, scale = own_type.length, own_type.scale
-    return replace(
-        stated, length=length, scale=scale, members=own_type.members if stated.members is None else stated.members
-    )
+    members = own_type.members if stated.members is None else stated.members
+    unsigned = stated.unsigned or (stated.name == "decimal" and own_type.unsigned)  # which TiCDC does not send
+    return replace(stated, unsigned=unsigned, length=length, scale=scale, members=members)
 
 
 def _same_values(a: ColumnType, b: ColumnType) -> bool:
