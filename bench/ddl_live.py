@@ -1,8 +1,11 @@
-"""Random histories of DDL and rows on a real server under Debezium's engine: are the tables those of the server, value by value?
+"""Random histories of DDL and rows on a real server, as producers send them: are the tables those of the server, value by value?
 
     python bench/ddl_live.py --server mariadb --histories 2000 --seed 7 --out /tmp/ddl-mariadb
     python bench/ddl_live.py --server mariadb --out /tmp/ddl-mariadb --judge       what was recorded, by the product as it is now
     python bench/ddl_live.py --server mariadb --out /tmp/ddl-mariadb --table       the verdicts
+
+With `--logs` no engine is needed: the server's log goes through the product's own encoders, as TiCDC's Open Protocol, Avro, Debezium
+and Canal-JSON, with statements of TiDB's own parser, and as Tencent DTS (MariaDB: DTS alone).
 
 `tests/live` draws, records and judges: see `campaign.py` there for the files of the folder, `verdicts.py` for the verdicts. A
 history that stops is judged again without the statement that stopped it, and one that is wrong is reduced to the few
@@ -33,6 +36,7 @@ def main() -> int:
     parser.add_argument(
         "--all-ways", action="store_true", help="judge each history in all ways, not in one that changes"
     )
+    parser.add_argument("--logs", action="store_true", help="send the server's log by the own encoders")
     parser.add_argument("--no-reduce", action="store_true", help="do not reduce what is wrong")
     parser.add_argument("--judge", action="store_true", help="judge again what was recorded")
     parser.add_argument("--table", action="store_true", help="print the verdicts that there are")
@@ -40,7 +44,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # servers and engine are ended, too
     campaign = Campaign(
         options.server, options.out, options.histories, options.seed, options.per_round, options.processes,
-        all_ways=options.all_ways, reduce=not options.no_reduce, progress=_progress,
+        all_ways=options.all_ways, reduce=not options.no_reduce, logs=options.logs, progress=_progress,
     )  # fmt: skip
     if options.judge:
         campaign.judge_again()

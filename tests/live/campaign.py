@@ -17,7 +17,7 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -25,12 +25,15 @@ from pathlib import Path
 from random import Random
 
 from tests.live.history import History, Statement
-from tests.live.judging import WAYS
+from tests.live.judging import WAYS, WAYS_OF_LOGS
+from tests.live.logged import LogRound
 from tests.live.recording import Job, Modes, Round, draw_modes
 from tests.live.reducing import Reduction
+from tests.live.sending import OPTIONS
 from tests.live.verdicts import Verdict, verdict
 from tests.pipeline.kit.faithful import SparkCompute
 from tests.services.database import Database, MariaDb, MySql
+from tests.services.tidb_parser import TidbParser
 
 SERVERS: dict[str, Callable[..., Database]] = {"mariadb": MariaDb, "mysql": MySql}
 FAILED = ("WRONG", "CRASH")
@@ -88,6 +91,8 @@ class Campaign:
         count: number of histories that are drawn.
         per_round: number of histories of a round.
         all_ways: each history is judged in all ways; else in one of them, in turn, and in all if it is not right in that.
+        logs: histories without an engine, whose log is sent by the product's own encoders; MariaDB's as DTS alone, MySQL's as
+            TiCDC's protocols, too: then it executes what TiDB's parser accepts.
         progress: called with what is being done.
     """
 
@@ -99,6 +104,7 @@ class Campaign:
     processes: int = 1
     all_ways: bool = False
     reduce: bool = True
+    logs: bool = False
     progress: Callable[[str], None] = lambda text: None
     verdicts: list[Verdict] = field(default_factory=list)
     _parts: list[_Part] = field(default_factory=list)
@@ -132,8 +138,8 @@ class Campaign:
             number = len(recorded) // self.per_round
             while fresh or self._parts or self._reductions or judging:
                 number += 1
-                lower_case = number % _LOWER_CASE == 0 and bool(fresh)
-                parts = [] if lower_case else self._parts[: self.per_round]
+                lower_case = self._is_tidb or (not self.logs and number % _LOWER_CASE == 0 and bool(fresh))
+                parts = [] if lower_case and not self.logs else self._parts[: self.per_round]
                 self._parts = self._parts[len(parts) :]
                 room = self.per_round - len(parts)
                 jobs = [*[Job(n) for n in fresh[:room]], *[part.job for part in parts]]
@@ -142,7 +148,10 @@ class Campaign:
                     if lower_case not in servers:
                         option = f"--lower-case-table-names={int(lower_case)}"
                         servers[lower_case] = stack.enter_context(SERVERS[self.server](option))
-                    self._record(servers[lower_case], number, jobs, lower_case)
+                    if self.logs:
+                        self._record_logs(servers[lower_case], number, jobs, lower_case)
+                    else:
+                        self._record(servers[lower_case], number, jobs, lower_case)
                 by_name = {part.job.name: part for part in parts}
                 self._take(judging)
                 judging = [(by_name.get(job.name), self._submit(pool, job, by_name.get(job.name))) for job in jobs]
@@ -155,16 +164,40 @@ class Campaign:
         self.verdicts = []
         self._results.unlink(missing_ok=True)
         with self._pool() as pool:
-            futures = [pool.submit(judged, str(path), self._ways(path.name), "", WAYS) for path in self._histories()]
+            futures = [
+                pool.submit(judged, str(path), self._ways(path.name), "", self._all_ways) for path in self._histories()
+            ]
             for number, future in enumerate(futures):
                 self._add(future.result())
                 self.progress(f"{number + 1} of {len(futures)}: {self.summary()}")
 
     def _ways(self, name: str) -> Sequence[str]:
-        return WAYS if self.all_ways else (WAYS[zlib.crc32(name.encode()) % len(WAYS)],)
+        ways, chosen = self._all_ways, zlib.crc32(name.encode())
+        if self.all_ways:
+            return ways
+        return ways[chosen % 3 :: 3] if self.logs else (ways[chosen % len(ways)],)  # of a log, each protocol in one way
+
+    @property
+    def _all_ways(self) -> Sequence[str]:
+        if not self.logs:
+            return WAYS
+        return WAYS_OF_LOGS if self._is_tidb else [way for way in WAYS_OF_LOGS if way.startswith("tencent-dts")]
+
+    @property
+    def _is_tidb(self) -> bool:
+        return self.logs and self.server == "mysql"
 
     def _pool(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self.processes, mp_context=multiprocessing.get_context("spawn"))
+
+    def _record_logs(self, database: Database, number: int, jobs: Sequence[Job], lower_case: bool) -> None:
+        began = time.monotonic()
+        with ExitStack() as stack:
+            parser = stack.enter_context(TidbParser()) if self._is_tidb else None
+            for history in LogRound(database, parser, lower_case=lower_case).record(jobs):
+                history.save(self._path(history.name))
+        seconds = time.monotonic() - began
+        self.progress(f"round {number}: {len(jobs)} histories in {seconds:.0f} s; {self.summary()}")
 
     def _record(self, database: Database, number: int, jobs: Sequence[Job], lower_case: bool) -> None:
         modes = self._modes(number, jobs)
@@ -195,7 +228,7 @@ class Campaign:
         path, parent = str(self._path(job.name)), part.parent if part else ""
         if part is not None and part.reduction is not None:
             return pool.submit(judged, path, [part.reduction.verdict.way], parent)
-        return pool.submit(judged, path, self._ways(job.name), parent, WAYS)
+        return pool.submit(judged, path, self._ways(job.name), parent, self._all_ways)
 
     def _take(self, judging: Iterable[tuple[_Part | None, Future[Verdict]]]) -> None:
         """Takes the verdicts of a round: what follows from each is recorded in the next one."""
@@ -221,7 +254,7 @@ class Campaign:
     def _follow_up(self, its_verdict: Verdict, part: _Part | None) -> None:
         """Judges a history again without what stopped it, and reduces what is wrong."""
         depth = part.depth if part else 0
-        if its_verdict.verdict in ("RIGHT", "DRIFT", "KEPT"):
+        if its_verdict.verdict in ("LOST", "RIGHT", "DRIFT", "KEPT"):
             return
         history = History.load(self._path(its_verdict.history))
         if its_verdict.verdict in FAILED and self.reduce and len(self._reductions) < _REDUCTIONS:
@@ -259,8 +292,16 @@ class Campaign:
         """The verdicts in one line."""
         counts = Counter(v.verdict for v in self.verdicts)
         return ", ".join(
-            f"{name} {counts[name]}" for name in ("RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH", "ENGINE")
+            f"{name} {counts[name]}"
+            for name in ("RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH", "LOST" if self.logs else "ENGINE")
         )
+
+    def _of_protocols(self) -> Iterator[str]:
+        """The outcomes of each protocol, as lines of text."""
+        outcomes = Counter((way.partition(",")[0], one) for v in self.verdicts for way, one in v.ways.items())
+        for name in OPTIONS:
+            of_one = ", ".join(f"{outcome} {count}" for (of, outcome), count in sorted(outcomes.items()) if of == name)
+            yield f"{name:14}  {of_one}"
 
     def table(self) -> list[str]:
         """The verdicts by kind, as lines of text."""
@@ -270,7 +311,7 @@ class Campaign:
             if v.verdict not in ("RIGHT", "DRIFT"):
                 kinds.setdefault(v.verdict, Counter())[v.kind] += 1
                 examples.setdefault((v.verdict, v.kind), v.history)
-        lines = [self.summary()]
+        lines = [self.summary(), *(self._of_protocols() if self.logs else ())]
         for name, counts in sorted(kinds.items()):
             lines += [f"{name:6} {count:5}  {kind}  ({examples[name, kind]})" for kind, count in counts.most_common()]
         return lines

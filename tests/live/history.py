@@ -44,6 +44,7 @@ class History:
         events: with the schema of each record.
         tables: `database.table` -> its content at the end.
         died: the reason why the engine has died of this history; None if it has not.
+        log: what the server has logged, where no engine has read it; see `logged.py`.
     """
 
     name: str
@@ -54,6 +55,7 @@ class History:
     events: list[Event] = field(default_factory=list)
     tables: dict[str, Content] = field(default_factory=dict)
     died: str | None = None
+    log: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def executed(self) -> list[Statement]:

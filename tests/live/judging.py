@@ -5,6 +5,9 @@ in parts    the same, in batches by chance, over several partitions
 by key      `consistency: key`, in batches by chance
 bare        at once, the JSON without schemas
 
+A history without an engine, of which the log was read, is judged as each producer sends it (`sending.py`): its ways are
+`ticdc-open, in parts` and so on.
+
 Converted columns are computed by Spark where there is a `Compute`, otherwise in Arrow, as Delta's native writes do it.
 """
 
@@ -12,14 +15,16 @@ from __future__ import annotations
 
 import json
 import random
+import tempfile
 import traceback
 import zlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from changefeed.errors import ChangefeedError, ResourceError, SinkError
+from changefeed.errors import ChangefeedError, ResourceError, SinkError, UnsupportedError
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import strategy
@@ -27,18 +32,20 @@ from changefeed.pipeline.pending.changes import RowOptions
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.protocols import protocol
 from changefeed.stages.changes import Redefinition
-from tests.live.comparing import Difference, differences
+from tests.live.comparing import Difference, differences, without_zero_dates
 from tests.live.history import History
 from tests.live.recording import payload_of
 from tests.live.schema import MARKER
+from tests.live.sending import OPTIONS, Sent, lost_value, sent_as
 from tests.pipeline.kit.faithful import Compute, FaithfulSink
-from tests.pipeline.kit.in_memory import MemoryLetters, RecordingStore, Storage, debezium_chunks, memory_definition
+from tests.pipeline.kit.in_memory import MemoryLetters, RecordingStore, Storage, decoded_chunks, memory_definition
 from tests.services.debezium import PREFIX, Event
 
 Record = dict[str, Any]
 Partition = tuple[str, int]
 WAYS = ("at once", "in parts", "by key", "bare")
-_PROTOCOL, _ZONE = "debezium-mysql", "+00:00"  # of the sessions of `tests.services.database`
+WAYS_OF_LOGS = tuple(f"{name}, {way}" for name in OPTIONS for way in WAYS[:3])
+_ZONE = "+00:00"  # of the sessions of `tests.services.database`
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,7 @@ class Outcome:
     """The outcome of a way.
 
     Attributes:
-        verdict: `RIGHT`, `DRIFT`, `KEPT`, `STOP`, `WRONG` or `CRASH`; see `verdicts.py`.
+        verdict: `LOST`, `RIGHT`, `DRIFT`, `KEPT`, `STOP`, `WRONG` or `CRASH`; see `verdicts.py`.
         text: the reason, or the differences.
         notes: notes of the run.
         different: the differences, without those of which a note has the reason.
@@ -61,10 +68,18 @@ class Outcome:
 def judge(history: History, way: str, compute: Compute | None = None, seed: int = 0) -> Outcome:
     """Runs the history's events in one way, and compares the tables."""
     chance = random.Random(f"{history.name} {way} {seed}")
+    name, _, way = way.rpartition(", ")
     notes: list[str] = []
     storage, letters = Storage(), MemoryLetters("stop")
+    if value := lost_value(name, history.log):
+        return Outcome("LOST", value)
     try:
-        _run(history, way, storage, letters, compute, chance, notes.append)
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                sent = _sent(name, history, way, Path(folder), chance)
+            except UnsupportedError as error:  # as the producer does
+                return Outcome("LOST", str(error))
+            _run(sent, way, storage, letters, compute, chance, notes.append)
     except (SinkError, ResourceError):
         return Outcome("CRASH", traceback.format_exc(), tuple(notes))
     except ChangefeedError as error:
@@ -92,7 +107,11 @@ def _compared(history: History, way: str, storage: Storage, notes: list[str]) ->
         if one.table is not None:
             name = f"{one.table.table.database}.{one.table.table.name}"
             actual |= {name: (one.table.table, [])} if name in history.tables else {}
-    different = differences(actual, history.tables, history.server)
+    right = history.tables
+    if history.log:
+        right = {table: without_zero_dates(content) for table, content in right.items()}
+        actual = {table.lower(): content for table, content in actual.items()}  # the server has them in lower case
+    different = differences(actual, right, history.server)
     # without ends of transactions, the last row, a marker's, waits for a later one
     if state.counts.pending != int(state.incomplete is not None and not state.incomplete.name):
         return Outcome(
@@ -132,33 +151,44 @@ def _is_lacking(table: str, history: History) -> bool:
     return table in before and table not in since
 
 
+def _sent(name: str, history: History, way: str, folder: Path, chance: random.Random) -> Sent:
+    """The records of a history; `name`: a protocol's, if its log is sent; empty if an engine has sent it."""
+    most = 3 if way in ("in parts", "by key") else 1
+    if name:
+        return sent_as(name, history, folder, chance, most=most, keyed=way == "by key")
+    return Sent("debezium-mysql", {}, sent(history.events, chance, most=most, schemas=way != "bare"))
+
+
 def _run(
-    history: History, way: str, storage: Storage, letters: MemoryLetters, compute: Compute | None,
-    chance: random.Random,
+    sent: Sent, way: str, storage: Storage, letters: MemoryLetters, compute: Compute | None, chance: random.Random,
     note: Callable[[str], None],
 ) -> None:  # fmt: skip
     consistency = "key" if way == "by key" else "transaction"
     definition = memory_definition(consistency=consistency, keyless="append", **{"session-time-zone": _ZONE})
-    capabilities = protocol(_PROTOCOL).capabilities
-    rules = rules_of(definition, capabilities, Redefinition(_PROTOCOL, {}))
+    capabilities = protocol(sent.protocol).capabilities
+    redefinition = Redefinition(sent.protocol, sent.options)
+    rules = rules_of(definition, capabilities, redefinition)
     ledger, sink = RecordingStore(storage), FaithfulSink(storage.tables, compute=compute)
-    options = RowOptions(definition.sink.irregular, False, Redefinition(_PROTOCOL, {}))
+    options = RowOptions(definition.sink.irregular, False, redefinition)
     executor = Executor(definition, ledger, storage.pending, sink, options)
     frontier = strategy(definition.pipeline.consistency, capabilities, rules)
     flow = Flow(definition, rules, frontier, ledger, storage.pending, letters, executor, report=note)
     flow.begin()
-    in_parts = way in ("in parts", "by key")
-    records = sent(history.events, chance, most=3 if in_parts else 1, schemas=way != "bare")
-    partitions = {(record["topic"], record["partition"]) for record in records}
-    if in_parts:
-        _follow(flow, records, partitions, chance)
+    partitions = {(record["topic"], record["partition"]) for record in sent.records}
+    if way in ("in parts", "by key"):
+        _follow(flow, sent, partitions, chance)
     else:
-        flow.take(Batch(partial(debezium_chunks, records), "", partitions, caught_up=True))
+        flow.take(Batch(_chunks(sent, sent.records), "", partitions, caught_up=True))
     flow.step(flow.ledger.state, partitions, idle=True)
 
 
-def _follow(flow: Flow, records: list[Record], partitions: set[Partition], chance: random.Random) -> None:
-    """Takes a stretch of each partition at a time, while the connector sends more."""
+def _chunks(sent: Sent, records: list[Record]) -> Callable[..., Any]:
+    return partial(decoded_chunks, sent.protocol, sent.options, records)
+
+
+def _follow(flow: Flow, sent: Sent, partitions: set[Partition], chance: random.Random) -> None:
+    """Takes a stretch of each partition at a time, while the producer sends more."""
+    records = sent.records
     logs: dict[Partition, list[Record]] = {at: [] for at in sorted(partitions)}
     read = dict.fromkeys(logs, 0)
     produced, largest = 0, chance.choices([3, 10, 40, 150], [1, 2, 3, 3])[0]
@@ -180,7 +210,7 @@ def _follow(flow: Flow, records: list[Record], partitions: set[Partition], chanc
         produce(chance.choice([0, 0, largest]))
         ended = {at for at, log in logs.items() if len(log) == read[at]}
         if batch:
-            flow.take(Batch(partial(debezium_chunks, batch), "", partitions, caught_up, ended))
+            flow.take(Batch(_chunks(sent, batch), "", partitions, caught_up, ended))
         elif caught_up:
             flow.step(flow.ledger.state, partitions, idle=True)
 

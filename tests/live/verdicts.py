@@ -1,5 +1,6 @@
 """The verdict on a history: the worst of all ways, and the statement that is its cause.
 
+LOST     the protocol cannot hold a value of the history
 RIGHT    all ways come to the server's tables
 DRIFT    the rows are right, a type is not
 KEPT     as WRONG, but a table keeps its rows with a note, because the producer has not sent what became of it
@@ -22,7 +23,7 @@ from tests.live.history import History
 from tests.live.judging import WAYS, judge
 from tests.pipeline.kit.faithful import Compute
 
-_WORST = ("RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH")
+_WORST = ("LOST", "RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH")
 _STATEMENT = re.compile(r"""(?:^|\(STOP: )('.*?'|".*?") at \S+:\d+:\d+: """, re.DOTALL)
 
 
@@ -71,10 +72,10 @@ def verdict(history: History, compute: Compute | None, ways: Sequence[str] = WAY
     way = max(outcomes, key=lambda w: _WORST.index(outcomes[w].verdict))
     worst = outcomes[way]
     its_verdict, text = worst.verdict, worst.text
-    spoiled = "" if its_verdict == "RIGHT" else engine.spoiled(history, worst.different, text)
+    spoiled = "" if its_verdict in ("LOST", "RIGHT") or history.log else engine.spoiled(history, worst.different, text)
     if spoiled:
         its_verdict, text = "ENGINE", f"{spoiled} ({its_verdict}: {text})"
-    cause = None if its_verdict in ("RIGHT", "DRIFT", "KEPT") else _cause(history, text)
+    cause = None if its_verdict in ("LOST", "RIGHT", "DRIFT", "KEPT") else _cause(history, text)
     return Verdict(
         history.name, its_verdict, way, {w: o.verdict for w, o in outcomes.items()}, text[:3000], cause, parent
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from tests.live.session import Session
 from tests.live.statements import Statements
 
 PHASES = 3
+Tables = Mapping[tuple[str, str], ServerTable]
 _ROWS = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "BEGIN", "COMMIT", "ROLLBACK", "USE", "SET"})
 _FILL = re.compile(r"INSERT (?:IGNORE )?INTO (\S+) \(.*\) SELECT .* FROM ")
 _BEGIN = "SET sql_mode='STRICT_TRANS_TABLES'"
@@ -33,11 +34,20 @@ class Writer(Protocol):
 
 
 class _Base:
+    """What both writers have.
+
+    Attributes:
+        accepts: whether a statement is executed; another one counts as refused.
+        noticed: called after a statement with the tables that it has changed, but not those that it has dropped.
+    """
+
     def __init__(self, session: Session, history: History, count: int) -> None:
         self.session, self.history = session, history
         self.databases = [f"{history.name}{letter}" for letter in "abc"[:count]]
         self.tables: dict[tuple[str, str], ServerTable] = {}
         self.phase = 0
+        self.accepts: Callable[[str], bool] = lambda text: True
+        self.noticed: Callable[[Tables], None] = lambda changed: None
 
     def begin(self, phase: int) -> None:
         """The same state of the session for each phase."""
@@ -50,15 +60,18 @@ class _Base:
 
     def execute(self, text: str) -> None:
         """Executes a statement, and looks what it has made of the tables."""
-        statement = Statement(text, self.session.execute(text), self.phase)
+        error = self.session.execute(text) if self.accepts(text) else "not accepted"
+        statement = Statement(text, error, self.phase)
         self.history.statements.append(statement)
-        first = text.partition(" ")[0]
+        first = text.removeprefix("SET STATEMENT").partition(" ")[0]
         if statement.error is not None or first in _ROWS:
             return
         before, self.tables = self.tables, tables(self.session, self.databases)
         changed = {n: t for n, t in self.tables.items() if before.get(n) != t}
         statement.columns = {full_name(name): _plain(table) for name, table in changed.items()}
         statement.columns |= {full_name(name): [] for name in before.keys() - self.tables.keys()}
+        if statement.columns:
+            self.noticed(changed)
 
     def mark(self, phase: int) -> str:
         """The end of a phase: a row in a table that is not judged. Returns the row's key."""

@@ -26,7 +26,7 @@ from changefeed.protocols.base import Capabilities
 from changefeed.sinks.memory import Lake as Tables
 from changefeed.sinks.memory import MemorySink
 from changefeed.stages.changes import Redefinition
-from changefeed.stages.decode import RecordReader
+from changefeed.stages.decode import worker
 
 
 class RecordingStore(MemoryStore):
@@ -106,15 +106,20 @@ def memory_flow(
 
 
 def debezium_chunks(records: Sequence[dict[str, Any]], dated: Dated, fragments: object) -> list[pa.RecordBatch]:
-    """The chunks of one task that decodes Debezium's records; for `Batch.chunks`.
+    """The chunks of one task that decodes Debezium's records; see `decoded_chunks`."""
+    return decoded_chunks("debezium-mysql", {}, records, dated, fragments)
+
+
+def decoded_chunks(
+    protocol: str, options: dict[str, Any], records: Sequence[dict[str, Any]], dated: Dated, fragments: object
+) -> list[pa.RecordBatch]:
+    """The chunks of one task that decodes records; for `Batch.chunks`.
 
     Args:
+        protocol, options: of the records.
         records: with the columns of `record_batch`.
-        dated: the place of a tombstone follows from it.
-        fragments: not used, as these records are whole.
+        dated: the records before these that bound the commit_ts of rows without one.
+        fragments: None; these records are whole.
     """
-    if not records:
-        return []
-    batch = record_batch(list(records))
-    read = RecordReader("debezium-mysql", {}, dated)
-    return [read.pack(read(batch), batch)]
+    assert fragments is None
+    return list(worker(protocol, options, dated)([record_batch(list(records))])) if records else []

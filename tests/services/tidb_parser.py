@@ -1,0 +1,63 @@
+"""TiDB's own parser: statements as TiCDC sends them; see `tidb_parser.go`. Built with Go, kept beside the Spark jars."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+
+from changefeed.spark_runtime import ivy
+
+_VERSION = "v0.0.0-20260418072757-ce92298d1124"
+_MODULE = f"module tools\ngo 1.25\nrequire github.com/pingcap/tidb/pkg/parser {_VERSION}\n"
+_SOURCE = Path(__file__).with_suffix(".go")
+
+
+class TidbParser:
+    """A process of the parser."""
+
+    def __enter__(self) -> TidbParser:
+        self._process = subprocess.Popen([_program()], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=60)
+
+    def read(self, text: str, database: str) -> list[dict[str, str]] | None:
+        """The events that TiCDC sends for a statement, with `database`, `table` and `query`; None if TiDB refuses it."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"text": text, "database": database}).encode() + b"\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return None if answer["error"] else answer["sent"] or []
+
+
+def _program() -> str:
+    """The program, built if it is not in the cache."""
+    source = _SOURCE.read_bytes() + _MODULE.encode()
+    program = ivy.cache_folder() / "tools" / f"tidb-parser-{hashlib.sha256(source).hexdigest()[:12]}"
+    if not program.is_file():
+        if shutil.which("go") is None:
+            pytest.skip("TiDB's parser is built with Go, which is not installed")
+        program.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "go.mod").write_text(_MODULE)
+            shutil.copy(_SOURCE, Path(folder) / "main.go")
+            unfinished = program.with_suffix(f".{os.getpid()}")
+            subprocess.run(
+                ["go", "build", "-o", str(unfinished), "."],
+                cwd=folder, env=os.environ | {"GOFLAGS": "-mod=mod"}, check=True, capture_output=True,
+            )  # fmt: skip
+            unfinished.rename(program)
+    return str(program)
