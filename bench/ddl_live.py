@@ -4,8 +4,8 @@
     python bench/ddl_live.py --server mariadb --out /tmp/ddl-mariadb --judge       what was recorded, by the product as it is now
     python bench/ddl_live.py --server mariadb --out /tmp/ddl-mariadb --table       the verdicts
 
-With `--logs` no engine is needed: the server's log goes through the product's own encoders, as TiCDC's Open Protocol, Avro, Debezium
-and Canal-JSON, with statements of TiDB's own parser, and as Tencent DTS (MariaDB: DTS alone).
+With `--logs` no engine is needed: the server's log goes through the product's own encoders, as TiCDC's Open Protocol, Avro,
+Debezium and Canal-JSON, with statements of TiDB's own parser, and as Tencent DTS (MariaDB: DTS alone).
 
 `tests/live` draws, records and judges: see `campaign.py` there for the files of the folder, `verdicts.py` for the verdicts. A
 history that stops is judged again without the statement that stopped it, and one that is wrong is reduced to the few

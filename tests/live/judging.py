@@ -110,7 +110,8 @@ def _compared(history: History, way: str, storage: Storage, notes: list[str]) ->
     right = history.tables
     if history.log:
         right = {table: without_zero_dates(content) for table, content in right.items()}
-        actual = {table.lower(): content for table, content in actual.items()}  # the server has them in lower case
+    if history.log and history.lower_case:  # statements may spell them otherwise
+        actual = {table.lower(): content for table, content in actual.items()}
     different = differences(actual, right, history.server)
     # without ends of transactions, the last row, a marker's, waits for a later one
     if state.counts.pending != int(state.incomplete is not None and not state.incomplete.name):

@@ -286,6 +286,8 @@ class Capabilities:
         ddl_in_first: with `broadcast`, a schema change itself is in partition 0 alone: a row of another partition may be read
             before a schema change that it follows.
         uncaptured_ddl: there may be schema changes of tables whose rows are not sent, because the producer does not capture them.
+        session_database: the database of a schema change is that of the session that executed it; otherwise it may be that of a
+            table that the statement names.
         binlog_places: every commit_ts is a place in a binlog, although cuts are not made from transactions.
         restored_ddl: the upstream is TiDB. It generated the text of the schema changes from its parsed form, see
             `mysql.ddl.parse`; and each row of a transaction is sent in its final state, in any order, see `stages.latest`.
@@ -303,6 +305,7 @@ class Capabilities:
     ddl_in_first: bool = False
     restored_ddl: bool = False
     uncaptured_ddl: bool = False
+    session_database: bool = False
     binlog_places: bool = False
 
     @property

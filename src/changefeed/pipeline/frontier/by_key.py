@@ -320,7 +320,8 @@ def concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
 def _perhaps_concerned(event: SchemaChange, capabilities: Capabilities) -> set[str]:
     """The names, as in `_waiting_names`, whose meaning a schema change may alter: see Rule 9."""
     names = concerned(event, capabilities) | {full_name(*name) for name in own_names(event)}
-    names |= {full_name("", table) for table in unqualified(event, restored=capabilities.restored_ddl)}
+    if not capabilities.session_database:
+        names |= {full_name("", table) for table in unqualified(event, restored=capabilities.restored_ddl)}
     return {name.lower() for name in names}
 
 

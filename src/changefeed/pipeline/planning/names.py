@@ -8,7 +8,7 @@ spelling. Otherwise it means the only known table whose name differs by case alo
 Rule 3. Rows have the stored name. So a new table gets the spelling that its event has, or lower case.
 Rule 4. The event of `USE a; RENAME TABLE t TO b.u` names the new database. So a table that is named without a database may be in
 any: it is the only known one of its name, or the only one with the columns that the event has. Behind LIKE, tables with equal
-columns are as good as one. The source mysql knows the session's database.
+columns are as good as one. Not so where events have the session's database.
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ class Names:
         Raises:
             SchemaError: the statement does not show which of several tables it means.
         """
-        is_unqualified = database == event.database and names_rule(event) is None
-        if is_unqualified and table in unqualified(event, restored=self.writes.rules.restored_ddl):
+        rules = self.writes.rules
+        may_be_other = database == event.database and not rules.session_database
+        if may_be_other and table in unqualified(event, restored=rules.restored_ddl):
             return self._in_any_database(table, event, as_model=as_model)
         stated, known_names = (database, table), self.known_names()
         if self.rule == LOWER:  # a held table keeps its spelling until it is released

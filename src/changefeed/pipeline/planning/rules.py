@@ -27,6 +27,7 @@ class Rules:
         irregular: the sink's policy for values that a column cannot hold: `null`, `fail` or `keep`.
         adopts: whether the sink may have rows of a table, by `database.table`, that another program has written.
         restored_ddl: TiDB wrote the DDL, see `mysql.ddl.parse`; rows of a transaction are final states, see `stages.latest`.
+        session_database: see `protocols.base.Capabilities`.
         typed_rows: values of rows have the types that the upstream declares; otherwise the record may lack them.
         session_time_zone: time zone of the sessions that execute DDL; empty if unknown.
         escapes: the sink has column names escaped: see `model.escaped_names`.
@@ -45,6 +46,7 @@ class Rules:
     applies_incomplete: bool = False
     escapes: bool = False
     session_time_zone: str = ""
+    session_database: bool = False
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
@@ -62,4 +64,5 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         behaviour.incomplete_transactions == "apply",
         definition.sink.column_names == "escaped",
         behaviour.session_time_zone or "",
+        capabilities.session_database,
     )

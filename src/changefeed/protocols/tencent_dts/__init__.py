@@ -32,6 +32,7 @@ PROTOCOL = Protocol(
             }
         ),
         cuts="marks",
+        session_database=True,
         headers=True,
         fragments=True,
     ),

@@ -63,6 +63,7 @@ CAPABILITIES = Capabilities(
     }),
     cuts="marks",
     broadcast=True,
+    session_database=True,
     binlog_places=True,
 )  # fmt: skip
 
