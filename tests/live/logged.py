@@ -23,6 +23,7 @@ from changefeed.mysql.ddl.kind import kind
 from changefeed.sources import StreamBatch
 from changefeed.sources.mysql import open_stream
 from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.statements import done_by_failed
 from tests.live.columns import Dialect
 from tests.live.comparing import is_same_type
 from tests.live.history import History
@@ -114,7 +115,8 @@ class _Log:
             for event in Parser().file(file.read_bytes()):
                 if not isinstance(event, Query) or event.text.upper() in ("BEGIN", "COMMIT", "ROLLBACK"):
                     continue
-                if MARKER in event.text:
+                statement = done_by_failed(event.text, event.database) if event.error else event.text
+                if statement is None or MARKER in statement:
                     continue
                 assert event.header.position is not None
                 begin, end = (
@@ -122,9 +124,9 @@ class _Log:
                 )
                 ends.append(end)
                 lines.append({
-                    "kind": "schema", "type": kind(event.text, event.database), "database": event.database, "ddl": event.text,
+                    "kind": "schema", "type": kind(statement, event.database), "database": event.database, "ddl": statement,
                     "commit_ts": begin, "seconds": event.header.timestamp,
-                    "restored": self._parser.read(event.text, event.database) if self._parser else None,
+                    "restored": self._parser.read(statement, event.database) if self._parser else None,
                     "defined": {},
                 })  # fmt: skip
         for place, defined in self._defined.items():

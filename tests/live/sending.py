@@ -81,7 +81,7 @@ def sent_as(name: str, history: History, folder: Path, random: Random, *, most: 
         options["schema-registry"] = str(folder / "schemas.json")
     partitions = random.randint(1, most)
     if name == "tencent-dts":
-        lines = list(dts_lines(history.log))
+        lines = list(dts_lines(history))
         spread: dict[str, Any] = {"partitions": partitions}
     else:
         lines = list(ticdc_lines(history.log, random))
@@ -130,9 +130,9 @@ def _is_lost(kind: str, value: Any) -> bool:
     return False
 
 
-def dts_lines(log: Iterable[Line]) -> Iterator[Line]:
+def dts_lines(history: History) -> Iterator[Line]:
     """The log's lines, as they are."""
-    for number, line in enumerate(log):
+    for number, line in enumerate(history.log):
         if line["kind"] == "shape":
             yield line
             continue
@@ -140,7 +140,7 @@ def dts_lines(log: Iterable[Line]) -> Iterator[Line]:
         if line["kind"] == "schema":
             seconds = line.pop("seconds")
             line = {name: line[name] for name in ("kind", "type", "database", "ddl", "commit_ts", "position")}
-            line["commit_time"] = _time(seconds)
+            line |= {"commit_time": _time(seconds), "origin": {"connector": history.server}}
         yield line
 
 

@@ -121,6 +121,17 @@ def test_an_origin_of_another_protocol_is_not_taken_for_one_of_dts() -> None:
     assert row.origin == {"sourceType": 1, "fileName": "f", "gtid": "g:1", "seqId": 1, "ps": 1}
 
 
+def test_the_server_of_a_foreign_statement_is_the_source_type_from_there_on() -> None:
+    time, ddl = Instant(SECOND * 1_000_000, 3), "ALTER TABLE t ADD n INT"
+    servers = ({}, {"connector": "mariadb"}, {"connector": "mariadb", "gtid": "0-1-2"}, {})
+    changes = [
+        SchemaChange("add_column", "shop", "t", ddl, Place("t", 0, at, None, at), instant=time, origin=dict(origin))
+        for at, origin in enumerate(servers)
+    ]
+    sent = decode(*encode(Decoded(control=list(changes))).to_pylist()).control
+    assert [e.origin["sourceType"] for e in sent if isinstance(e, SchemaChange)] == [1, 3, 3, 3]
+
+
 def test_checkpoints_are_between_changes_and_at_the_end() -> None:
     encoder = DTS.encoder(DTS.read_options({"checkpoint_interval": 10}), Stores())
     assert isinstance(encoder, ClosingEncoder)

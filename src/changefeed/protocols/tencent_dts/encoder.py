@@ -5,7 +5,8 @@
 
 Rule 1. An event whose origin has `sourceType` was read from this protocol and keeps its header. Other events get seqIds that
         count from 1, or continue after `last_number`, and the file, position and gtid of their origin, if it has them;
-        the gtid of a row may also be its transaction's id.
+        the gtid of a row may also be its transaction's id. Their sourceType is the option's, until a schema change names its
+        server as Debezium does (`connector`).
 Rule 2. An event that goes to every partition has one seqId: its copies are recognized by it.
 Rule 3. Among changes of other protocols, checkpoints are written to every partition, every checkpoint_interval seconds of
         commit time and at the end: everything before a checkpoint has been written.
@@ -53,6 +54,7 @@ class Encoder:
         self._router = Router(options)
         self._groups = Groups(options.max_data_bytes, options.merge_entries)
         self.last_number = 0
+        self._server = options.source_number
         self._checkpoint: int | None = None  # commit time of the last one
         self._uncovered: tuple[int, Origin] | None = None  # the last foreign event after it
 
@@ -143,7 +145,8 @@ class Encoder:
         """Converts the origin of a foreign event to this protocol's members."""
         self.last_number += 1
         taken = {name: origin[name] for name, kind in _TAKEN.items() if type(origin.get(name)) is kind}
-        return {"sourceType": self._options.source_number, **taken, "seqId": self.last_number}
+        self._server = m.SOURCES.get(str(origin.get("connector")), self._server)
+        return {"sourceType": self._server, **taken, "seqId": self.last_number}
 
     def _checkpoint_before(self, seconds: int) -> None:
         """Writes checkpoints before an event with this commit time, if they are due."""
