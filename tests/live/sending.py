@@ -53,7 +53,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a producer has sent.
+    """The records that a producer has sent.
 
     Attributes:
         options: with which the records are read.

@@ -34,7 +34,7 @@ class Writer(Protocol):
 
 
 class _Base:
-    """What both writers have.
+    """The parts of both writers.
 
     Attributes:
         accepts: whether a statement is executed; another one counts as refused.

@@ -174,7 +174,7 @@ def test_a_shape_is_printed_once_over_several_calls() -> None:
 
 def test_keys_keep_the_order_of_the_key() -> None:
     columns = tuple(Column(name, ColumnType("int"), False, True) for name in ("id", "line"))
-    texts = []
+    texts: list[str] = []
     for keys in ((), ("line", "id")):  # the two have one shape line
         shape = TableShape("shop", "items", columns, key_order=keys)
         texts += list(

@@ -123,7 +123,7 @@ def test_an_origin_of_another_protocol_is_not_taken_for_one_of_dts() -> None:
 
 def test_the_server_of_a_foreign_statement_is_the_source_type_from_there_on() -> None:
     time, ddl = Instant(SECOND * 1_000_000, 3), "ALTER TABLE t ADD n INT"
-    servers = ({}, {"connector": "mariadb"}, {"connector": "mariadb", "gtid": "0-1-2"}, {})
+    servers: list[dict[str, Any]] = [{}, {"connector": "mariadb"}, {"connector": "mariadb", "gtid": "0-1-2"}, {}]
     changes = [
         SchemaChange("add_column", "shop", "t", ddl, Place("t", 0, at, None, at), instant=time, origin=dict(origin))
         for at, origin in enumerate(servers)

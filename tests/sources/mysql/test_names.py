@@ -1,4 +1,4 @@
-"""Names of tables in the statements of a log: the source knows the server's rule, and the database of each session."""
+"""Names of tables in the statements of a log: the source has the server's rule, and the database of each session."""
 
 from __future__ import annotations
 

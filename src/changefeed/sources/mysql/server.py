@@ -109,7 +109,7 @@ class Server:
 
     @property
     def lower_case_table_names(self) -> int:
-        """How the server compares names of tables and databases: 0 by their spelling, 1 and 2 without case."""
+        """The rule by which names of tables and databases are compared: 0 by their spelling, 1 and 2 without case."""
         [(rule,)] = self.texts("SELECT @@lower_case_table_names")
         return int(rule)
 
