@@ -238,6 +238,7 @@ def test_a_column_that_becomes_stored_generated_is_computed_again() -> None:
 GENERATED = "a INT PRIMARY KEY, b DECIMAL(5,2), s INT AS (a + 1) STORED, u INT AS (s * b) STORED"
 COMPUTED = [
     ("MODIFY s INT AS ( `A` +1) STORED NOT NULL AFTER u", ""),
+    ("MODIFY b DECIMAL(5,2) NOT NULL", "u"),
     ("MODIFY a BIGINT", ""),
     ("MODIFY s BIGINT AS (a + 1) STORED", "s u"),
     ("MODIFY s INT AS (a + 2) STORED", "s u"),

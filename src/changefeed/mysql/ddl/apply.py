@@ -121,9 +121,8 @@ def equal_keys(table: Table, altered: Altered) -> str | None:
     for p in altered.rows:
         if p.source is None or p.source.name.lower() not in unique:
             continue
-        loses_null = p.column.nullable is False and p.source.nullable is not False
         charsets = {p.source.charset, p.column.charset} - {None}
-        if loses_null or len(charsets) > 1 or not _keeps_values(p.source.type, p.column.type):
+        if len(charsets) > 1 or _may_change(p.source, p.column):
             return (
                 f"ALTER IGNORE changes values of the unique column {p.source.name}, and deletes rows in which they become equal: "
                 "no row event names them"
@@ -164,7 +163,7 @@ def _unknown(column: Column, why: str) -> Default:
 
 def _computed_again(order: list[_Slot]) -> list[_Slot]:
     """The generated columns whose values may have changed: see Rule 5."""
-    changed = {s.column.name.lower() for s in order if s.old and not _keeps_values(s.old.type, s.column.type)}
+    changed = {s.column.name.lower() for s in order if s.old and _may_change(s.old, s.column)}
     computed: list[_Slot] = []
     generated = [s for s in order if s.column.expression is not None]
     while True:
@@ -173,6 +172,12 @@ def _computed_again(order: list[_Slot]) -> list[_Slot]:
             return computed
         computed += more
         changed |= {s.column.name.lower() for s in more}
+
+
+def _may_change(old: Column, new: Column) -> bool:
+    """Whether values of a column may be others: by their type, or where NULL is not allowed any more and becomes a value."""
+    loses_null = new.nullable is False and old.nullable is not False and new.expression is None
+    return loses_null or not _keeps_values(old.type, new.type)
 
 
 def _stays(slot: _Slot, changed: set[str]) -> bool:
