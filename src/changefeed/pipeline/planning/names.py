@@ -78,7 +78,8 @@ class Names:
                 return in_sink[0]
         if self.rule == EXACT or (stated in known_names and not self._only_comes_later(stated, event)):
             return stated
-        event_name = next((name for name in own_names(event) if same(name, stated)), None)
+        event_names = [] if rules.session_database else own_names(event)  # which are the statement's
+        event_name = next((name for name in event_names if same(name, stated)), None)
         if event_name == stated and self.rule is None and not _is_split(event):
             return self._of_topic(event, known_names) or stated
         alike = [name for name in known_names if same(name, stated)]
