@@ -62,6 +62,12 @@ class History:
         """The statements without an error."""
         return [statement for statement in self.statements if statement.error is None]
 
+    @property
+    def keeps_old_name(self) -> bool:
+        """Whether a statement has left a renamed table under its old name, too: a defect of MariaDB 10.11."""
+        renames = [s for s in self.executed if s.text.startswith("ALTER") and "RENAME TO" in s.text and s.columns]
+        return any(all(statement.columns.values()) for statement in renames)
+
     def save(self, path: Path) -> None:
         """Writes the file; it has its name only when it is complete."""
         unfinished = path.with_suffix(".tmp")

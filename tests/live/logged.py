@@ -74,7 +74,10 @@ class LogRound:
         finally:
             log.close()
             writer.drop()
-        _compare_shapes(history)
+        if history.keeps_old_name:
+            history.died = "ALTER TABLE … RENAME has left the table under its old name, too"
+        else:
+            _compare_shapes(history)
         return history
 
 

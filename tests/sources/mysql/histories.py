@@ -18,7 +18,7 @@ from changefeed.errors import ChangefeedError, ProtocolError, ResourceError, Sin
 from tests.killed import Killed
 from tests.live.columns import Dialect
 from tests.live.comparing import differences, without_zero_dates
-from tests.live.history import History, Statement
+from tests.live.history import History
 from tests.live.session import Session
 from tests.live.writing import PHASES, Drawing
 from tests.services.database import Database, MariaDb, MySql
@@ -59,17 +59,11 @@ def judged(database: Database, number: int, metadata: str | None = None) -> tupl
             writer.end()
             if outcome is not None:
                 return outcome
-            if any(map(_keeps_old_name, history.executed)):
+            if history.keeps_old_name:
                 return "SERVER", "ALTER TABLE … RENAME has left the table under its old name, too"
             return _compared(follower, history.tables, database.connector)
         finally:
             writer.drop()
-
-
-def _keeps_old_name(statement: Statement) -> bool:
-    """Whether a statement renames a table, and MariaDB then has it under both names: a defect of version 10.11."""
-    is_rename = statement.text.startswith("ALTER") and "RENAME TO" in statement.text and bool(statement.columns)
-    return is_rename and all(statement.columns.values())
 
 
 def _followed(writer: Drawing, follower: Follower) -> tuple[str, str] | None:
