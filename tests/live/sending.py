@@ -72,8 +72,8 @@ def sent_as(name: str, history: History, folder: Path, random: Random, *, most: 
         name: of the protocol.
         history: with its log.
         folder: an empty one, for a schema registry.
-        random: chooses the options, the marks and the partitions.
-        most: partitions of the topic, at most.
+        random: chooses the options, the marks, and the topics and partitions.
+        most: partitions of a topic, at most; with 1, there is one topic.
         keyed: all changes of a row are in one partition.
     """
     options = dict(random.choice(OPTIONS[name]))
@@ -89,6 +89,8 @@ def sent_as(name: str, history: History, folder: Path, random: Random, *, most: 
             "partition-num": partitions,
             "partition": random.choice(["table", "index-value", *([] if keyed else ["ts"])]),
         }
+        if most > 1 and random.random() < 0.5:
+            spread["topic"] = "{schema}_{table}"
     settings = protocol(name).read_options(options | spread)
     encodes = encoder(name, settings, stores_of(settings))
     batches = [encodes.encode(events) for events in text.parse(map(canonical, lines))]

@@ -76,7 +76,7 @@ class Names:
             in_sink = [name for name in known_names if same(name, stated) and full_name(*name) in self.writes.tables]
             if len(in_sink) == 1:  # rows of the stated name are those of a table that was dropped
                 return in_sink[0]
-        if self.rule == EXACT or (stated in known_names and not self._only_comes_later(stated, event)):
+        if self.rule == EXACT or (stated in known_names and not self.comes_later(stated, event)):
             return stated
         event_names = [] if rules.session_database else own_names(event)  # which are the statement's
         event_name = next((name for name in event_names if same(name, stated)), None)
@@ -143,7 +143,7 @@ class Names:
             if names != lowered(names) and lowered(names) not in self.shadows.names():
                 self.shadows.rename(names, lowered(names))
 
-    def _only_comes_later(self, name: Name, event: SchemaChange) -> bool:
+    def comes_later(self, name: Name, event: SchemaChange) -> bool:
         """Whether a name is known by rows alone that come after the event: they may be those of a later table."""
         if full_name(*name) in self.writes.tables or name in self.shadows.names():
             return False
@@ -151,7 +151,7 @@ class Names:
 
     def _in_any_database(self, table: str, event: SchemaChange, *, as_model: bool) -> Name:
         tables = self.writes.tables
-        candidates = sorted(n for n in self.writes.names() if not self._only_comes_later(n, event))
+        candidates = sorted(n for n in self.writes.names() if not self.comes_later(n, event))
         fitting = [n for n in candidates if n[1] == table or (self.rule != EXACT and same(("", n[1]), ("", table)))]
         named = {n: tables[full_name(*n)].table for n in fitting if full_name(*n) in tables}
         if len(fitting) > 1 and event.columns is not None:

@@ -14,8 +14,9 @@ Rule 2. A table is a copy if a tool for online schema changes names it so (`shad
 and the new name of the table whose place it takes. A table that such a tool has replaced is not a copy: it lacks what came after.
 Rule 3. A table with a copy's name whose rows are read is an ordinary table: its own rows are the right ones.
 Rule 4. Debezium sends the parts of one statement as events with one position, with their databases as keys. If the topic of
-schema changes has several partitions, only the parts in one partition are in order. Among those in different ones, a part comes
-first whose old name is known and whose new name is free, as the server requires.
+schema changes has several partitions, only the parts in one partition are in order. TiCDC sends each part to the topic of the
+old name. Among those in different places, a part comes first whose old name is known and whose new name is free, as the server
+requires.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Renames:
             logs.setdefault((part[1].place.topic, part[1].place.partition), []).append(part)
         if len(logs) < 2:
             return parts
-        known_names, order = self.names.known_names(), list[Part]()
+        first, order = parts[0][1], list[Part]()
+        known_names = {name for name in self.names.known_names() if not self.names.comes_later(name, first)}
         while waiting := [log for log in logs.values() if log]:
             log = min(waiting, key=lambda log: self._is_impossible(log[0], known_names))
             order.append(part := log.pop(0))
