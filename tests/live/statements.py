@@ -37,6 +37,7 @@ class Statements:
         kinds = {
             self.create: 9, self.create_like: 2, self.alter: 45, self.create_index: 5, self.drop_index: 3, self.rename: 6,
             self.swap: 3, self.move: 4, self.drop: 3, self.truncate: 3, self.migrate: 3, self.rename_database: 1, self.use: 3,
+            self.recreate_database: 0.7,
             self.mode: 3, self.partition: 1, self.other: 2,
         }  # fmt: skip
         statements = self.random.choices(list(kinds), list(kinds.values()))[0]() or self.alter()
@@ -232,6 +233,12 @@ class Statements:
             if self.random.random() < 0.5
             else [f"RENAME TABLE {pair}" for pair in pairs]
         )
+
+    def recreate_database(self) -> list[str]:
+        """A database goes with its tables, and is there again without them; not the first one, which has the marker."""
+        name = quoted(self.random.choice(self.databases[1:]))
+        made = [f"DROP DATABASE {name}", f"CREATE DATABASE {name} CHARACTER SET utf8mb4"]
+        return made + ([f"USE {name}"] if name == quoted(self.current) else [])
 
     def partition(self) -> list[str]:
         """Partitions by hash of the key."""

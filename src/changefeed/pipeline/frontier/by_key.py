@@ -7,7 +7,8 @@ A schema change waits for the rows before it, and later rows of its tables wait 
 
 Rule 1. A schema change takes effect when every partition has passed it: has sent it, or a resolved event at or above it. The
 remaining changes of a partition without resolved events are known when the source has nothing more to read (*idle*).
-Rule 2. Schema changes take effect in order. Rows of a table up to its first pending schema change are applied, the rest wait;
+Rule 2. Schema changes take effect in order, those of one commit_ts together: they are the parts of one statement, which may be in
+several topics. Rows of a table up to its first pending schema change are applied, the rest wait;
 other tables do not wait.
 Rule 3. Where tables have separate topics, a table may get its name by a schema change in another topic. Rows of an unknown table
 wait until every partition has passed them. Rows without commit_ts have no order to wait in, but they wait while a schema change
@@ -279,7 +280,7 @@ def table_frontier(
         and all(p in shown[_identity(e)] and p not in back for p in _lagging(slowest_first, e.commit_ts or 0))
         for e, back in zip(new, ({(c.topic, c.partition) for c in rows} for rows in resent), strict=True)
     ]
-    ready = passed.index(False) if False in passed else len(new)
+    ready = _whole(new, passed.index(False) if False in passed else len(new))
     bounds = {name: e.commit_ts or 0 for e in reversed(new[ready:]) for name in _perhaps_concerned(e, capabilities)}
     schema_frontier = covered = None
     if not idle and not capabilities.broadcast:
@@ -297,6 +298,14 @@ def table_frontier(
     return TableFrontier(
         state, new[:ready], new[ready:], bounds, schema_frontier, covered, without_ts, resent_rows, capabilities
     )
+
+
+def _whole(events: list[SchemaChange], count: int) -> int:
+    """The number of events at the beginning that take effect: so many, without those whose commit_ts a later one has, too."""
+    waiting = events[count].commit_ts if count < len(events) else None
+    while waiting is not None and count and events[count - 1].commit_ts == waiting:
+        count -= 1
+    return count
 
 
 def floor(state: State, name: str, capabilities: Capabilities) -> int | None:

@@ -86,7 +86,7 @@ class Renames:
         if len(logs) < 2:
             return parts
         first, order = parts[0][1], list[Part]()
-        known_names = {name for name in self.names.known_names() if not self.names.comes_later(name, first)}
+        known_names = {name for name in self._current_names() if not self.names.comes_later(name, first)}
         while waiting := [log for log in logs.values() if log]:
             log = min(waiting, key=lambda log: self._is_impossible(log[0], known_names))
             order.append(part := log.pop(0))
@@ -94,6 +94,14 @@ class Renames:
                 old, new = self.names_of(part[0], part[1])
                 known_names = known_names - {old} | {new}
         return order
+
+    def _current_names(self) -> set[Name]:
+        """The names that tables have now; a renamed table that stays in the sink also has a shadow under each earlier name."""
+        excluded = self.writes.rules.excluded
+        outside = [
+            s.table for s in self.shadows.shadows.values() if self.shadows.is_outside(s) or excluded(s.table.full_name)
+        ]
+        return self.writes.names() | {(table.database, table.name) for table in outside}
 
     def _is_impossible(self, part: Part, known_names: set[Name]) -> tuple[bool, bool]:
         """Whether the new name of a rename is taken, and whether its old one is not known."""

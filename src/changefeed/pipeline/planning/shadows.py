@@ -83,6 +83,10 @@ class Shadows:
         """Remembers a new table whose columns are not known: until its rows come, it has none."""
         self.shadows.setdefault(full_name(database, table), Shadow(Table(database, table, ()), {}))
 
+    def is_outside(self, shadow: Shadow) -> bool:
+        """Whether a shadow was made as one, and is not what a rename has left of a table in the sink."""
+        return self.is_new(shadow.table.full_name) or _COPY.fullmatch(shadow.table.name) is not None
+
     def is_new(self, name: str) -> bool:
         """Whether `create` has remembered the table."""
         shadow = self.shadows.get(name)
