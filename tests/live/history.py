@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from tests.live.schema import Content
 from tests.services.debezium import Event
 
+_RENAMES = re.compile(r"\bRENAME (?!COLUMN|KEY|INDEX|TABLE)")
 Columns = dict[str, list[tuple[str, str]]]  # `database.table` -> name and type of its columns
 
 
@@ -65,7 +67,7 @@ class History:
     @property
     def keeps_old_name(self) -> bool:
         """Whether a statement has left a renamed table under its old name, too: a defect of MariaDB 10.11."""
-        renames = [s for s in self.executed if s.text.startswith("ALTER") and "RENAME TO" in s.text and s.columns]
+        renames = [s for s in self.executed if "ALTER" in s.text and _RENAMES.search(s.text) and s.columns]
         return any(all(statement.columns.values()) for statement in renames)
 
     def save(self, path: Path) -> None:
