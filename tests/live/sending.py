@@ -11,6 +11,7 @@ A producer changes values that its protocol cannot hold. A history with such val
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -91,12 +92,54 @@ def sent_as(name: str, history: History, folder: Path, random: Random, *, most: 
         }
         if most > 1 and random.random() < 0.5:
             spread["topic"] = "{schema}_{table}"
-    settings = protocol(name).read_options(options | spread)
-    encodes = encoder(name, settings, stores_of(settings))
-    batches = [encodes.encode(events) for events in text.parse(map(canonical, lines))]
-    if isinstance(encodes, ClosingEncoder):
-        batches.append(encodes.finish())
-    return Sent(name, options, [record for batch in batches for record in batch.to_pylist()])
+    has_keys = all(line["keys"] for line in lines if line["kind"] == "row")
+    records = list[Record]()
+    if name != "tencent-dts" and "topic" not in spread and (has_keys or not keyed) and random.random() < 0.5:
+        records = _with_restart(name, options | spread, lines, random)
+    return Sent(name, options, records or _Producer(name, options | spread).records(lines))
+
+
+class _Producer:
+    """A producer from its start to its end."""
+
+    def __init__(self, name: str, options: dict[str, Any]) -> None:
+        settings = protocol(name).read_options(options)
+        self._encoder = encoder(name, settings, stores_of(settings))
+
+    def records(self, lines: Iterable[Line]) -> list[Record]:
+        """The records of further lines."""
+        batches = [self._encoder.encode(events) for events in text.parse(map(canonical, lines))]
+        if isinstance(self._encoder, ClosingEncoder):
+            batches.append(self._encoder.finish())
+        return [record for batch in batches for record in batch.to_pylist()]
+
+
+def _with_restart(name: str, options: dict[str, Any], lines: list[Line], random: Random) -> list[Record]:
+    """The records of a TiCDC that stops somewhere, and sends everything above a mark again; empty without a mark before that.
+
+    What it had sent last is in some partitions, and in others not yet.
+    """
+    end = random.randrange(len(lines))
+    marks = [number for number, line in enumerate(lines[:end]) if line["kind"] == "resolved"]
+    if not marks:
+        return []
+    mark = random.choice(marks[-3:])
+    shapes = [line for line in lines[:mark] if line["kind"] == "shape"]
+    first = _Producer(name, options)
+    records, unsure = first.records(lines[: mark + 1]), first.records(shapes + lines[mark + 1 : end])
+    counts = Counter((record["topic"], record["partition"]) for record in unsure)
+    left = {at: random.randint(0, count) for at, count in counts.items()}
+    for record in unsure:
+        at = record["topic"], record["partition"]
+        left[at] -= 1
+        records += [record] if left[at] >= 0 else []
+    records += _Producer(name, options).records(shapes + lines[mark:])
+    offsets = Counter[tuple[str, int]]()
+    for record in records:
+        at = record["topic"], record["partition"]
+        record["offset"] = offsets[at]
+        offsets[at] += 1
+    return records
 
 
 def lost_value(name: str, log: Iterable[Line]) -> str:

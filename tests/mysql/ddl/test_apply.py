@@ -14,7 +14,7 @@ from changefeed.model.definition import Table, UniqueKey, VirtualColumn
 from changefeed.model.table import Column
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
-from changefeed.mysql.ddl.apply import Altered, alter, equal_keys
+from changefeed.mysql.ddl.apply import Altered, alter, changed_members, deleted_by_ignore
 from changefeed.mysql.ddl.defaults import ZONE_NEEDED, Execution
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 
@@ -388,7 +388,26 @@ def test_null_is_unknown_where_a_generated_column_decides_if_mariadb_changes_the
     )
 
 
-EQUAL_KEYS = [
+MEMBERS = [
+    ("e ENUM('é','ü') CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET latin1", True),
+    ("e SET('é','ü') CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET latin1, ADD INDEX (e)", True),
+    ("e ENUM('é','ü') CHARACTER SET utf8mb3", "CONVERT TO CHARACTER SET utf8mb4", False),
+    ("e ENUM('é','ü') CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET latin1, MODIFY e ENUM('é','ü')", False),
+    ("e ENUM('é','ü') CHARACTER SET utf8mb4", "DEFAULT CHARACTER SET latin1", False),
+    ("e ENUM('a','b') CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET latin1", False),
+    ("e ENUM('é') CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET dec8", True),
+]
+
+
+@pytest.mark.parametrize("column, change, changes", MEMBERS)
+def test_members_that_get_another_text_when_a_table_is_converted(column: str, change: str, changes: bool) -> None:
+    start = table(f"id INT PRIMARY KEY, {column}")
+    [statement] = parse(f"ALTER TABLE t {change}", "db")
+    assert isinstance(statement, AlterTable)
+    assert bool(changed_members(statement, alter(start, statement))) == changes
+
+
+IGNORED = [
     ("MODIFY v TINYINT", True),
     ("MODIFY v INT NOT NULL", True),  # two rows with NULL become one
     ("MODIFY s VARCHAR(3)", True),
@@ -399,13 +418,15 @@ EQUAL_KEYS = [
     ("MODIFY s VARCHAR(99)", False),
     ("MODIFY x TINYINT NOT NULL", False),  # of no unique key
     ("ADD y INT, RENAME COLUMN v TO w", False),
+    ("ADD j JSON NOT NULL", True),
+    ("ADD j JSON", False),
 ]
 
 
-@pytest.mark.parametrize("change, deletes", EQUAL_KEYS)
-def test_alter_ignore_deletes_rows_whose_values_of_a_unique_key_become_equal(change: str, deletes: bool) -> None:
+@pytest.mark.parametrize("change, deletes", IGNORED)
+def test_alter_ignore_deletes_rows(change: str, deletes: bool) -> None:
     start = table("id INT PRIMARY KEY, v INT, s VARCHAR(9) CHARACTER SET utf8mb4, x INT, UNIQUE (v), UNIQUE (s)")
     [statement] = parse(f"ALTER IGNORE TABLE t {change}", "db")
     assert isinstance(statement, AlterTable)
     assert statement.ignores
-    assert (equal_keys(start, alter(start, statement)) is not None) == deletes
+    assert (deleted_by_ignore(start, alter(start, statement)) is not None) == deletes

@@ -195,13 +195,17 @@ def test_statements_that_change_rows_without_row_events_are_unapplied(text: str,
     assert parse(text, "db") == [Unapplied(kind, text, tables)]
 
 
-def test_ignore_refuses_a_new_unique_key_only() -> None:
+def test_ignore_refuses_a_new_unique_key_and_a_check() -> None:
     altered, unapplied = parse("ALTER IGNORE TABLE t ADD a INT, ADD UNIQUE (b)", "db")
     assert isinstance(altered, AlterTable)
     assert unapplied == Unapplied("alter_ignore", "ALTER IGNORE TABLE t ADD a INT, ADD UNIQUE (b)", (("db", "t"),))
-    [indexed] = parse("ALTER IGNORE TABLE t ADD a INT, ADD KEY (b)", "db")
+    for check in ("ADD CONSTRAINT c CHECK (b > 0)", "ADD c INT CHECK (c > 0)"):
+        assert any(
+            s.kind == "alter_ignore" for s in parse(f"ALTER IGNORE TABLE t {check}", "db") if isinstance(s, Unapplied)
+        )
+    [indexed] = parse("ALTER IGNORE TABLE t ADD a INT COMMENT 'CHECK (b)', ADD KEY (b)", "db")
     assert isinstance(indexed, AlterTable)
-    assert [replace(indexed, ignores=False)] == parse("ALTER TABLE t ADD a INT, ADD KEY (b)", "db")
+    assert [replace(indexed, ignores=False)] == parse("ALTER TABLE t ADD a INT COMMENT 'CHECK (b)', ADD KEY (b)", "db")
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def alter_table(tokens: Tokens, database: str | None, *, ignores: bool = False) 
     Args:
         tokens: those after TABLE.
         database: the database of a table that is named without one.
-        ignores: MariaDB's ALTER IGNORE: a new unique key deletes rows.
+        ignores: MariaDB's ALTER IGNORE: a new unique key or CHECK deletes rows.
     """
     if_exists = tokens.accept("IF", "EXISTS")
     table = table_name(tokens, database)
@@ -108,12 +108,22 @@ def alter_table(tokens: Tokens, database: str | None, *, ignores: bool = False) 
         tokens.check_count(len(parts.changes))
         if not tokens.accept(",") and not tokens.ended() and tokens.peek().upper != "PARTITION":
             tokens.fail("expected a comma")
-    if ignores and any(isinstance(change, AddKey) for change in parts.changes):
+    if ignores and (any(isinstance(change, AddKey) for change in parts.changes) or _has_check(tokens.text)):
         parts.unapplied("alter_ignore")
     changes = tuple(parts.changes)
     altered: list[Statement] = [AlterTable(*parts.table, changes, if_exists, parts.copies, ignores)] if changes else []
     statements = altered + parts.others
     return statements or [Passed(next(iter(parts.passed), "alter_table"), tokens.text)]
+
+
+def _has_check(text: str) -> bool:
+    """Whether a text has a CHECK constraint, of a column or of the table."""
+    tokens = Tokens(text)
+    while tokens.peek().kind != "end":
+        if tokens.accept("CHECK", "("):
+            return True
+        tokens.take()
+    return False
 
 
 def _options(tokens: Tokens, parts: _Parts) -> None:

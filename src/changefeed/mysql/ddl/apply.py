@@ -24,6 +24,7 @@ from changefeed.errors import SchemaError
 from changefeed.model.definition import Table
 from changefeed.model.table import Column
 from changefeed.model.types import INTEGERS, ColumnType
+from changefeed.mysql import charsets
 from changefeed.mysql.ddl import expressions, in_place, indexes
 from changefeed.mysql.ddl.create import in_charset, virtual_column
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Default, Execution, existing_rows
@@ -108,15 +109,22 @@ def alter(table: Table, change: AlterTable, execution: Execution = UNKNOWN_EXECU
     return Altered(new, rows)
 
 
-def equal_keys(table: Table, altered: Altered) -> str | None:
-    """Returns a sentence: why rows may have equal values of a unique key after a change; None if they keep different ones.
+def deleted_by_ignore(table: Table, altered: Altered) -> str | None:
+    """Returns a sentence: why MariaDB may delete rows when it makes a change with ALTER IGNORE; None if it keeps all.
 
-    MariaDB deletes all but one of such rows with ALTER IGNORE, by the order of its storage; without, the statement fails.
+    Of rows whose values of a unique key become equal it keeps one, by the order of its storage. It deletes rows whose value in a
+    JSON column is not JSON, as the '' that a new column without NULL and default gives to existing rows.
 
     Args:
         table: before the change.
         altered: after it.
     """
+    for p in altered.rows:
+        if p.column.type.name == "json" and p.column.nullable is False:
+            return (
+                f"ALTER IGNORE deletes rows whose value of {p.column.name} is not JSON, as the '' that a JSON column without "
+                "NULL and DEFAULT gives to existing rows: no row event names them"
+            )
     unique = {name.lower() for key in table.uniques for name in key.columns}
     for p in altered.rows:
         if p.source is None or p.source.name.lower() not in unique:
@@ -128,6 +136,26 @@ def equal_keys(table: Table, altered: Altered) -> str | None:
                 "no row event names them"
             )
     return None
+
+
+def changed_members(change: AlterTable, altered: Altered) -> list[str]:
+    """Returns sentences about columns whose members get another text: CONVERT TO reads their bytes in the new character set."""
+    if not any(isinstance(part, SetCharset) and part.converts for part in change.changes):
+        return []
+    redefined = {part.name.lower() for part in change.changes if isinstance(part, ModifyColumn)}
+    return [
+        f"column {p.column.name}: the server reads the members of {p.source.type.name.upper()} in the character set "
+        f"{p.column.charset}, and changes those that are not ASCII"
+        for p in altered.rows
+        if p.source is not None and p.source.name.lower() not in redefined and not _keeps_members(p.source, p.column)
+    ]
+
+
+def _keeps_members(old: Column, new: Column) -> bool:
+    if all(member.isascii() for member in old.type.members or ()) or new.charset is None:
+        return True
+    are_known = old.charset is not None and {old.charset, new.charset} <= set(charsets.NAMES)
+    return are_known and charsets.reads(str(old.charset), new.charset)
 
 
 @dataclass(slots=True, eq=False)

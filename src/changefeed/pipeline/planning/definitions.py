@@ -23,7 +23,7 @@ from typing import Literal
 from changefeed.errors import SchemaError
 from changefeed.frames.retype import UNKNOWN, Details
 from changefeed.model.definition import Table
-from changefeed.mysql.ddl.apply import Altered, Projection, computed, equal_keys
+from changefeed.mysql.ddl.apply import Altered, Projection, changed_members, computed, deleted_by_ignore
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
 from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn, SetCharset
 from changefeed.pipeline.planning.applicable import Applicable
@@ -164,8 +164,10 @@ def changed(
             refusals = [f"{why}; {merger.doubt}"]
         elif why is not None:
             refusals, notes = [], [f"settled by the producer's definition ({why})", *notes]
+    if isinstance(statement, AlterTable):
+        refusals += changed_members(statement, change)
     if isinstance(statement, AlterTable) and statement.ignores and not current.empty:
-        refusals += [why for why in [equal_keys(current.table, change)] if why is not None]
+        refusals += [why for why in [deleted_by_ignore(current.table, change)] if why is not None]
     if stated is None and carries_virtual and not current.empty:
         old = {v.name.lower() for v in current.table.virtual}
         new = [v.column for v in change.table.virtual if v.name.lower() not in old]
