@@ -144,18 +144,17 @@ def changed_members(change: AlterTable, altered: Altered) -> list[str]:
         return []
     redefined = {part.name.lower() for part in change.changes if isinstance(part, ModifyColumn)}
     return [
-        f"column {p.column.name}: the server reads the members of {p.source.type.name.upper()} in the character set "
-        f"{p.column.charset}, and changes those that are not ASCII"
+        f"column {p.column.name}: the server reads the members of {p.source.type.name.upper()} in the new character set, and "
+        "changes those that are not ASCII"
         for p in altered.rows
         if p.source is not None and p.source.name.lower() not in redefined and not _keeps_members(p.source, p.column)
     ]
 
 
 def _keeps_members(old: Column, new: Column) -> bool:
-    if all(member.isascii() for member in old.type.members or ()) or new.charset is None:
+    if all(member.isascii() for member in old.type.members or ()):
         return True
-    are_known = old.charset is not None and {old.charset, new.charset} <= set(charsets.NAMES)
-    return are_known and charsets.reads(str(old.charset), new.charset)
+    return old.charset is not None and new.charset is not None and charsets.reads(old.charset, new.charset)
 
 
 @dataclass(slots=True, eq=False)
