@@ -129,8 +129,8 @@ def deleted_by_ignore(table: Table, altered: Altered) -> str | None:
     for p in altered.rows:
         if p.source is None or p.source.name.lower() not in unique:
             continue
-        charsets = {p.source.charset, p.column.charset} - {None}
-        if len(charsets) > 1 or _may_change(p.source, p.column):
+        both = {p.source.charset, p.column.charset} - {None}
+        if len(both) > 1 or _may_change(p.source, p.column):
             return (
                 f"ALTER IGNORE changes values of the unique column {p.source.name}, and deletes rows in which they become equal: "
                 "no row event names them"
