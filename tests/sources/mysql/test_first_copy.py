@@ -9,9 +9,10 @@ from threading import Event, Thread
 
 import pytest
 
-from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql import open_changes, tables
 from changefeed.sources.mysql.connection import Address, connect
 from changefeed.sources.mysql.first_copy import CopyChunk
+from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import read
 from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
@@ -155,3 +156,18 @@ def test_the_defaults_of_the_server_do_not_matter(server: type[Database]) -> Non
         open_transaction.close()
         [table] = follower.run().tables.values()
         assert sorted(row["id"] for row in follower.storage.tables.rows(table.path)) == [1, 2, 3, 4]
+
+
+def test_a_table_that_changes_while_it_is_described(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column of the key gets another name between the question for the columns and that for the key."""
+    statements, real = ["ALTER TABLE pairs RENAME COLUMN a TO x"], tables.key_of
+
+    def key_of(server: Server, of: str, table: str) -> list[str]:
+        if statements:
+            database.execute(statements.pop(), "shop")
+        return real(server, of, table)
+
+    monkeypatch.setattr(tables, "key_of", key_of)
+    following = Follower(database, ["shop.pairs"], Random(0))
+    state = following.run()
+    assert state.tables["shop.pairs"].table.keys == ("x", "b")

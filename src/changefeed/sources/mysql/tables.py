@@ -61,6 +61,7 @@ WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 _KEYS = """\
 SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS
 WHERE NON_UNIQUE = 0{} ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
+_TRIES = 5  # of describing a table that changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,17 +177,22 @@ def describe(server: Server, database: str, table: str) -> CopiedTable | None:
     """Returns a table as the first copy reads it; None if the server does not have it.
 
     Raises:
-        SourceError: the type of a column is unknown.
+        SourceError: the type of a column is unknown, or the table changes again and again at this moment.
     """
-    described = server.texts(_COLUMNS, (database, table))
-    if not described:
-        return None
-    columns = tuple(_column(row, f"{database}.{table}") for row in described)
-    keys = key_of(server, database, table)
-    names = [column.name for column in columns]
-    create = show_create(server, database, table)
-    if create is None:
-        return None
+    for _ in range(_TRIES):
+        described = server.texts(_COLUMNS, (database, table))
+        columns = tuple(_column(row, f"{database}.{table}") for row in described)
+        keys = key_of(server, database, table)
+        names = [column.name for column in columns]
+        create = show_create(server, database, table)
+        if not described or create is None:
+            return None
+        if set(keys) <= set(names):  # else it has changed between the questions
+            break
+    else:
+        raise SourceError(
+            f"{database}.{table} is altered again and again: start the run when that has ended", transient=True
+        )
     primary = tuple((names.index(key), 0) for key in keys) or None
     ordered = None
     if keys and described[names.index(keys[0])][1] in _ORDERED:
