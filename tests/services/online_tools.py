@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -14,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from changefeed.spark_runtime import ivy
 from tests.live.session import Session
 from tests.services.database import Database
+from tests.services.go_program import built
 
 ALTERATION = "ADD COLUMN note VARCHAR(20) DEFAULT 'none' AFTER status, MODIFY n BIGINT UNSIGNED, DROP COLUMN gone"
 COLUMNS = ["id", "status", "note", "n"]
@@ -135,21 +134,7 @@ def _run(*command: str) -> None:
 
 
 def _gh_ost() -> str:
-    """The program, built with Go if it is not in the cache of the Spark jars."""
-    program = ivy.cache_folder() / "tools" / f"gh-ost-{_GH_OST}"
-    if not program.is_file():
-        if shutil.which("go") is None:
-            pytest.skip("gh-ost is built with Go, which is not installed")
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            # as a requirement of another module: `go install` asks for a list of all versions
-            (Path(folder) / "go.mod").write_text(_MODULE)
-            (Path(folder) / "tools.go").write_text(_IMPORT)
-            built = Path(folder) / "built"
-            subprocess.run(
-                ["go", "build", "-o", str(built), "github.com/github/gh-ost/go/cmd/gh-ost"],
-                cwd=folder, env=os.environ | {"GOFLAGS": "-mod=mod"}, check=True, capture_output=True,
-            )  # fmt: skip
-            shutil.copy(built, program.with_suffix(f".{os.getpid()}"))
-            program.with_suffix(f".{os.getpid()}").rename(program)
-    return str(program)
+    """The program, as a requirement of another module: `go install` asks for a list of all versions."""
+    return built(
+        f"gh-ost-{_GH_OST}", {"go.mod": _MODULE, "tools.go": _IMPORT}, "github.com/github/gh-ost/go/cmd/gh-ost"
+    )

@@ -1,20 +1,15 @@
-"""TiDB's own parser: statements as TiCDC sends them; see `tidb_parser.go`. Built with Go, kept beside the Spark jars."""
+"""TiDB's own parser: statements as TiCDC sends them; see `tidb_parser.go`."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import pytest
-
-from changefeed.spark_runtime import ivy
+from tests.services.go_program import built
 
 _VERSION = "v0.0.0-20260418072757-ce92298d1124"
 _MODULE = f"module tools\ngo 1.25\nrequire github.com/pingcap/tidb/pkg/parser {_VERSION}\n"
@@ -44,20 +39,6 @@ class TidbParser:
 
 
 def _program() -> str:
-    """The program, built if it is not in the cache."""
-    source = _SOURCE.read_bytes() + _MODULE.encode()
-    program = ivy.cache_folder() / "tools" / f"tidb-parser-{hashlib.sha256(source).hexdigest()[:12]}"
-    if not program.is_file():
-        if shutil.which("go") is None:
-            pytest.skip("TiDB's parser is built with Go, which is not installed")
-        program.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "go.mod").write_text(_MODULE)
-            shutil.copy(_SOURCE, Path(folder) / "main.go")
-            unfinished = program.with_suffix(f".{os.getpid()}")
-            subprocess.run(
-                ["go", "build", "-o", str(unfinished), "."],
-                cwd=folder, env=os.environ | {"GOFLAGS": "-mod=mod"}, check=True, capture_output=True,
-            )  # fmt: skip
-            unfinished.rename(program)
-    return str(program)
+    source = _SOURCE.read_text()
+    version = hashlib.sha256((source + _MODULE).encode()).hexdigest()[:12]
+    return built(f"tidb-parser-{version}", {"go.mod": _MODULE, "main.go": source}, ".")
