@@ -22,7 +22,7 @@ from tests.services.iceberg_spark import results_of
 from tests.sinks.contract import Row, sorted_rows, table
 from tests.sinks.iceberg.tables import PATH, Tables
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes")]
 
 VISITS = table("*id int", "place varchar(20)", "at datetime")
 NAME = "changefeed.shop.orders"
