@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import AccessError, ConfigError, SourceError
@@ -82,6 +82,7 @@ class Server:
     connection: Connection[Any]
     version: str
     identity: str
+    _names_rule: int | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def open(cls, address: Address, *, seconds: float = 10) -> Server:
@@ -110,8 +111,10 @@ class Server:
     @property
     def lower_case_table_names(self) -> int:
         """The rule by which names of tables and databases are compared: 0 by their spelling, 1 and 2 without case."""
-        [(rule,)] = self.texts("SELECT @@lower_case_table_names")
-        return int(rule)
+        if self._names_rule is None:
+            [(rule,)] = self.texts("SELECT @@lower_case_table_names")
+            self._names_rule = int(rule)
+        return self._names_rule
 
     def rows(self, sql: str, values: tuple[Any, ...] = ()) -> list[tuple[bytes | None, ...]]:
         """Returns the rows of a query, as bytes."""

@@ -181,11 +181,13 @@ def describe(server: Server, database: str, table: str) -> CopiedTable | None:
     """
     for _ in range(_TRIES):
         described = server.texts(_COLUMNS, (database, table))
+        if not described:
+            return None
         columns = tuple(_column(row, f"{database}.{table}") for row in described)
         keys = key_of(server, database, table)
         names = [column.name for column in columns]
         create = show_create(server, database, table)
-        if not described or create is None:
+        if create is None:
             return None
         if set(keys) <= set(names):  # else it has changed between the questions
             break
