@@ -30,7 +30,7 @@ from tests.live.logged import LogRound
 from tests.live.recording import Job, Modes, Round, draw_modes
 from tests.live.reducing import Reduction
 from tests.live.sending import OPTIONS
-from tests.live.verdicts import Verdict, verdict
+from tests.live.verdicts import FINAL, Verdict, verdict
 from tests.pipeline.kit.faithful import SparkCompute
 from tests.services.database import Database, MariaDb, MySql
 from tests.services.tidb_parser import TidbParser
@@ -254,7 +254,7 @@ class Campaign:
     def _follow_up(self, its_verdict: Verdict, part: _Part | None) -> None:
         """Judges a history again without what stopped it, and reduces what is wrong."""
         depth = part.depth if part else 0
-        if its_verdict.verdict in ("LOST", "RIGHT", "DRIFT", "KEPT"):
+        if its_verdict.verdict in FINAL:
             return
         history = History.load(self._path(its_verdict.history))
         if its_verdict.verdict in FAILED and self.reduce and len(self._reductions) < _REDUCTIONS:

@@ -23,6 +23,7 @@ from typing import Any
 from changefeed.codec.encoding import encoder
 from changefeed.model import text
 from changefeed.model.table import canonical
+from changefeed.model.types import ColumnType
 from changefeed.protocols import protocol
 from changefeed.protocols.base import ClosingEncoder
 from changefeed.stages.image import BEFORE
@@ -152,7 +153,7 @@ def lost_value(name: str, log: Iterable[Line]) -> str:
     kinds: dict[str, dict[str, str]] = {}
     for line in log:
         if line["kind"] == "shape":
-            kinds[line["shape"]] = {c["name"]: c["type"].partition("(")[0].partition(" ")[0] for c in line["columns"]}
+            kinds[line["shape"]] = {c["name"]: ColumnType.parse(c["type"]).name for c in line["columns"]}
         if line["kind"] != "row":
             continue
         if line["irregular"]:

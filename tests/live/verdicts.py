@@ -23,7 +23,8 @@ from tests.live.history import History
 from tests.live.judging import WAYS, judge
 from tests.pipeline.kit.faithful import Compute
 
-_WORST = ("LOST", "RIGHT", "DRIFT", "KEPT", "STOP", "WRONG", "CRASH")
+FINAL = ("LOST", "RIGHT", "DRIFT", "KEPT")  # nothing follows from these
+_WORST = (*FINAL, "STOP", "WRONG", "CRASH")
 _STATEMENT = re.compile(r"""(?:^|\(STOP: )('.*?'|".*?") at \S+:\d+:\d+: """, re.DOTALL)
 
 
@@ -75,7 +76,7 @@ def verdict(history: History, compute: Compute | None, ways: Sequence[str] = WAY
     spoiled = "" if its_verdict in ("LOST", "RIGHT") or history.log else engine.spoiled(history, worst.different, text)
     if spoiled:
         its_verdict, text = "ENGINE", f"{spoiled} ({its_verdict}: {text})"
-    cause = None if its_verdict in ("LOST", "RIGHT", "DRIFT", "KEPT") else _cause(history, text)
+    cause = None if its_verdict in FINAL else _cause(history, text)
     return Verdict(
         history.name, its_verdict, way, {w: o.verdict for w, o in outcomes.items()}, text[:3000], cause, parent
     )
