@@ -14,6 +14,7 @@ import pytest
 from changefeed.spark_runtime import workers
 from tests.cluster.running import OnCluster, properties
 from tests.pipeline.kit.history import small_history
+from tests.services.processes import reported_error
 from tests.services.spark_cluster import SparkCluster
 
 pytestmark = [pytest.mark.xdist_group("processes"), pytest.mark.nightly]
@@ -63,7 +64,7 @@ def test_it_is_named_within_seconds(
     ran = pipeline.run()
     print(f"{time.monotonic() - began:.1f} s")
     assert ran.returncode == 2, ran.stderr
-    error = json.loads(ran.stderr.splitlines()[-1])["error"]
+    error = reported_error(ran.stderr)
     assert error["type"] == "ConfigError"
     assert error["message"].startswith("the worker on "), error
     assert f" {what}" in error["message"], error
@@ -88,7 +89,7 @@ def test_a_sink_that_is_another_folder_on_the_workers_is_refused(archive: Path, 
         pipeline.file.write_text(json.dumps(sections))
         ran = pipeline.run()
     assert ran.returncode == 2, ran.stderr
-    assert json.loads(ran.stderr.splitlines()[-1])["error"]["message"].endswith(
+    assert reported_error(ran.stderr)["message"].endswith(
         "does not see the folder of sink.path as the driver does: name one on a file system that all machines share"
     )
     assert list(lake.iterdir()) == []

@@ -1,10 +1,12 @@
-"""Servers as processes of their own: free ports, the last lines of their logs, and their end."""
+"""Processes of their own: free ports, the last lines of logs, reported errors, and the end."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import subprocess
+from typing import Any
 
 
 def free_ports(count: int) -> list[int]:
@@ -19,6 +21,13 @@ def free_ports(count: int) -> list[int]:
 def tail(log: str, lines: int = 20) -> str:
     """The last lines of a log."""
     return "\n".join(log.splitlines()[-lines:])
+
+
+def reported_error(stderr: str) -> dict[str, Any]:
+    """The error that a command of `changefeed … --json` reported; Spark's JVM, a process of its own, may write behind it."""
+    [line] = [line for line in stderr.splitlines() if line.startswith('{"error"')]
+    error: dict[str, Any] = json.loads(line)["error"]
+    return error
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -17,6 +17,7 @@ from tests.pipeline.kit.history import small_history
 from tests.pipeline.kit.oracle import History
 from tests.pipeline.kit.running import check_cuts, definition, published
 from tests.services.hive_metastore import HiveMetastore
+from tests.services.processes import reported_error
 from tests.services.s3 import S3Server
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -71,7 +72,7 @@ def test_names_in_a_metastore_through_a_kill_and_an_outage(tmp_path: Path) -> No
         metastore.stop()
         failed = _changefeed("run", str(file), "--once")
         assert failed.returncode == 1, failed.stderr
-        message = json.loads(failed.stderr.splitlines()[-1])["error"]["message"]
+        message = reported_error(failed.stderr)["message"]
         assert message.startswith("spark_catalog does not answer: ")
         assert message.endswith("The tables are as in the ledger; run again when it answers")
         checked = _changefeed("check", str(file))
@@ -131,7 +132,7 @@ def test_a_user_without_rights_has_to_act(tmp_path: Path) -> None:
     with HiveMetastore(tmp_path / "metastore", options) as metastore:
         file = _file(log, str(tmp_path / "lake"), metastore.properties)
         failed = _changefeed("run", str(file), "--once")
-    error = json.loads(failed.stderr.splitlines()[-1])["error"]
+    error = reported_error(failed.stderr)
     assert (failed.returncode, error["type"]) == (2, "AccessError"), failed.stderr
     assert error["message"].startswith("spark_catalog refuses this user: ")
     assert error["message"].endswith("Give it the rights, or leave out sink.catalog")
