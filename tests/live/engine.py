@@ -19,7 +19,7 @@ from decimal import Decimal
 from typing import Any
 
 from changefeed.mysql.ddl import parse
-from changefeed.mysql.ddl.statements import CreateTable, DropTable
+from changefeed.mysql.ddl.statements import CreateTable, DropTable, RenameTable
 from tests.live.comparing import Difference
 from tests.live.history import History
 from tests.live.recording import payload_of
@@ -45,6 +45,11 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
     """The engine's fault about the tables that differ, or that a stop names; empty if there is none."""
     if different and _keeps_renamed(history):
         return "the server keeps a table that it has renamed"
+    if different and all(d.what == "rows" for d in different) and (place := _passed_over(history)):
+        return f"the changes before {place}: a snapshot begins there, and has no rows"
+    for d in different:
+        if d.what == "rows" and not d.column and _is_without_rows(d.table, history):
+            return f"{d.table}: no record has a row of it"
     wrong = misunderstood(history)
     for name, reason in wrong.items():
         if any(d.table == name for d in different) or name in text or name.replace(".", "`.`") in text:
@@ -58,6 +63,39 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
 def _keeps_renamed(history: History) -> bool:
     """Whether MariaDB has kept a table that it has renamed, see the head of this file."""
     return history.server == "mariadb" and any(_COPIED_AND_RENAMED.search(s.text) for s in history.executed)
+
+
+def _passed_over(history: History) -> str:
+    """The place at which a snapshot without rows begins behind what was sent before it; empty if there is none.
+
+    An engine that is killed before it has stored an offset begins again so, with the mode `no_data`.
+    """
+    if not history.engine.startswith(("streamed", "no_data")):
+        return ""
+    newest = ("", 0)
+    for event in history.events:
+        source = payload_of(event).get("source")
+        if not isinstance(source, dict) or not source.get("file"):
+            continue
+        place = str(source["file"]), int(source["pos"])
+        if source.get("snapshot") and ("", 0) < newest < place:
+            return f"{place[0]}:{place[1]}"
+        newest = max(newest, place)
+    return ""
+
+
+def _is_without_rows(table: str, history: History) -> bool:
+    """Whether rows were written into a table that is seen from its CREATE on, and the engine has sent none of them."""
+    is_created = False
+    for event in history.events:
+        payload = payload_of(event)
+        source, ddl = payload.get("source"), str(payload.get("ddl", ""))
+        if not isinstance(source, dict) or f"{source.get('db')}.{source.get('table')}" != table:
+            continue
+        if "RENAME" in ddl.upper() or "op" in payload:
+            return False
+        is_created = is_created or _CREATE.match(ddl) is not None
+    return is_created
 
 
 def misunderstood(history: History) -> dict[str, str]:
@@ -100,7 +138,19 @@ def misunderstood(history: History) -> dict[str, str]:
     for name, its_states in states.items():
         if pictures.get(name) != (columns := its_states[-1][1]) and columns:
             wrong.setdefault(name, f"its last picture is {pictures.get(name)}")
-    return wrong | dict(_copies(history, wrong))
+    wrong |= dict(_copies(history, wrong))
+    return wrong | dict(_renamed(history, wrong))
+
+
+def _renamed(history: History, wrong: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """The new names of tables that the engine has got wrong, with its reason."""
+    for payload in _fresh(history):
+        ddl = str(payload.get("ddl") or "")
+        for statement in parse(ddl, payload.get("databaseName")) if ddl.upper().startswith("RENAME") else ():
+            if isinstance(statement, RenameTable):
+                old = f"{statement.database}.{statement.table}"
+                if old in wrong:
+                    yield f"{statement.to_database}.{statement.to_table}", f"was {old}: {wrong[old]}"
 
 
 def _copies(history: History, wrong: dict[str, str]) -> Iterator[tuple[str, str]]:

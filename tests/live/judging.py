@@ -130,6 +130,9 @@ def _is_kept(difference: Difference, history: History, way: str, notes: list[str
     """Whether a note has the reason why the rows are not the server's; by key, there is none on what a snapshot lacks."""
     if history.lower_case and any(f"but {difference.table} differs by case alone" in note for note in notes):
         return True
+    if difference.what == "rows" and difference.actual == "None":
+        start = f"{difference.table}: column {difference.column}: a zero date stays NULL"
+        return any(note.startswith(start) for note in notes)
     reason = {"rows": "of which no row was read", "tables": "does not have it"}.get(difference.what)
     if difference.what == "tables" and way == "by key":
         return difference.table not in history.tables and _is_lacking(difference.table, history)

@@ -208,6 +208,12 @@ SHORT = _insert(0, 2, b=5)
             "evolve", [CREATE, ROW, "ALTER TABLE t ADD d DATE NOT NULL"], [FULL | {"d": None}],
             ["app.t: NULL for '0000-00-00' in the rows of the new column d"],
         ),
+        (
+            "evolve", [CREATE, ROW, "ALTER TABLE t ADD d DATE NOT NULL", "ALTER TABLE t MODIFY d INT NOT NULL"],
+            [FULL | {"d": None}],
+            ["app.t: NULL for '0000-00-00' in the rows of the new column d",
+             "app.t: column d: a zero date stays NULL, and the server has converted it from date to int"],
+        ),
     ],
 )  # fmt: skip
 def test_rows_and_notes_after_a_schema_change(

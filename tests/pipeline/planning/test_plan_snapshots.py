@@ -68,7 +68,9 @@ def test_rows_come_after_the_create_table_at_their_position() -> None:
 
 def test_a_snapshot_without_rows_creates_missing_tables_and_empties_nothing() -> None:
     first = planned(State(), *snapshot("last"))
-    assert [type(action.write) for action in first.actions] == [Create]
+    assert ([type(action.write) for action in first.actions], first.notes) == ([Create], [])
+    later = planned(State(barrier=PLACE), *snapshot("last", PLACE + 50), upto=PLACE + 50)
+    assert later.notes == ["shop.t begins without rows: the snapshot that defines it at srv:0:2 has none at all"]
     there = replace(first.state_after(State()), barrier=PLACE)
     again = planned(there, *snapshot("last", PLACE + 50), upto=PLACE + 50)
     assert (again.actions, again.tables) == ([], there.tables)

@@ -27,7 +27,13 @@ from changefeed.mysql.ddl.apply import Altered, Projection, changed_members, com
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
 from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn, SetCharset
 from changefeed.pipeline.planning.applicable import Applicable
-from changefeed.pipeline.planning.evolution import Rewriting, altered, irregular_defaults, rewritten
+from changefeed.pipeline.planning.evolution import (
+    Rewriting,
+    altered,
+    converted_without,
+    irregular_defaults,
+    rewritten,
+)
 from changefeed.pipeline.planning.merging import Columns, Merger, misread, stated_keys
 from changefeed.pipeline.state import TableState
 from changefeed.sinks.base import TypeMap
@@ -182,6 +188,11 @@ def changed(
     if irregular == "null":
         texts = irregular_defaults(applicable.change)
         notes += [f"NULL for {text!r} in the rows of the new column {c}" for c, text in texts]
+    if irregular != "fail":
+        notes += [
+            f"column {c}: a zero date stays NULL, and the server has converted it from {old} to {new}"
+            for c, old, new in converted_without(applicable.change)
+        ]
     return Outcome(state, rewriting, tuple(applicable.refusals), lost, tuple(notes), partial)
 
 

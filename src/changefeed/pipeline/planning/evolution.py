@@ -35,6 +35,8 @@ from changefeed.sinks.writes import Constant, ConvertedFrom, Expression, Irregul
 _BARE = frozenset({"decimal", "bit", "enum", "set"})
 
 
+_DATES = ("date", "datetime", "timestamp")
+
 # The new values of all columns, and the changes of irregular texts.
 Rewriting: TypeAlias = tuple[tuple[Expression, ...], IrregularUpdate | None]
 
@@ -219,6 +221,18 @@ def _stays(p: Projection, expression: Expression, types: TypeMap) -> bool:
 def irregular_defaults(change: Altered) -> list[tuple[str, str]]:
     """New columns whose default their type cannot hold: name and text."""
     return [(p.column.name, p.default.irregular) for p in change.rows if p.default.irregular is not None]
+
+
+def converted_without(change: Altered) -> list[tuple[str, str, str]]:
+    """Columns that have become something else than a date: name, old type, new type.
+
+    A zero date and its like are NULL in the sink, and stay NULL; the server converts them: `0000-00-00` to the number 0.
+    """
+    return [
+        (p.column.name, str(p.source.type), str(p.column.type))
+        for p in change.rows
+        if p.source is not None and p.source.type.name in _DATES and p.column.type.name not in _DATES
+    ]
 
 
 def _irregular_nulls(change: Altered, server: Server) -> dict[str, str]:

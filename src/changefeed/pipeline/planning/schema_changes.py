@@ -232,6 +232,10 @@ class SchemaChanges:
                 self._follow(statement, event, ts)
             elif table is None:
                 self._create(statement, event, ts)
+                if self.writes.after is not None and self._turn(name, ts):
+                    self.notes.append(
+                        f"{name} begins without rows: the snapshot that defines it at {event.place} has none at all"
+                    )
             elif self._turn(name, ts):
                 self.writes.flush(table.table.database, table.table.name, ts)
                 self.notes.append(
