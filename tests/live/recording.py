@@ -239,16 +239,18 @@ class Round:
         mode = {"streamed": "no_data", "when_needed": "when_needed"}.get(self.modes.mode, self.modes.mode)
         if self.modes.mode == "recovery":
             mode = "recovery" if recovers else "no_data"
-        settings = _SETTINGS | {
+        log = self.folder / "engine.log"
+        self._log_before = log.stat().st_size if log.exists() else 0
+        self._engine = Debezium(self.database, self.folder, self._settings() | {"snapshot.mode": mode})
+        self._engine.__enter__()
+
+    def _settings(self) -> dict[str, str]:
+        """The engine's properties, without the mode of a snapshot."""
+        return _SETTINGS | {
             "database.include.list": "".join(f"(?!{name}[abc])" for name in self.dead) + "h[0-9]+[abc],zz",
-            "snapshot.mode": mode,
             "provide.transaction.metadata": str(self.modes.transactions).lower(),
             "offset.flush.interval.ms": "2000" if self.modes.lazy else "0",
         }
-        log = self.folder / "engine.log"
-        self._log_before = log.stat().st_size if log.exists() else 0
-        self._engine = Debezium(self.database, self.folder, settings)
-        self._engine.__enter__()
 
     def _stop(self) -> None:
         if self._engine is not None:

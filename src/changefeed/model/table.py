@@ -20,11 +20,13 @@ class Declared(NamedTuple):
         type: the type as it is written, such as `int(11)`.
         counted: AUTO_INCREMENT.
         comment: None without one.
+        updated: ON UPDATE: each update of the row writes the time.
     """
 
     type: str
     counted: bool = False
     comment: str | None = None
+    updated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

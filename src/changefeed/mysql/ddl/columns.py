@@ -55,6 +55,7 @@ class _Draft:
     generated: str | None = None
     expression: str | None = None
     counted: bool = False
+    updated: bool = False
     comment: str | None = None
     keys: dict[str, None] = field(default_factory=dict)  # in order, each once
 
@@ -91,7 +92,7 @@ def _column(name: str, t: ColumnType, written: str, draft: _Draft) -> Column:
         t = replace(t, unsigned=True, length=None if t.name == "tinyint" else t.length)
     nullable = draft.nullable is not False and PRIMARY not in draft.keys
     padding = zero_padding(t, written) if draft.zerofill else 0
-    declared = Declared(written, draft.counted, draft.comment)
+    declared = Declared(written, draft.counted, draft.comment, draft.updated)
     return Column(name, t, nullable, False, draft.default, draft.expression, padding, declared=declared)
 
 
@@ -237,6 +238,7 @@ def _stored(tokens: Tokens, draft: _Draft) -> None:
 def _on(tokens: Tokens, draft: _Draft) -> None:
     tokens.expect("UPDATE")
     tokens.take()
+    draft.updated = True
     if tokens.peek().upper == "(":
         tokens.skip_group()
 

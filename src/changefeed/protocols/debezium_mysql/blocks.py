@@ -103,6 +103,12 @@ def profile_of(version: object) -> str:
     return "2.3" if (major, minor) < (2, 6) else "2.6" if minor == 6 else "2.7"
 
 
+def is_at_least(version: str, least: tuple[int, int]) -> bool:
+    """Whether a connector has this version or a later one; one that is not known is the latest."""
+    match = _VERSION.match(version)
+    return match is None or (int(match[1]), int(match[2])) >= least
+
+
 @cache
 def source(connector: str, profile: str) -> str:
     """Returns the schema of the source block, as a field."""

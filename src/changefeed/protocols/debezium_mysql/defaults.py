@@ -21,6 +21,7 @@ from changefeed.model import values
 from changefeed.model.table import Column
 from changefeed.mysql.ddl.defaults import Execution, existing_rows, is_now
 from changefeed.protocols.debezium_mysql.values.writing import writing
+from changefeed.wire.floats import float32
 
 MOMENTS = frozenset({"date", "datetime", "timestamp"})
 EPOCH = 0  # of days and of microseconds
@@ -36,6 +37,8 @@ def schema_default(column: Column, node: Node, *, numeric: bool, binary: str, is
         is_mariadb: whether the server is MariaDB.
     """
     ready = _ready(column, node, is_mariadb=is_mariadb)
+    if node.type == "float" and ready is not None:
+        ready = float32(str(ready))  # the SQL may have more digits
     if ready is None:
         return None
     try:

@@ -94,7 +94,7 @@ class Encoder:
             case TransactionMark():
                 if "schemas" in event.origin or self._options.provide_transaction_metadata:
                     place = foreign.place_of(event, self._options)
-                    yield self._control(place, marks.write_transaction(foreign.with_schemas(event, self._options)))
+                    yield self._control(place, marks.write_transaction(foreign.transaction(event, self._options)))
             case Heartbeat() if "notification" in event.origin:
                 yield self._control(event.place, notices.write_notification(event))
             case Heartbeat() if "signal" in event.origin:

@@ -6,11 +6,13 @@ Rule 1. The source block gets version, connector and name from the options; the 
         context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
 Rule 3. An upsert is written as an insert: the protocol has no upsert.
-Rule 4. The transaction block is written only if all of its members are known: its schema allows no NULL.
+Rule 4. The connector for MySQL prints JSON of the log without spaces; in a snapshot it is the server's text.
+Rule 5. The transaction block is written only if all of its members are known: its schema allows no NULL.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -20,8 +22,10 @@ from changefeed.connect import avro_schema, java_json
 from changefeed.connect.parts import PLAIN, Block
 from changefeed.errors import UnsupportedError
 from changefeed.model.event import Heartbeat, SchemaChange, TransactionMark
+from changefeed.model.names import names_of
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
+from changefeed.model.types import ColumnType
 from changefeed.mysql import gtid
 from changefeed.protocols.debezium_mysql import blocks, described_tables, foreign_shapes, names
 from changefeed.protocols.debezium_mysql.envelope import CLOCK, INTEGERS, TEXTS, TRANSACTION
@@ -33,6 +37,7 @@ from changefeed.protocols.debezium_mysql.values.numbers import escape_member
 
 Marked = TypeVar("Marked", TransactionMark, Heartbeat)
 _PREFIX = "changefeed"
+JSON_SPACE = re.compile(r'("(?:[^"\\]|\\.)*"|[:,]) ?')  # behind a text, a colon or a comma, as a server prints JSON
 _UNITS = {"date": 1, "datetime": 86_400_000_000}  # a day in the units of ready values
 
 
@@ -72,11 +77,19 @@ def place_of(event: TransactionMark | Heartbeat, options: Options) -> Place:
 
 
 def with_schemas(event: Marked, options: Options) -> Marked:
-    """Returns a mark of another protocol with the schemas that the converter writes; one of this protocol as it is."""
+    """Returns a mark of another protocol as the converter writes it; one of this protocol as it is."""
     if "schemas" in event.origin or options.converter == "avro":
         return event
     schemas = {"key": options.with_key_schema, "value": options.with_value_schema}
     return replace(event, origin=event.origin | {"schemas": {side: True for side, there in schemas.items() if there}})
+
+
+def transaction(event: TransactionMark, options: Options) -> TransactionMark:
+    """Returns a mark of another protocol as `with_schemas` does, with names of tables without quotes."""
+    if "schemas" in event.origin or event.tables is None:
+        return with_schemas(event, options)
+    tables = {".".join(names_of(name)): count for name, count in event.tables.items()}
+    return with_schemas(replace(event, tables=tables), options)
 
 
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
@@ -137,6 +150,8 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
     row = replace(row, origin=origin, transaction=transaction, place=place)
     if options.bug_compat and row.op != "read":
         row = replace(row, before=_leaked(row, row.before), after=_leaked(row, row.after))
+    if any(is_compacted(column.type, row.op, options) for column in row.shape.columns):
+        row = replace(row, before=_compacted(row, row.before), after=_compacted(row, row.after))
     if options.enable_time_adjuster:
         row = replace(row, before=_adjusted(row, row.before), after=_adjusted(row, row.after))
     if LETTERS[row.op] in options.skipped:
@@ -177,6 +192,21 @@ def _adjusted(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
     units = {column.name: _UNITS.get(column.type.name) for column in row.shape.columns}
     return image and {
         name: value if value is None or (unit := units[name]) is None else times.with_century(value, unit)
+        for name, value in image.items()
+    }
+
+
+def is_compacted(t: ColumnType, op: str, options: Options) -> bool:
+    """Whether values of a type are JSON to be written without spaces: see Rule 4."""
+    return t.name == "json" and op != "read" and options.connector == "mysql"
+
+
+def _compacted(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the image with JSON without spaces."""
+    return image and {
+        name: JSON_SPACE.sub(r"\1", value)
+        if isinstance(value, str) and row.shape.by_name[name].type.name == "json"
+        else value
         for name, value in image.items()
     }
 
@@ -240,7 +270,9 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
     if event.instant is None:
         raise UnsupportedError(f"debezium-mysql: {event.type} at {event.place} needs a commit time")
     origin = source(event.origin, options) | {
-        "tableChanges": described_tables.changes(event, comments=options.with_comments)
+        "tableChanges": described_tables.changes(
+            event, comments=options.with_comments, is_newer=options.is_at_least_3_6
+        )
     }
     read_ns = origin.get("envelope", {}).get("ts_ns", event.instant.us * 1000)
     origin["envelope"] = {"ts_ms": read_ns // 1_000_000}
@@ -256,4 +288,14 @@ def schema_change(event: SchemaChange, options: Options) -> SchemaChange:
             f"debezium-mysql: source-version {options.version} is not a version of debezium-version {profile}"
         )
     place = event.place if options.topic_prefix is None else replace(event.place, topic=options.topic_prefix)
-    return replace(event, origin=origin, place=place)
+    if options.is_at_least_3_6 and event.ddl is not None and "snapshot" not in origin:
+        event = replace(event, ddl=described_tables.with_single_quotes(event.ddl))
+    return replace(_addressed(event), origin=origin, place=place)
+
+
+def _addressed(event: SchemaChange) -> SchemaChange:
+    """Returns a schema change with the database and the tables that the connector's source block names."""
+    known = event.origin.get("definition") or {}
+    if "passed_over_in" in known:
+        return replace(event, database=known["passed_over_in"] or event.database, table="")
+    return replace(event, table=known.get("tables", event.table))

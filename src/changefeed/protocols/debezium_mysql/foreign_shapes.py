@@ -148,7 +148,7 @@ def details_of(shape: TableShape) -> tuple[dict[str, str], dict[str, str]]:
 
 def _field(column: Column, options: Options, comment: str | None = None, kind: str | None = None) -> str:
     base, name, parameters, more = _schema(column.type, options)
-    name = _D + "data.Uuid" if kind == "uuid" else name
+    name = {"uuid": _D + "data.Uuid", "json": _D + "data.Json"}.get(kind or "", name)
     optional = column.nullable is not False and column.key is not True
     text = f'{{"type":"{base}"{more},"optional":{"true" if optional else "false"}'
     if name:

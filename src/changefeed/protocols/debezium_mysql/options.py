@@ -12,7 +12,7 @@ from msgspec import Meta
 from changefeed.errors import ConfigError
 from changefeed.mysql.zone import zone
 from changefeed.protocols import base
-from changefeed.protocols.debezium_mysql import added_members
+from changefeed.protocols.debezium_mysql import added_members, blocks
 
 _ADJUSTMENT = Literal["none", "avro", "avro_unicode"]
 _VERSIONS = {
@@ -208,6 +208,11 @@ class Options(base.RegistryOptions, frozen=True):
     def version(self) -> str:
         """The text to write as `source.version`."""
         return self.source_version or _VERSIONS[self.debezium_version]
+
+    @property
+    def is_at_least_3_6(self) -> bool:
+        """Whether the version to write is 3.6 or later: the profile 3.6 is that of earlier ones, too."""
+        return blocks.is_at_least(self.version, (3, 6))
 
     @property
     def with_key_schema(self) -> bool:

@@ -19,7 +19,7 @@ from changefeed.connect.parts import Block
 from changefeed.connect.schema import Node
 from changefeed.model.table import TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, TEXTS, ColumnType
-from changefeed.protocols.debezium_mysql import foreign_shapes
+from changefeed.protocols.debezium_mysql import foreign, foreign_shapes
 from changefeed.protocols.debezium_mysql.envelope import CLOCK
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.rows import LETTERS, Cell, RowWriter, is_ours
@@ -68,6 +68,7 @@ class _Page:
     def __init__(self, shape: TableShape, writer: RowWriter, options: Options, ours: bool) -> None:
         self._shape, self._writer, self._options, self._ours = shape, writer, options, ours
         self._places = templates.places(shape)
+        self._op = ""
 
     def cases(self) -> Iterator[Case]:
         """Yields a template for each op, and for each combination of images that it may have."""
@@ -75,6 +76,7 @@ class _Page:
             if op == "truncate" or (letter in self._options.skipped and not self._ours):
                 continue
             for before, after in _IMAGES.get(op, _EITHER):
+                self._op = op
                 value = self._value(letter, before=before, after=after)
                 key = self._key("after" if after else "before")
                 yield Case(before, after, key, [Head("unsent"), *value], (op,))
@@ -106,12 +108,15 @@ class _Page:
         places = self._places[side]
         return _object(
             {
-                cell.name: [Value(side, places[cell.column])]
-                if cell.column in places
-                else [java_json.string(cell.absent)]
+                cell.name: [self._cell(side, cell.column)] if cell.column in places else [java_json.string(cell.absent)]
                 for cell in cells
             }
         )
+
+    def _cell(self, side: str, column: str) -> Part:
+        if not self._ours and foreign.is_compacted(self._shape.by_name[column].type, self._op, self._options):
+            return Head(f"{side}.{column}")
+        return Value(side, self._places[side][column])
 
 
 def _object(members: dict[str, list[Part]]) -> Iterator[Part]:

@@ -61,7 +61,23 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
         **{f"clock.{name}": clock[name] for name in CLOCK},
         "transaction": _transaction(rows.column("transaction"), ours) if transactions else pa.repeat("null", len(rows)),
         "unsent": unsent,
+        **({} if ours or options.connector != "mysql" else _compacted(table)),
     }
+
+
+def _compacted(table: TableBatch) -> dict[str, pa.Array]:
+    """The columns of JSON in both images, as texts in JSON, without the spaces of the server's text."""
+    columns = dict[str, pa.Array]()
+    for side, carried in (("before", table.shape.before_columns), ("after", table.shape.after_columns)):
+        for column in carried:
+            if column.type.name == "json":
+                text = pc.struct_field(table.rows.column(side), column.name)
+                text = pc.replace_substring_regex(text, foreign.JSON_SPACE.pattern, r"\1")
+                quoted = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"')
+                columns[f"{side}.{column.name}"] = pc.coalesce(
+                    pc.binary_join_element_wise('"', quoted, '"', ""), "null"
+                )
+    return columns
 
 
 def _unsent(origin: pa.Array, ours: bool) -> pa.Array:

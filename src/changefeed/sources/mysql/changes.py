@@ -45,13 +45,15 @@ from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
+from changefeed.mysql.ddl.tables import database_charset
 from changefeed.protocols.origin import NAMES_RULE
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.definitions import Definitions, Effect
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.statement_text import altered_table
 from changefeed.sources.mysql.statements import begins_transaction, done_by_failed, meaning
-from changefeed.sources.mysql.tables import Captured, is_captured
+from changefeed.sources.mysql.tables import SYSTEM, Captured, is_captured
 from changefeed.sources.mysql.transactions import (
     RowDetails,
     Transactions,
@@ -332,6 +334,8 @@ class LogDecoder:
         what = meaning(text, database, self._selector)
         if what == "none" and self._definitions is None and meaning(text, database, _ALL) == "change":
             what = "change"
+        if what == "none" and self._definitions is not None and self._is_shown(text, database):
+            what = "change"
         match what:
             case "begin" if self._transactions is not None and self._transactions.begin(query, event.at):
                 self._mark("begin", event)
@@ -362,6 +366,13 @@ class LogDecoder:
             case "change":
                 self._change(text.rstrip(), database, query, event)
 
+    def _is_shown(self, text: str, database: str | None) -> bool:
+        """Whether a statement that changes no rows and columns is a schema change for Debezium's connector nevertheless."""
+        if (table := altered_table(text, database)) is not None:
+            return is_captured(self._selector, *table)
+        altered = database_charset(text, database)
+        return altered is not None and altered[0].lower() not in SYSTEM
+
     def _changes(self, text: str, database: str | None, query: Query, event: LogEvent) -> None:
         """Adds a schema change for each table of a statement, with the whole table."""
         assert self._definitions is not None
@@ -374,7 +385,7 @@ class LogDecoder:
                 continue
             place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
             self._index += 1
-            self._control.append(schema_change(effect, self._definitions, place, instant, origin))
+            self._control.append(schema_change(effect, self._definitions, place, instant, origin, database))
 
     def _change(self, text: str, database: str | None, query: Query, event: LogEvent) -> None:
         if self._definitions is not None:
@@ -442,14 +453,26 @@ class LogDecoder:
 
 
 def schema_change(
-    effect: Effect, definitions: Definitions, place: Place, instant: Instant, origin: dict[str, Any]
+    effect: Effect,
+    definitions: Definitions,
+    place: Place,
+    instant: Instant,
+    origin: dict[str, Any],
+    database: str | None = None,
 ) -> SchemaChange:
-    """The schema change of a stream of events: with the table as it is after the statement, in the origin's `definition`."""
+    """The schema change of a stream of events: with the table as it is after the statement, in the origin's `definition`.
+
+    `database`: that of the session, where the statement is one that Debezium's connector passes over.
+    """
     columns = None
     if effect.table is not None:
         kept = {} if effect.kind == "DROP" else definitions.described(effect.database, effect.table)
         origin = {**origin, "definition": {"type": effect.kind, **kept}}
+        if effect.is_passed_over:
+            origin["definition"]["passed_over_in"] = database
         columns = definitions.columns(effect.database, effect.table)
+    if effect.tables is not None:
+        origin = {**origin, "definition": {**origin.get("definition", {}), "tables": effect.tables}}
     return SchemaChange(
         kind(effect.text, effect.database), effect.database, effect.table, effect.text, place, columns,
         commit_ts=place.offset, instant=instant, origin=origin,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import groupby
 from typing import Any
 
 from changefeed.errors import UnsupportedError
@@ -32,6 +33,7 @@ from changefeed.mysql.ddl.create import in_charset, virtual_column
 from changefeed.mysql.ddl.definitions import definitions_after
 from changefeed.mysql.ddl.mentions import mentioned
 from changefeed.mysql.ddl.tables import database_charset
+from changefeed.sources.mysql import statement_text
 from changefeed.sources.mysql.naming import is_named, named, named_sequence
 from changefeed.sources.mysql.tables import quoted
 from changefeed.sources.mysql.unlogged import sequence_of
@@ -49,13 +51,17 @@ class Effect:
     Attributes:
         kind: `CREATE`, `ALTER`, `DROP` or `TRUNCATE`; empty for a database.
         table: None for a database.
-        text: the statement; of one that drops several tables, that of this table.
+        text: the statement; of one that drops or renames several tables, that of this table.
+        tables: the tables of this database that the statement concerns, joined, where they are not `table` alone.
+        is_passed_over: it changes an index that is not the key: Debezium's connector sees no change of the table.
     """
 
     kind: str
     database: str
     table: str | None
     text: str
+    tables: str | None = None
+    is_passed_over: bool = False
 
 
 class Definitions:
@@ -91,13 +97,23 @@ class Definitions:
             return []
         if (altered := database_charset(text, database)) is not None:
             self.charsets[self.cased(altered[0])] = altered[1]
-            return []
+            return [Effect("", self.cased(altered[0]), None, statement_text.whole(text), tables="")]
         try:
-            statements = parse(text, database)
+            statements = [self._in_case(statement) for statement in parse(text, database)]
         except UnsupportedError:
             self.forget(text, database)
             return []
-        return [effect for each in map(self._in_case, statements) for effect in self._statement(each, text)]
+        if all(isinstance(statement, sql.Passed) for statement in statements):
+            altered_table = statement_text.altered_table(text, database)
+            if altered_table is None:
+                return []
+            owner, table = map(self.cased, altered_table)
+            return [Effect("ALTER", owner, table, statement_text.whole(text))]
+        texts = _texts(statements, text)
+        effects = [effect for each, its in zip(statements, texts, strict=True) for effect in self._statement(each, its)]
+        if [type(statement) for statement in statements[:2]] == [sql.AlterTable, sql.RenameTable]:
+            del effects[0]  # ALTER TABLE a …, RENAME b changes b
+        return _with_tables(effects)
 
     def cased(self, name: str) -> str:
         """Returns a name as the server has it: Rule 5."""
@@ -131,7 +147,7 @@ class Definitions:
             replace(own, type=_precise(own.type, column.type), default=column.default, key=column.name in keys)
             for own, column in zip(shape.columns, table.columns, strict=True)
         )
-        return replace(shape, columns=columns, key_order=keys, wire=_wire(table))
+        return replace(shape, columns=columns, key_order=keys, wire=_wire(table, shape))
 
     def columns(self, database: str, name: str) -> tuple[Column, ...] | None:
         """Returns all columns of a table; None if it is not known."""
@@ -162,7 +178,7 @@ class Definitions:
             case sql.CreateTable(database=database, table=name):
                 kind = "CREATE"
             case sql.DropTable(database=database, table=name):
-                kind, text = "DROP", f"DROP TABLE {quoted(database)}.{quoted(name)}"
+                kind = "DROP"
             case sql.RenameTable(to_database=database, to_table=name):
                 kind = "ALTER"
             case sql.AlterTable(database=database, table=name):
@@ -171,7 +187,12 @@ class Definitions:
                 kind = "TRUNCATE"
             case _:
                 return []
+        before = self._table(database, name)
         self._define(statement, text)
+        if isinstance(statement, sql.AlterTable) and statement_text.is_of_index(text):
+            may_make_key = any(isinstance(change, sql.AddKey) for change in statement.changes)
+            if not may_make_key or (before is not None and key_of(before)):
+                return [Effect(kind, database, name, statement_text.without_line_comments(text), is_passed_over=True)]
         return [Effect(kind, database, name, text)]
 
     def _define(self, statement: sql.Statement, text: str) -> None:
@@ -213,6 +234,35 @@ class Definitions:
         return replace(table, columns=columns, virtual=virtual, charset=charset)
 
 
+def _texts(statements: list[sql.Statement], text: str) -> list[str]:
+    """The text of each of the statements that a text has."""
+    if all(isinstance(statement, sql.RenameTable) for statement in statements):
+        return statement_text.renamed(text)
+    is_drop = all(isinstance(statement, sql.DropTable) for statement in statements)
+    texts = list[str]()
+    for statement in statements:
+        if isinstance(statement, sql.DropTable):
+            database, table = statement.database, statement.table
+            plain = f"DROP TABLE {quoted(database)}.{quoted(table)}"  # of CREATE OR REPLACE
+            texts.append(statement_text.dropped(text, database, table) if is_drop else plain)
+        elif isinstance(statement, sql.AlterTable) and statement_text.is_of_index(text):
+            texts.append(text)
+        else:
+            texts.append(statement_text.whole(text))
+    return texts
+
+
+def _with_tables(effects: list[Effect]) -> list[Effect]:
+    """The effects; those next to each other on tables of one database name all these tables."""
+    result = list[Effect]()
+    for (database, is_table), its in groupby(effects, key=lambda effect: (effect.database, effect.table is not None)):
+        group = list(its)
+        names = dict.fromkeys(effect.table for effect in group if effect.table is not None)
+        tables = statement_text.in_hash_order(database, names) if is_table and len(names) > 1 else None
+        result += [replace(effect, tables=tables) for effect in group]
+    return result
+
+
 def key_of(table: Table) -> tuple[str, ...]:
     """Returns the columns of a table's key, in the key's order: Rule 2; empty if it has none."""
     required = {column.name for column in table.columns if column.nullable is False}
@@ -220,11 +270,16 @@ def key_of(table: Table) -> tuple[str, ...]:
     return next(iter(primary or [key.columns for key in table.uniques if required.issuperset(key.columns)]), ())
 
 
-def _wire(table: Table) -> str:
-    """The details of a table's columns that no type has, as JSON: comments, and the type UUID of MariaDB; empty without any."""
+def _wire(table: Table, shape: TableShape) -> str:
+    """The details of a shape's columns that no type has, as JSON: comments, and UUID and JSON of MariaDB; empty without any."""
     declared = {column.name: column.declared for column in table.columns if column.declared is not None}
     comments = {name: details.comment for name, details in declared.items() if details.comment is not None}
-    types = {name: "uuid" for name, details in declared.items() if details.type.lower() == "uuid"}
+    written = {name: details.type.lower() for name, details in declared.items()}
+    types = {
+        name: kind
+        for name, kind in written.items()
+        if kind == "uuid" or (kind == "json" and shape.by_name[name].type.name != "json")
+    }
     details = {"comments": comments, "types": types}
     return canonical({name: content for name, content in details.items() if content}) if comments or types else ""
 
