@@ -12,6 +12,7 @@ from typing import Any
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.events import EventDefinition
 from changefeed.pipeline.events.parts import read_ledger
+from changefeed.pipeline.monitoring.cuts import offset_in_json
 from changefeed.pipeline.monitoring.heartbeat import heartbeat_folder, read_heartbeat
 from changefeed.pipeline.monitoring.holders import has_binlog
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
@@ -55,7 +56,10 @@ class EventStatus:
             "pipeline": self.pipeline,
             "kind": "events",
             "epoch": self.epoch,
-            "positions": {topic: {str(p): n for p, n in of.items()} for topic, of in self.positions.items()},
+            "positions": {
+                topic: {str(p): offset_in_json(n, binlog=self.binlog) for p, n in of.items()}
+                for topic, of in self.positions.items()
+            },
             "counts": {"rows": self.rows, "schema_changes": self.schema_changes},
             "lag": event_lag_dict(self.lag, now),
             **({"run": run_dict(self.run, now)} if self.run else {}),
