@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,15 +21,20 @@ from changefeed.pipeline.monitoring.holders import Holder, held_by_of, held_text
 from changefeed.pipeline.run import RunResult
 from changefeed.pipeline.state import State
 from changefeed.protocols import protocol
-from changefeed.protocols.base import Stores
 from changefeed.sources.kafka.source_offset import SourceOffset
 from changefeed.stages.decode import RecordReader
+from changefeed.stores import stores_of
 from tests.pipeline.kit.in_memory import Storage, memory_flow
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "ticdc-open": {},
     "canal-json": {"enable-tidb-extension": "true"},
     "ticdc-debezium": {"enable-tidb-extension": "true"},
+    "ticdc-avro": {
+        "enable-tidb-extension": "true",
+        "avro-enable-watermark": "true",
+        "schema-registry": "{}/schemas.json",
+    },
 }
 WAY_OUT = "take d_a out of source.topics, and set source.removed-topics to `continue`"
 
@@ -38,19 +44,24 @@ class Changefeed:
     """A changefeed with a topic for each table of `d`, and the pipeline that reads them.
 
     Attributes:
-        source: more options of the source.
+        name: the protocol.
+        source: the options of the source that name the topics.
+        folder: of the file with schemas, if the protocol has one.
     """
 
     name: str = "ticdc-open"
     source: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
-        options = {"name": self.name, **PROTOCOLS[self.name]}
+        self.written = {name: value.format(self.folder) for name, value in PROTOCOLS[self.name].items()}
+        options = {"name": self.name, **self.written}
         named = self.source or {"topics": ["d_a", "d_b"]}
         source = {"type": "kafka", "servers": "127.0.0.1:1", "protocol": options, **named}
         self.definition = read({"source": source, "sink": {"type": "delta", "path": "lake"}})
         self.known = protocol(self.name)
-        self.options = self.known.read_options(PROTOCOLS[self.name])
+        self.options = self.known.read_options(self.written)
+        self.stores = stores_of(self.options)
         self.storage = Storage()
         self.flow = memory_flow(self.storage, self.known.capabilities_of(self.options), self.definition)
         self.flow.begin()
@@ -76,7 +87,7 @@ class Changefeed:
         return [self._record(ts, topic, {"kind": "resolved", "partition": 0}) for topic in topics]
 
     def _record(self, ts: int, topic: str, document: dict[str, Any], *before: str) -> dict[str, Any]:
-        encoder = self.known.encoder(self.options, Stores())
+        encoder = self.known.encoder(self.options, self.stores)
         line = canonical({**document, "commit_ts": ts, "position": f"{topic}:0:0"})
         [events] = text.parse([*before, line])
         [record] = encoder.encode(events).to_pylist()
@@ -84,7 +95,7 @@ class Changefeed:
         return {**record, "topic": topic, "partition": 0, "offset": offset}
 
     def take(self, *records: dict[str, Any]) -> State:
-        read, reader = record_batch(list(records)), RecordReader(self.name, PROTOCOLS[self.name])
+        read, reader = record_batch(list(records)), RecordReader(self.name, self.written)
         chunks = [reader.pack(reader(read), read)]
         offsets = SourceOffset({topic: {"0": offset + 1} for topic, offset in self.offsets.items()}).text()
         self.flow.take(Batch(lambda dated, fragments: chunks, offsets, {(topic, 0) for topic in self.offsets}))
@@ -108,8 +119,8 @@ class Changefeed:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_the_topic_of_a_dropped_table_is_named_and_left_out(name: str) -> None:
-    changefeed = Changefeed(name).begun()
+def test_the_topic_of_a_dropped_table_is_named_and_left_out(name: str, tmp_path: Path) -> None:
+    changefeed = Changefeed(name, folder=tmp_path).begun()
     changefeed.take(changefeed.ddl(13, "d_a", "a", "DROP TABLE `d`.`a`"), changefeed.row(14, "d_b", "b"))
     assert [holder.way_out for holder in changefeed.held_by()] == [None]  # nothing shows yet that the others go on
     changefeed.take(*changefeed.mark(15, "d_b"))
@@ -175,6 +186,35 @@ def test_a_topic_without_a_resolved_event_since_it_is_read() -> None:
     assert [holder.reason for holder in changefeed.held_by()] == [
         "no resolved event yet; its table d.a was dropped at 13"
     ]
+
+
+def test_the_topic_that_tables_have_swapped_names_by() -> None:
+    """TiCDC has created a topic for the name in between, and sends it one statement and no resolved event."""
+    changefeed = Changefeed(source={"topics-pattern": "d_.*"}).begun()
+    changefeed.take(
+        changefeed.ddl(13, "d_a", "a", "RENAME TABLE `d`.`a` TO `d`.`c`"),
+        changefeed.ddl(13, "d_b", "b", "RENAME TABLE `d`.`b` TO `d`.`a`"),
+        changefeed.ddl(13, "d_c", "c", "RENAME TABLE `d`.`c` TO `d`.`b`"),
+        *changefeed.mark(15, "d_a", "d_b"),
+    )
+    [holder, late] = changefeed.held_by()
+    assert (holder.name, holder.reason) == ("d_c:0", "no resolved event yet; its table d.c was renamed to d.b at 13")
+    assert (late.kind, late.name) == ("table", "d.c")
+    left = without(changefeed.state, ["d_c"], SourceOffset({"d_a": {"0": 9}, "d_b": {"0": 9}}).text())
+    changefeed.flow.step(left, {("d_a", 0), ("d_b", 0)})
+    assert (changefeed.state.barrier, sorted(changefeed.state.tables)) == (15, ["d.a", "d.b"])
+    changefeed.offsets.pop("d_c")
+    changefeed.take(changefeed.row(16, "d_a", "a"), *changefeed.mark(17, "d_a"))
+    assert [holder.reason for holder in changefeed.held_by()] == ["no resolved event after 15"]  # d_b has a table
+
+
+def test_a_producer_that_restarts_sends_the_end_of_the_topic_again() -> None:
+    changefeed = Changefeed().begun()
+    drop = changefeed.ddl(13, "d_a", "a", "DROP TABLE `d`.`a`")
+    changefeed.take(drop, *changefeed.mark(15, "d_b"))
+    again = [changefeed.row(11, "d_a", "a"), *changefeed.mark(11, "d_a"), {**drop, "offset": 9}]
+    changefeed.take(*again, *changefeed.mark(14, "d_b"))
+    assert [holder.way_out for holder in changefeed.held_by()] == [WAY_OUT]
 
 
 def _another_table(changefeed: Changefeed) -> list[dict[str, Any]]:
