@@ -60,10 +60,8 @@ from changefeed.sources.mysql.transactions import (
     transaction_column,
 )
 from changefeed.sources.mysql.unlogged import VERSIONED, is_sequence
-from changefeed.ticdc.dispatch.matcher import TableFilter
 
 TOPIC, PARTITION = "binlog", 0
-_ALL = TableFilter(["*.*"])
 _ID_SIZE = 6
 _NAMES_AT = HEADER_SIZE + _ID_SIZE + 2
 _OF_TRANSACTIONS = frozenset({codes.XID, codes.ROWS_QUERY, codes.ANNOTATE_ROWS, codes.QUERY})
@@ -329,10 +327,7 @@ class LogDecoder:
     def _query(self, query: Query, event: LogEvent) -> None:
         text = query.text
         database = query.database or None
-        what = meaning(text, database, self._selector)
-        if what == "none" and self._definitions is None and meaning(text, database, _ALL) == "change":
-            what = "change"
-        match what:
+        match meaning(text, database, self._selector, all_changes=self._definitions is None):
             case "begin" if self._transactions is not None and self._transactions.begin(query, event.at):
                 self._mark("begin", event)
             case "begin" | "none":
