@@ -16,7 +16,9 @@ import pytest
 
 from changefeed.monitor.views import LETTERS, STEPS
 from changefeed.pipeline.monitoring.view import Failure
+from changefeed.pipeline.state import LastStatement, LastWrite
 from changefeed.pipeline.store.files import FileStore
+from changefeed.sources.kafka.source_offset import SourceOffset
 from changefeed.storage.local import LocalFolder
 from tests.monitor import pipelines
 from tests.monitor.pipelines import HOSTILE
@@ -227,6 +229,60 @@ def test_a_cut_that_stands_was_first_published_by_the_step_that_reached_it(tmp_p
         steps = site.json(f"/pipelines/{shown['id']}.json?before={252 - standing}")["steps"]
         assert shown["held_by"]
         assert (steps[0]["step"], steps[0]["at"]) == (251 - standing, shown["held_since"])
+
+
+def test_the_holder_has_its_reason_and_the_way_out(tmp_path: Path) -> None:
+    store = FileStore(LocalFolder(f"{tmp_path}/_changefeed/ledger"), "p")
+    store.claim()
+    topics: dict[str, Any] = {
+        "positions": {"shop_a": {0: 3}, "shop_b": {0: 3}},
+        "resolved": {"shop_a": {0: 5}, "shop_b": {0: 9}},
+        "latest": {"shop_a": {0: 6}, "shop_b": {0: 9}},
+        "statements": {"shop_a": {"shop.a": LastStatement(6, "dropped")}},
+    }
+    store.finish(pipelines.state(1, ("b",), **topics, barrier=5, source=SourceOffset({"shop_a": {"0": 3}}).text()))
+    source = "{type: kafka, servers: 'h:1', topics: [shop_a, shop_b], protocol: ticdc-open}"
+    (tmp_path / "pipeline.yaml").write_text(
+        f"source: {source}\nsink: {{type: delta, path: .}}\npipeline: {{name: p}}\n"
+    )
+    with Site([str(tmp_path)]) as site:
+        [holder] = site.json(f"{site.of('p')}.json")["held_by"]
+        assert holder["reason"] == "no resolved event after 5; its table shop.a was dropped at 6"
+        assert holder["way_out"] == "take shop_a out of source.topics, and set source.removed-topics to `continue`"
+        for page in ("/", site.of("p")):
+            assert f"{holder['reason']} (the way out: {holder['way_out']})" in site.html(page)
+
+
+ID = 8_123_456_789_012_345_677  # of a snapshot of Iceberg; the nearest number of JavaScript is another one
+
+
+@pytest.mark.parametrize(
+    "definition, version",
+    [("sink: {type: iceberg, path: .}", str(ID)), ("", str(ID)), ("sink: {type: delta, path: .}", ID)],
+    ids=["iceberg", "not known", "delta"],
+)
+def test_numbers_that_javascript_would_round_are_texts(tmp_path: Path, definition: str, version: int | str) -> None:
+    """Ids of snapshots, unless the versions count up; and places in a binlog."""
+    store = FileStore(LocalFolder(f"{tmp_path}/_changefeed/ledger"), "p")
+    store.claim()
+    place = 9000 << 40 | 4
+    for step in (1, 2):
+        reached = pipelines.state(step, ("a",), positions={"binlog": {0: place}}, resolved={}, reached={"uuid": 7})
+        table = reached.tables["shop.a"]
+        tables = {"shop.a": replace(table, written=LastWrite(ID - 2 + step, 1, step, 1))}
+        store.finish(replace(reached, tables=tables))
+    if definition:
+        source = "{type: mysql, host: h, user: u, tables: ['shop.*']}"
+        (tmp_path / "pipeline.yaml").write_text(f"source: {source}\n{definition}\npipeline: {{name: p}}\n")
+    with Site([str(tmp_path)]) as site:
+        own = f"/pipelines/{site.json('/overview.json')['pipelines'][0]['id']}"
+        shown = site.json(f"{own}.json")
+        assert shown["steps"][0]["written"] == {"shop.a": version}
+        assert [one["next_offset"] for one in shown["partitions"]] == [str(place)]
+        assert site.json(f"{own}/tables.json")["tables"][0]["version"] == version
+        assert site.json(f"{own}/table.json?name=shop.a")["version"] == version
+        assert str(ID) in site.html(f"{own}/table?name=shop.a")
+        assert f"{place:,}" in site.html(own)
 
 
 def test_dead_letters_are_listed_in_pages_and_shown_with_their_bytes(site: Site) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import signal
 import time
 import uuid
 from random import Random
+from typing import Any
 
 import pytest
 
 from changefeed.errors import ConfigError, SinkError
 from changefeed.model.batch import Decoded
+from changefeed.sinks.kafka import open_events
 from changefeed.sinks.kafka.events import KafkaEvents
+from changefeed.sinks.kafka.section import KafkaSink
 from changefeed.sinks.writes import WriteId
 from tests.services.kafka import KafkaBroker
 from tests.services.processes import free_ports
@@ -122,3 +126,54 @@ def test_wrong_properties_are_named() -> None:
     with pytest.raises(ConfigError) as caught:
         KafkaEvents("127.0.0.1:9", "shop", Plain, {"acks": "1", "transactional.id": "mine"})
     assert str(caught.value) == "transactional.id, acks is set by the sink. Remove it from the properties"
+
+
+def _section(kafka: KafkaBroker, protocol: dict[str, Any], **options: Any) -> KafkaSink:
+    home = options.pop("topic")
+    return KafkaSink.model_validate(
+        {"type": "kafka", "servers": kafka.bootstrap, "topic": home, "protocol": protocol, **options}
+    )
+
+
+@pytest.mark.parametrize(
+    "protocol, named",
+    [
+        ({"name": "debezium-mysql", "topic.prefix": "{}-ddl"}, ["ddl"]),
+        ({"name": "ticdc-open", "topic": "{}-all"}, ["all"]),
+        (
+            {
+                "name": "canal-json",
+                "topic": "{}-all",
+                "dispatchers": [
+                    {"matcher": ["a.*"], "topic": "{}-logs"},
+                    {"matcher": ["b.*"], "topic": "{{schema}}_{{table}}"},
+                    {"matcher": ["c.*"]},
+                ],
+            },
+            ["all", "logs"],
+        ),
+    ],
+)
+def test_a_check_looks_up_every_topic_that_the_definition_names(
+    kafka: KafkaBroker, protocol: dict[str, Any], named: list[str]
+) -> None:
+    home = f"home-{uuid.uuid4().hex[:8]}"
+    options = json.loads(json.dumps(protocol).replace("{}", home).replace("{{", "{").replace("}}", "}"))
+    definition, topics = _section(kafka, options, topic=home), [home, *(f"{home}-{name}" for name in named)]
+    for number, topic in enumerate(topics):
+        if number:
+            with pytest.raises(ConfigError, match=f"no topic {topic} at {kafka.bootstrap}: create it first"):
+                open_events(definition, Plain).check()
+        kafka.create_topic(topic)
+    looked_up = "topics that are named after tables were not looked up"
+    assert open_events(definition, Plain).check() == f"looked up {', '.join(sorted(topics))}; {looked_up}"
+
+
+def test_a_check_does_not_miss_topics_that_a_run_creates(kafka: KafkaBroker) -> None:
+    home = f"home-{uuid.uuid4().hex[:8]}"
+    form = {"topic.creation.default.partitions": 1, "topic.creation.default.replication.factor": 1}
+    sink = open_events(_section(kafka, {"name": "ticdc-open", "topic": f"{home}-all"}, topic=home, **form), Plain)
+    will_be = f"{home}, {home}-all will be created; topics that are named after tables were not looked up"
+    assert sink.check() == f"looked up no topic; {will_be}"
+    kafka.create_topic(home)
+    assert str(sink.check()).startswith(f"looked up {home}; {home}-all will be created; ")

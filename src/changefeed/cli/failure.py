@@ -4,7 +4,7 @@
 1     a defect of changefeed, or a failure outside of it (network, disk): try again, or report it
 2     the command line or the configuration cannot work as written
 3     data that could not be decoded, read, or encoded in the requested protocol
-130   Ctrl-C
+130   stopped by Ctrl-C (SIGINT)
 141   stdout was closed by its reader
 143   stopped by SIGTERM
 """

@@ -87,7 +87,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
             )
     _tell(output, done, stop)
     if until is not None and not done.reached and stop.signal is None:
-        output.error("UntilNotReached", _why(done, until), 1)
+        output.error("UntilNotReached", why_not_reached(done, until), 1)
         return 1
     return stop.exit_code
 
@@ -191,14 +191,17 @@ def _held(done: Summary) -> list[str]:
     return list(filter(None, [held_text(holder for holder in done.held_by if holder.kind == "partition")]))
 
 
-def _why(done: Summary, until: int | str) -> str:
-    """The reason why `until` was not reached: the partition with the smallest resolved commit_ts."""
+def why_not_reached(done: Summary, until: int | str) -> str:
+    """Returns why `until` was not reached, for people: it names the partition with the smallest resolved commit_ts."""
     from changefeed.pipeline.monitoring.cuts import cut_text
+    from changefeed.pipeline.monitoring.holders import held_text
 
     wanted = until if isinstance(until, str) else cut_text(until, binlog=done.binlog)
     text = f"--until {wanted} was not reached, the tables are at {done.cut}: "
     if isinstance(until, str):
         return text + "that transaction or checkpoint has not been read completely. Run again when the source has it"
+    if held := held_text(holder for holder in done.held_by if holder.way_out):
+        return text + held
     marks = done.resolved
     if not marks:
         return text + "no record was read"

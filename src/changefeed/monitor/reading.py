@@ -116,6 +116,11 @@ class PipelineReader:
         known = self.pipeline.definition
         return known if isinstance(known, Definition) else None
 
+    @property
+    def numbered_versions(self) -> bool:
+        """Whether versions of tables count up, see `SinkSection`; False if there is no definition: then they may be ids."""
+        return self.definition is not None and self.definition.sink.numbered_versions
+
     def glance(self) -> Glance:
         """Returns the pipeline at a glance.
 

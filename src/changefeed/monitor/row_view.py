@@ -11,6 +11,7 @@ from changefeed.monitor.reading import PipelineReader
 from changefeed.monitor.rows import RowVersion, text_of
 from changefeed.monitor.views import NotThereError
 from changefeed.pipeline.monitoring.cuts import cut_text
+from changefeed.sinks.section import version_in_json
 from changefeed.ticdc import tso
 
 CHANGES = 100  # pending changes of one page
@@ -54,14 +55,14 @@ def row(reader: PipelineReader, name: str, values: Sequence[str]) -> dict[str, A
     return {
         **shown,
         "key": key,
-        "values": list(_values(past, binlog=reader.glance().binlog)),
+        "values": list(_values(past, binlog=reader.glance().binlog, numbered=reader.numbered_versions)),
         "complete": not past or past[-1].rows is not None,
         "pending": [_change(change) for change in pending.changes[:CHANGES]],
         "pending_complete": pending.complete and len(pending.changes) <= CHANGES,
     }
 
 
-def _values(past: Sequence[RowVersion], *, binlog: bool) -> Iterable[dict[str, Any]]:
+def _values(past: Sequence[RowVersion], *, binlog: bool, numbered: bool) -> Iterable[dict[str, Any]]:
     """The versions that differ from the one before, newest first; a row that is not there is None."""
     shown = [(one, [{name: text_of(value) for name, value in row.items()} for row in one.rows or ()]) for one in past]
     for number, (one, rows) in enumerate(shown):
@@ -76,7 +77,7 @@ def _values(past: Sequence[RowVersion], *, binlog: bool) -> Iterable[dict[str, A
             "step": one.step,
             "at": tso.iso(one.at),
             "cut": cut_text(one.commit_ts, one.mark, binlog=binlog),
-            "version": one.version,
+            "version": version_in_json(one.version, numbered=numbered),
             "row": current,
             "changed": [name for name, value in (current or {}).items() if before.get(name) != value] if before else [],
         }

@@ -23,12 +23,13 @@ from changefeed.monitor.steps import StepRow
 from changefeed.pipeline.config import yaml_file
 from changefeed.pipeline.events.status import event_lag_dict
 from changefeed.pipeline.letter_files import LetterSummary, StoredLetter
-from changefeed.pipeline.monitoring.cuts import cut_text, offset_text
+from changefeed.pipeline.monitoring.cuts import cut_text, offset_in_json, offset_text
 from changefeed.pipeline.monitoring.lag import lag_text
 from changefeed.pipeline.monitoring.texts import failure_text, run_text
 from changefeed.pipeline.monitoring.view import STOPPED, RunNow
-from changefeed.pipeline.state import Hold, TableState
+from changefeed.pipeline.state import State
 from changefeed.redaction import HIDDEN, is_secret, redact
+from changefeed.sinks.section import version_in_json
 from changefeed.ticdc import tso
 
 TABLES, LETTERS, STEPS = 200, 100, 60  # entries of one page
@@ -83,7 +84,7 @@ def _glance(glance: Glance, now: datetime) -> dict[str, Any]:
         return shown
     lag = event_lag_dict(glance.lag, now)
     counts = {name: shown["counts"][name] for name in ("rows", "schema_changes") if shown["counts"]}
-    position = ", ".join(offset_text(one["next_offset"], binlog=glance.binlog) for one in _partitions(glance))
+    position = ", ".join(offset_text(int(one["next_offset"]), binlog=glance.binlog) for one in _partitions(glance))
     return {**_without(shown), "lag": lag, "counts": counts, "position": position or None}
 
 
@@ -149,7 +150,7 @@ def pipeline(reader: PipelineReader, now: datetime, count: int = STEPS, before: 
         return {"at": tso.iso(now), **shown, **_NO_STEPS}
     glance = reader.glance()
     rows = reader.steps(count, before)
-    steps = [step(row, glance.beat, binlog=glance.binlog) for row in rows]
+    steps = [step(row, glance.beat, binlog=glance.binlog, numbered=reader.numbered_versions) for row in rows]
     return {
         "at": tso.iso(now),
         **shown,
@@ -161,7 +162,7 @@ def pipeline(reader: PipelineReader, now: datetime, count: int = STEPS, before: 
     }
 
 
-def step(row: StepRow, beat: RunNow | None, *, binlog: bool) -> dict[str, Any]:
+def step(row: StepRow, beat: RunNow | None, *, binlog: bool, numbered: bool) -> dict[str, Any]:
     """One step: its cut, its time, and what it has done; what is no longer known is None.
 
     The times of its phases are in the heartbeat, if it is one of the newest steps of the newest run.
@@ -184,10 +185,15 @@ def step(row: StepRow, beat: RunNow | None, *, binlog: bool) -> dict[str, Any]:
         "pending": row.counts.pending,
         "phases": beat.step_phases.get(row.step) if beat is not None and beat.epoch == row.epoch else None,
         "tables": row.tables,
-        "written": None if row.written is None else dict(sorted(row.written.items())[:TABLES]),
+        "written": None if row.written is None else _versions(row.written, numbered=numbered),
         "tables_written": None if row.written is None else len(row.written),
         "gone": list(row.gone[:TABLES]),
     }
+
+
+def _versions(written: Mapping[str, int | None], *, numbered: bool) -> dict[str, int | str | None]:
+    """The first tables that a step has written, with their versions."""
+    return {name: version_in_json(version, numbered=numbered) for name, version in sorted(written.items())[:TABLES]}
 
 
 def _commit_time(row: StepRow, *, binlog: bool) -> datetime | None:
@@ -209,7 +215,7 @@ def _partitions(glance: Glance) -> Iterable[dict[str, Any]]:
             yield {
                 "topic": topic,
                 "partition": partition,
-                "next_offset": offset,
+                "next_offset": offset_in_json(offset, binlog=glance.binlog),
                 "left": left.get(topic, {}).get(partition),
                 "resolved": None if resolved is None else cut_text(resolved, binlog=glance.binlog),
                 "holds": f"{topic}:{partition}" in holders,
@@ -235,7 +241,7 @@ def tables(reader: PipelineReader, page: int = 1, search: str = "") -> dict[str,
     names = sorted(name for name in state.tables if search.lower() in name.lower())
     shown, pages = _paged(names, page, TABLES)
     return {
-        "tables": [_table(name, state.tables[name], state.held.get(name)) for name in shown],
+        "tables": [_table(reader, state, name) for name in shown],
         "uncaptured": sorted(state.uncaptured) if page == 1 and not search else [],
         "count": len(names),
         "page": page,
@@ -257,7 +263,7 @@ def table(reader: PipelineReader, name: str) -> dict[str, Any]:
     definition = current.table
     history = reader.definitions(name)
     return {
-        **_table(name, current, state.held.get(name)),
+        **_table(reader, state, name),
         "columns": [_column(one) for one in definition.columns],
         "virtual": [_column(one.column) for one in definition.virtual],
         "keys": list(definition.keys),
@@ -278,13 +284,14 @@ def table(reader: PipelineReader, name: str) -> dict[str, Any]:
     }
 
 
-def _table(name: str, current: TableState, hold: Hold | None) -> dict[str, Any]:
+def _table(reader: PipelineReader, state: State, name: str) -> dict[str, Any]:
+    current, hold = state.tables[name], state.held.get(name)
     held = hold is not None and not hold.released
     why = None if not held or hold is None else "its topic has not caught up" if hold.late else "in quarantine"
     return {
         "name": name,
         "path": current.path,
-        "version": current.version,
+        "version": version_in_json(current.version, numbered=reader.numbered_versions),
         "written_in_step": current.written.step if current.written else None,
         "column_count": len(current.table.columns),
         "keys": list(current.table.keys),

@@ -97,6 +97,7 @@ def without(state: State, topics: Collection[str], source_offset: str) -> State:
         dated={topic: records for topic, records in state.dated.items() if topic not in topics},
         marks=without_topics(state.marks),
         heads={topic: of for topic, of in state.heads.items() if topic not in topics},
+        statements={topic: of for topic, of in state.statements.items() if topic not in topics},
         ends=without_topics(state.ends),
         positions=without_topics(state.positions),
         source=source_offset,

@@ -146,6 +146,19 @@ class LastSchemaChange:
 
 
 @dataclass(frozen=True, slots=True)
+class LastStatement:
+    """The last statement of a table in a topic, and how the table ended by it: see `frontier/gone.py`.
+
+    Attributes:
+        commit_ts: of the statement.
+        end: for people: `dropped`, `renamed to d.b`; empty if the table goes on.
+    """
+
+    commit_ts: int
+    end: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Incomplete:
     """A transaction that lacks events although everything that the source has was read; all changes from it on wait.
 
@@ -237,6 +250,7 @@ class State:
             `places.py`. The commit_ts that every partition has passed; commit_ts and hash of the rows above it; the highest
             place of an earlier binlog.
         heads: topic -> partition -> `database.table`, or `` for schema changes -> highest commit_ts; see `heads.py`.
+        statements: topic -> `database.table` -> the last statement of the table there; see `gone.py`. Only with resolved events.
         checked: commit_ts above which changes are compared with `heads`; None before the first batch with them.
         latest: topic -> partition -> highest commit_ts of rows, schema changes and resolved events; `NOTHING` if it has had
             nothing of these, but a dead letter, or only tombstones.
@@ -275,6 +289,7 @@ class State:
     recent: tuple[tuple[int, int], ...] = ()
     doubted: int | None = None
     heads: dict[str, dict[int, dict[str, int]]] = field(default_factory=dict)
+    statements: dict[str, dict[str, LastStatement]] = field(default_factory=dict)
     checked: int | None = None
     latest: Positions = field(default_factory=dict)
     dated: DatedRecords = field(default_factory=dict)

@@ -75,8 +75,11 @@ class EventSink(Protocol):
         """Returns the same sink for the pipeline with this owner text, with its own encoder; see rule 3."""
         ...
 
-    def check(self) -> None:
+    def check(self) -> str | None:
         """Checks that the target answers and can be written, as far as that shows without an append. Changes nothing.
+
+        Returns:
+            what was looked at, for people; None if it is the location.
 
         Raises:
             ConfigError: the target lacks a topic or a folder, or this user may not write there.

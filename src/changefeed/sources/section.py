@@ -62,6 +62,10 @@ class ChangesSection(Section):
         """Whether the source has no rows of a table, by `database.table`, although it may have its schema changes."""
         return False
 
+    def without_topic(self, topic: str) -> str | None:
+        """The way in which a pipeline that has read a topic goes on without it, for people; None if there is none."""
+        return None
+
     def doubt(self) -> str | None:
         """A warning about options that are allowed but probably not intended; None if there are none."""
         return None

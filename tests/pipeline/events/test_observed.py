@@ -20,6 +20,8 @@ from changefeed import record_log
 from changefeed.api.events import EventPipeline, EventProgress
 from changefeed.errors import ResourceError
 from changefeed.pipeline.monitoring.view import RunNow
+from changefeed.sources import Backlog
+from changefeed.sources.mysql import MySqlTables
 from tests.cli.command import invoke
 from tests.monitor.site import Outline, Site
 from tests.services.database import Database, MariaDb
@@ -206,6 +208,22 @@ def test_check_goes_through_source_sink_folder_and_ledger(tmp_path: Path, databa
     assert report["ok"]
     assert [check["name"] for check in report["checks"]] == ["definition", "source", "sink", "folder", "ledger", "lag"]
     assert ", up to binlog 000001:" in report["checks"][4]["message"]
+
+
+def test_check_asks_the_source_once_what_is_left(
+    tmp_path: Path, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = write(tmp_path, database.port), list[str | None]()
+    invoke("run", path, "--once")
+    ask = MySqlTables.backlog
+
+    def counting(source: MySqlTables, before: str | None) -> Backlog | None:
+        asked.append(before)
+        return ask(source, before)
+
+    monkeypatch.setattr(MySqlTables, "backlog", counting)
+    assert "ok    lag         " in invoke("check", path).stdout
+    assert len(asked) == 1
 
 
 def test_check_names_a_sink_that_cannot_be_written(tmp_path: Path, database: Database) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import uuid
 from collections.abc import Iterable
@@ -11,12 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
+from changefeed.cli import run as command_line
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.monitoring.holders import held_by_of
 from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.run import run
 from changefeed.pipeline.state import State
@@ -41,6 +45,12 @@ def row(ts: int, id: int, partition: int = 0, table: str = "t") -> Record:
     key = _framed(json.dumps({"ts": ts, "scm": "d", "tbl": table, "t": 1}).encode())
     value = _framed(json.dumps({"u": {"id": {"t": 8, "h": True, "f": 11, "v": id}}}).encode())
     return (1).to_bytes(8, "big") + key, value, [], partition
+
+
+def drop(ts: int, table: str) -> Record:
+    """A DROP TABLE in d."""
+    key = (1).to_bytes(8, "big") + _framed(json.dumps({"ts": ts, "scm": "d", "tbl": table, "t": 2}).encode())
+    return key, _framed(json.dumps({"q": f"DROP TABLE `d`.`{table}`", "t": 4}).encode()), [], 0
 
 
 def mark(ts: int, *partitions: int) -> list[Record]:
@@ -184,6 +194,46 @@ def test_a_topic_that_is_removed_from_the_definition_stops_the_run_with_a_way_ou
     assert state.counts.pending == 0
     assert f"topic {cluster.name('b')} was taken out: the run goes on without it" in " ".join(caplog.messages)
     run(cluster.pipeline("a", consistency=consistency), spark, once=True)  # it is forgotten
+
+
+@pytest.mark.heavy
+def test_the_topic_of_a_dropped_table_is_named_with_a_way_out(
+    spark: SparkSession, cluster: Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """TiCDC sends no more resolved events to it. The option is tried as the message has it."""
+    cluster.create("a", records=[row(10, 1), *mark(11)])
+    cluster.create("b", records=[row(10, 2, table="u"), *mark(11)])
+    both = cluster.pipeline("a", "b")
+    run(both, spark, once=True)
+    cluster.send("b", *mark(12), drop(13, "u"))
+    cluster.send("a", row(20, 3), *mark(40))
+    assert run(both, spark, once=True).state.barrier == 12
+
+    topic = cluster.name("b")
+    why = f"held by {topic}:0 (no resolved event after 12; its table d.u was dropped at 13)"
+    way_out = f"take {topic} out of source.topics, and set source.removed-topics to `continue`"
+    definition = tmp_path / "topics.yaml"
+    definition.write_text(yaml.safe_dump(both.model_dump(mode="json", by_alias=True, exclude_unset=True)))
+    for command in ("status", "check", "explain"):
+        assert command_line([command, str(definition)]) == 0
+        shown = capsys.readouterr().out
+        assert why in shown
+        assert f"(the way out: {way_out})" in shown
+    assert [(one.status, one.fix) for one in checks(both) if one.name == "lag"] == [
+        ("warn", "the message has the way out")
+    ]
+    assert command_line(["status", str(definition), "--json"]) == 0
+    [holder] = json.loads(capsys.readouterr().out)["held_by"]
+    assert (holder["name"], holder["way_out"]) == (f"{topic}:0", way_out)
+
+    [out_of, removed] = re.findall(r"source\.(\S+?)(?:,| to `)", way_out)
+    kept = {out_of: [name for name in both.source.model_dump()["topics"] if name != topic]}
+    source = {**both.source.model_dump(mode="json", by_alias=True, exclude_unset=True), **kept, removed: "continue"}
+    left = both.model_copy(update={"source": type(both.source).model_validate(source)})
+    state = run(left, spark, once=True).state
+    assert (state.barrier, sorted(state.tables), state.counts.pending) == (40, ["d.t"], 0)
+    assert held_by_of(left, state) == ()
+    assert ids(spark, left) == [1, 3]
 
 
 def test_changes_that_come_too_late_by_a_new_topic_are_reported(

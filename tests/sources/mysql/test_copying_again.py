@@ -102,6 +102,22 @@ def test_an_idle_server_takes_a_dozen_requests_and_then_waits(
     assert differing(follower, follower.run(), database) == []
 
 
+def test_a_first_copy_that_begins_again_waits_in_its_own_words(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other patterns make a first copy begin again; it needs positions of its own, too."""
+    follower = Follower(database, ["shop.*"], Random(1), {"chunk-rows": [5], "max-records-per-batch": [5]})
+    for number in range(14):
+        follower.tables = ["shop.*"] if number % 2 else ["shop.a", "shop.b"]
+        follower.run(batches=1)
+    assert caplog.messages.count(
+        "the copy of all tables does not begin again before the server writes its next transaction"
+    )
+    assert "no further tables" not in " ".join(caplog.messages)
+    database.execute("INSERT INTO b VALUES (999, 'logged')", "shop")
+    assert differing(follower, follower.run(), database) == []
+
+
 def test_no_cut_has_a_part_of_a_table(database: Database) -> None:
     follower = Follower(database, ["shop.*"], Random(2), {"chunk-rows": [5], "max-records-per-batch": [5]})
     before = follower.run()

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from changefeed.mysql.ddl import parse
+from changefeed.sources.mysql import statements
 from changefeed.sources.mysql.statements import begins_transaction, done_by_failed, meaning
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -47,6 +51,34 @@ SELECTOR = TableFilter(["shop.*", "!shop.tmp_*"])
 )
 def test_meanings(text: str, database: str, expected: str) -> None:
     assert meaning(text, database or None, SELECTOR) == expected
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("CREATE TABLE other.t (id INT)", "change"),
+        ("RENAME TABLE other.a TO other.b", "change"),
+        ("ALTER TABLE other.t FROBNICATE", "change"),
+        ("INSERT INTO other.t VALUES (1)", "none"),
+        ("INSERT INTO t VALUES (1)", "rows"),
+        ("CREATE TABLE other.t (id INT) WITH SYSTEM VERSIONING", "none"),
+        ("CREATE TABLE t (id INT) WITH SYSTEM VERSIONING", "history"),
+        ("CREATE DATABASE mysql", "none"),
+        ("DROP TABLE mysql.user", "none"),
+        ("GRANT SELECT ON *.* TO u", "none"),
+    ],
+)
+def test_schema_changes_of_other_tables(text: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader whose pipeline keeps the definitions of all tables; each statement is parsed once."""
+    parsed = list[str]()
+
+    def counting(statement: str, database: str | None) -> Any:
+        parsed.append(statement)
+        return parse(statement, database)
+
+    monkeypatch.setattr(statements, "parse", counting)
+    assert meaning(text, "shop", SELECTOR, all_changes=True) == expected
+    assert parsed == [text]
 
 
 def test_a_table_with_rows_begins_a_transaction() -> None:

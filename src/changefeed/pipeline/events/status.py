@@ -12,6 +12,7 @@ from typing import Any
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.events import EventDefinition
 from changefeed.pipeline.events.parts import read_ledger
+from changefeed.pipeline.monitoring.cuts import offset_in_json
 from changefeed.pipeline.monitoring.heartbeat import heartbeat_folder, read_heartbeat
 from changefeed.pipeline.monitoring.holders import has_binlog
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
@@ -55,7 +56,10 @@ class EventStatus:
             "pipeline": self.pipeline,
             "kind": "events",
             "epoch": self.epoch,
-            "positions": {topic: {str(p): n for p, n in of.items()} for topic, of in self.positions.items()},
+            "positions": {
+                topic: {str(p): offset_in_json(n, binlog=self.binlog) for p, n in of.items()}
+                for topic, of in self.positions.items()
+            },
             "counts": {"rows": self.rows, "schema_changes": self.schema_changes},
             "lag": event_lag_dict(self.lag, now),
             **({"run": run_dict(self.run, now)} if self.run else {}),
@@ -63,12 +67,15 @@ class EventStatus:
         }
 
 
-def event_status(definition: EventDefinition, *, ask_source: bool = True) -> EventStatus:
+def event_status(
+    definition: EventDefinition, *, ask_source: bool = True, backlog: Backlog | None = None
+) -> EventStatus:
     """Reads positions and counts of an event pipeline from its ledger, and asks its source what is left to read.
 
     Args:
         definition: the pipeline.
-        ask_source: whether to ask the source; otherwise what is left to read is that of the last heartbeat.
+        ask_source: whether to ask the source; otherwise what is left to read is `backlog`, or that of the last heartbeat.
+        backlog: the answer of the source, if it has been asked.
 
     Raises:
         ConfigError: the ledger belongs to another pipeline, or only Spark can reach it.
@@ -78,7 +85,9 @@ def event_status(definition: EventDefinition, *, ask_source: bool = True) -> Eve
     state = latest.state if latest else State()
     last = beat.backlog if beat is not None else None
     in_copy = beat is not None and state.source is None and beat.is_alive(datetime.now(UTC))
-    backlog, source_error = _ask_backlog(definition, state.source) if ask_source else (None, None)
+    source_error = None
+    if ask_source:
+        backlog, source_error = _ask_backlog(definition, state.source)
     binlog = has_binlog(definition)
     return EventStatus(
         definition.pipeline.name,

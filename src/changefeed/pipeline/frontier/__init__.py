@@ -21,4 +21,6 @@ def strategy(consistency: str, capabilities: Capabilities, rules: Rules) -> Fron
     """The strategy for a pipeline's consistency and its source's capabilities."""
     if consistency == "key":
         return ByKey(capabilities)
-    return Transactions(rules.applies_incomplete) if capabilities.cuts == "transactions" else Marks(rules.excluded)
+    if capabilities.cuts == "transactions":
+        return Transactions(rules.applies_incomplete)
+    return Marks(rules.excluded, rules.restored_ddl)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from changefeed.pipeline.frontier import heads, late
+from changefeed.pipeline.frontier import gone, heads, late
 from changefeed.pipeline.frontier.base import Reading, Until
 from changefeed.pipeline.frontier.cut import CutFrontier, repeated
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
@@ -25,15 +25,18 @@ class Marks:
 
     Attributes:
         excluded: whether a table, by `database.table`, is skipped.
+        restored_ddl: whether TiDB wrote the DDL, see `mysql.ddl.parse`.
     """
 
     excluded: Callable[[str], bool]
+    restored_ddl: bool = False
 
     drops_resent = True
     needs_ends = False
 
     def arrived(self, state: State, fresh: list[ChunkInfo]) -> State:
-        """See `late.py`: new tables of partitions that are behind wait."""
+        """See `late.py`: new tables of partitions that are behind wait; and `gone.py`."""
+        state = gone.with_statements(state, fresh, restored=self.restored_ddl)
         return late.with_new_tables(state, fresh, self.excluded)
 
     def check(self, state: State, fresh: list[ChunkInfo], count: Callable[[ChunkInfo, Window], int]) -> None:

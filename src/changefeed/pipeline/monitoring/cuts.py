@@ -36,6 +36,15 @@ def offset_text(offset: int, *, binlog: bool) -> str:
     return cut_text(offset, binlog=True) if binlog and offset >> _POSITION else str(offset)
 
 
+def offset_in_json(offset: int, *, binlog: bool) -> int | str:
+    """The offset of a partition in JSON: a place in the binlog is a string, because JavaScript and jq would round it.
+
+    Args:
+        offset, binlog: as in `offset_text`.
+    """
+    return str(offset) if binlog and offset >> _POSITION else offset
+
+
 def commit_ts_of(place: str) -> int | None:
     """The commit_ts of a place in the binlog, `[binlog ][name.]000001:14624`; None if the text has another form."""
     file, _, position = place.removeprefix("binlog ").rpartition(":")

@@ -1,6 +1,7 @@
 """The holders of the barrier: partitions, transactions and tables for which the cut waits.
 
-    partition     it has no resolved event yet, or its last one is lower than that of all others
+    partition     it has no resolved event yet, or its last one is lower than that of all others; perhaps because the tables of
+                  its topic are gone (`frontier/gone.py`)
     transaction   the source does not have all of its events
     table         it is held back by its dead letters, or until its topic has caught up; the other tables go on
 
@@ -9,15 +10,16 @@ The first two hold all tables. A pipeline of `consistency: key` has no barrier: 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.events import AnyDefinition
 from changefeed.pipeline.frontier.base import Partition
+from changefeed.pipeline.frontier.gone import gone_from
 from changefeed.pipeline.monitoring.cuts import cut_text
-from changefeed.pipeline.state import State
+from changefeed.pipeline.state import LastStatement, State
 from changefeed.protocols.base import Capabilities
 from changefeed.sources import source
 
@@ -33,19 +35,21 @@ class Holder:
         name: `topic:partition`; the transaction's name; `database.table`.
         reason: why, for people: `no resolved event yet`.
         commit_ts: the partition's highest resolved commit_ts, or that up to which the table is applied; None if there is none.
+        way_out: what makes the cut move again, if waiting does not, for people; None if that is not known.
     """
 
     kind: Literal["partition", "transaction", "table"]
     name: str
     reason: str
     commit_ts: int | None = None
+    way_out: str | None = None
 
     def __str__(self) -> str:
         return f"{self.name} ({self.reason})"
 
     def to_dict(self) -> dict[str, object]:
         """Returns one entry of `held_by` in JSON."""
-        return {"kind": self.kind, "name": self.name, "reason": self.reason, "commit_ts": self.commit_ts}
+        return asdict(self)
 
 
 def holders(
@@ -60,11 +64,17 @@ def holders(
         partitions: the source's, as far as they are known; those of the state are added.
     """
     whole = definition.pipeline.consistency == "transaction"
-    return holders_in(state, partitions, marks=whole and capabilities.cuts == "marks", whole=whole)
+    marks = whole and capabilities.cuts == "marks"
+    return holders_in(state, partitions, marks=marks, whole=whole, without_topic=definition.source.without_topic)
 
 
 def holders_in(
-    state: State, partitions: Iterable[Partition] = (), *, marks: bool, whole: bool = True
+    state: State,
+    partitions: Iterable[Partition] = (),
+    *,
+    marks: bool,
+    whole: bool = True,
+    without_topic: Callable[[str], str | None] = lambda topic: None,
 ) -> tuple[Holder, ...]:
     """Returns the holders of a cut, as `holders` does, for code that has no definition.
 
@@ -73,10 +83,11 @@ def holders_in(
         partitions: the source's; those of the state are added.
         marks: whether the cuts are those of resolved events.
         whole: whether all tables move together.
+        without_topic: how the pipeline goes on without a topic, see `ChangesSection`.
     """
     holding: list[Holder] = []
     if marks:
-        holding += _partitions(state, partitions)
+        holding += _partitions(state, partitions, without_topic)
     if whole and state.incomplete is not None:
         holding.append(Holder("transaction", state.incomplete.name or "newest rows", str(state.incomplete)))
     for name, hold in sorted(state.held.items()):
@@ -102,29 +113,41 @@ def has_binlog(definition: AnyDefinition) -> bool:
 
 def held_text(holding: Iterable[Holder], since: str | None = None) -> str:
     """A sentence for people: `held by orders:1 (no resolved event yet), orders:2 (…), since 14:02:11`; empty without holders."""
-    named = [str(holder) for holder in holding]
-    if not named:
+    holders = list(holding)
+    if not holders:
         return ""
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return f"held by {', '.join(named[:_NAMED])}{more}" + (f", since {since}" if since else "")
+    more = f" and {len(holders) - _NAMED} more" if len(holders) > _NAMED else ""
+    text = f"held by {', '.join(map(str, holders[:_NAMED]))}{more}" + (f", since {since}" if since else "")
+    ways_out = dict.fromkeys(holder.way_out for holder in holders[:_NAMED] if holder.way_out)
+    return text + "".join(f" (the way out: {way_out})" for way_out in ways_out)
 
 
-def _partitions(state: State, partitions: Iterable[Partition]) -> list[Holder]:
+def _partitions(
+    state: State, partitions: Iterable[Partition], without_topic: Callable[[str], str | None]
+) -> list[Holder]:
     """The partitions with the lowest resolved commit_ts, if anything waits for them."""
     marks = {at: state.resolved.get(at[0], {}).get(at[1]) for at in state.partitions().union(partitions)}
     newest = state.newest()
     if newest is None or (state.barrier is not None and newest <= state.barrier):
         return []  # what is pending is of tables that are held
-    unmarked = [at for at, mark in marks.items() if mark is None]
-    if unmarked:
-        return [Holder("partition", _name(at), "no resolved event yet") for at in sorted(unmarked)]
-    lowest = min(mark for mark in marks.values() if mark is not None)
-    last = [at for at, mark in marks.items() if mark == lowest]
-    if len(last) == len(marks) > 1:
-        return [Holder("partition", "every partition", f"no resolved event after {cut_text(lowest)}", lowest)]
-    reason = f"no resolved event after {cut_text(lowest)}"
-    return [Holder("partition", _name(at), reason, lowest) for at in sorted(last)]
+    lowest = None if None in marks.values() else min(mark for mark in marks.values() if mark is not None)
+    last = sorted(at for at, mark in marks.items() if mark == lowest)
+    reason = "no resolved event yet" if lowest is None else f"no resolved event after {cut_text(lowest)}"
+    if lowest is not None and len(last) == len(marks) > 1:
+        return [Holder("partition", "every partition", reason, lowest)]
+    gone = {topic: gone_from(state, topic) for topic in {topic for topic, _ in last}}
+    return [
+        Holder("partition", f"{topic}:{number}", f"{reason}; {_gone_text(gone[topic])}", lowest, without_topic(topic))
+        if gone[topic]
+        else Holder("partition", f"{topic}:{number}", reason, lowest)
+        for topic, number in last
+    ]
 
 
-def _name(partition: Partition) -> str:
-    return f"{partition[0]}:{partition[1]}"
+def _gone_text(gone: Mapping[str, LastStatement]) -> str:
+    """Why a topic is without tables: `its table d.a was dropped at 12`."""
+    ends = [f"{name} was {one.end} at {cut_text(one.commit_ts)}" for name, one in gone.items()]
+    if len(ends) == 1:
+        return f"its table {ends[0]}"
+    more = f" and {len(ends) - _NAMED} more" if len(ends) > _NAMED else ""
+    return f"its tables are gone: {', '.join(ends[-_NAMED:])}{more}"

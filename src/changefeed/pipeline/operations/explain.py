@@ -15,7 +15,7 @@ import msgspec
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
-from changefeed.pipeline.monitoring.holders import has_binlog
+from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, held_text, holders
 from changefeed.pipeline.monitoring.lag import lag_of, lag_text
 from changefeed.pipeline.operations.rehearsal import ENDS, lacks_ends, rehearse
 from changefeed.pipeline.registration import outlook
@@ -174,6 +174,13 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         )
     if seen.records < limit and rehearsal.state.incomplete is not None:
         notes.append(rehearsal.state.incomplete.waits)
+    held_by: tuple[Holder, ...] = ()
+    if latest is not None:
+        held_by = held_by_of(definition, latest.state)
+    elif seen.records < limit:
+        held_by = holders(definition, opened.capabilities, rehearsal.state, ())
+    if held := held_text(holder for holder in held_by if holder.way_out):
+        notes.append(held)
     retired_paths = latest.state.left if latest else ()
     catalog = outlook(definition, {name: table.path for name, table in tables.items()}, retired_paths)
     names = catalog.names if catalog else {}

@@ -13,6 +13,7 @@ from changefeed.pipeline import copy_requests
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
+from changefeed.pipeline.monitoring.cuts import offset_in_json
 from changefeed.pipeline.monitoring.heartbeat import heartbeat_folder, read_heartbeat
 from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of
 from changefeed.pipeline.monitoring.lag import NO_LAG, Lag, lag_of
@@ -116,7 +117,10 @@ class Status:
         return {
             "pipeline": self.pipeline,
             "epoch": self.epoch,
-            "positions": {topic: {str(p): n for p, n in of.items()} for topic, of in self.positions.items()},
+            "positions": {
+                topic: {str(p): offset_in_json(n, binlog=self.binlog) for p, n in of.items()}
+                for topic, of in self.positions.items()
+            },
             "cuts": [cut.to_dict(numbered=self.numbered_versions) for cut in self.cuts],
             **({"older_cuts": True} if self.older_cuts else {}),
             "pending": self.pending,

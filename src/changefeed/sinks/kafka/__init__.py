@@ -14,16 +14,18 @@ def open_events(definition: Any, encoder: Callable[[], Encoder]) -> KafkaEvents:
     """Opens the event sink that a `type: kafka` section describes."""
     from changefeed.protocols import protocol
     from changefeed.sinks.kafka.events import KafkaEvents
+    from changefeed.ticdc.dispatch.options import Dispatching
 
     chosen = protocol(definition.protocol.name)
-    topics = (
-        None if chosen.fixed_topics is None else chosen.fixed_topics(chosen.read_options(definition.protocol.options))
-    )
+    options = chosen.read_options(definition.protocol.options)
+    fixed_topics = None if chosen.fixed_topics is None else chosen.fixed_topics(options)
+    dispatched = options.named_topics if isinstance(options, Dispatching) else frozenset()
     return KafkaEvents(
         definition.servers,
         definition.topic,
         encoder,
         definition.properties,
-        fixed_topics=topics,
+        fixed_topics=fixed_topics,
         creation=definition.creation,
+        named_topics=dispatched | (fixed_topics or frozenset()),
     )

@@ -78,6 +78,7 @@ class KafkaEvents:
         fixed_topics: the topics of which all records go to partition 0, if those of others go to the partition of their key;
             None if the encoder chooses the partitions.
         creation: the form of topics that are created; None if none are.
+        named_topics: further topics to which the encoder may write, as far as their names do not depend on a table.
     """
 
     servers: str
@@ -89,6 +90,7 @@ class KafkaEvents:
     atomic: bool = True
     fixed_topics: frozenset[str] | None = None
     creation: TopicCreation | None = None
+    named_topics: frozenset[str] = frozenset()
     _writing: AppendEncoder = field(init=False, repr=False)
     _producer: Producer | None = field(init=False, default=None, repr=False)
     _last: Mark | None = field(init=False, default=None, repr=False)  # of `_producer`
@@ -109,11 +111,16 @@ class KafkaEvents:
         """See `EventSink`."""
         return replace(self, owner=owner)
 
-    def check(self) -> None:
-        """See `EventSink`: looks up the topic of the write id."""
-        with self._named("looking up the topic"):
+    def check(self) -> str:
+        """See `EventSink`: looks up the topics whose names do not depend on a table; those that are created may be missing."""
+        topics, timeout = {self.topic, *self.named_topics}, min(self.timeout, _CHECK_SECONDS)
+        with self._named("looking up the topics"):
             producer = Producer({**_DEFAULTS, **self._common()}, logger=_log)
-            count_partitions(producer, self.topic, self.servers, min(self.timeout, _CHECK_SECONDS))
+            there = topics if self.creation is None else topics & producer.list_topics(timeout=timeout).topics.keys()
+            for topic in sorted(there):
+                count_partitions(producer, topic, self.servers, timeout)
+        new = f"; {', '.join(sorted(topics - there))} will be created" if topics - there else ""
+        return f"looked up {', '.join(sorted(there)) or 'no topic'}{new}; topics that are named after tables were not looked up"
 
     def last(self) -> WriteId | None:
         """See `EventSink`. Waits until open transactions have ended; first ends its own after an append that raised."""

@@ -100,6 +100,11 @@ class KafkaSource(SourceSection):
         """See `SourceSection`."""
         return wrong_properties(written)
 
+    def without_topic(self, topic: str) -> str:
+        """See `ChangesSection`."""
+        option = "topics-pattern" if self.topics is None else "topics"
+        return f"take {topic} out of source.{option}, and set source.removed-topics to `continue`"
+
     def doubt(self) -> str | None:
         """See `SourceSection`."""
         unknown = unknown_properties(self.model_extra or {})

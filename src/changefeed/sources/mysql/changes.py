@@ -62,10 +62,8 @@ from changefeed.sources.mysql.transactions import (
     transaction_column,
 )
 from changefeed.sources.mysql.unlogged import VERSIONED, is_sequence
-from changefeed.ticdc.dispatch.matcher import TableFilter
 
 TOPIC, PARTITION = "binlog", 0
-_ALL = TableFilter(["*.*"])
 _ID_SIZE = 6
 _NAMES_AT = HEADER_SIZE + _ID_SIZE + 2
 _OF_TRANSACTIONS = frozenset({codes.XID, codes.ROWS_QUERY, codes.ANNOTATE_ROWS, codes.QUERY})
@@ -331,9 +329,7 @@ class LogDecoder:
     def _query(self, query: Query, event: LogEvent) -> None:
         text = query.text
         database = query.database or None
-        what = meaning(text, database, self._selector)
-        if what == "none" and self._definitions is None and meaning(text, database, _ALL) == "change":
-            what = "change"
+        what = meaning(text, database, self._selector, all_changes=self._definitions is None)
         if what == "none" and self._definitions is not None and self._is_shown(text, database):
             what = "change"
         match what:

@@ -85,8 +85,8 @@ class Planner:
         """
         try:
             return self._next(before, end)
-        except _NoRoomError:
-            _log.warning("no further tables are copied before the server writes its next transaction")
+        except _NoRoomError as error:
+            _log.warning("%s before the server writes its next transaction", error)
             return None
 
     def _next(self, before: str | None, end: str | None) -> Plan | None:
@@ -178,7 +178,8 @@ class Planner:
         if earlier is not None:
             same = earlier.server == server.identity and not log_is_lost
             low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier)
-            copy_bytes = _next_copy_bytes(earlier.copy_bytes if low == earlier.at else 0)
+            before = earlier.copy_bytes if low == earlier.at else 0
+            copy_bytes = _next_copy_bytes(before, "the copy of all tables does not begin again")
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
         history = None if server.names_columns else begin_history(server, defined.tables).text()
         after = SourceOffset(
@@ -221,7 +222,7 @@ class Planner:
         reading = replace(self._reading(batch.end), captured=complete)
         if batch.end.number < low.number:
             return Plan(reading, slices, replace(after, copy=known.copy, joining=() if begins_again else None))
-        after = replace(after, copy_bytes=_next_copy_bytes(after.copy_bytes))
+        after = replace(after, copy_bytes=_next_copy_bytes(after.copy_bytes, "no further tables are copied"))
         slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = self._chunks(replace(progress, requests=selection.requests, where=selection.where))
@@ -329,14 +330,14 @@ def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
     )  # fmt: skip
 
 
-def _next_copy_bytes(copy_bytes: int) -> int:
+def _next_copy_bytes(copy_bytes: int, consequence: str) -> int:
     """The bytes behind `at` of a further copy.
 
     Raises:
-        _NoRoomError: all are used.
+        _NoRoomError: all are used, with this consequence.
     """
     if copy_bytes + _COPY_BYTES > _GTID_BYTES:
-        raise _NoRoomError
+        raise _NoRoomError(consequence)
     return copy_bytes + _COPY_BYTES
 
 

@@ -23,16 +23,23 @@ from changefeed.ticdc.dispatch.matcher import TableFilter
 Meaning = Literal["begin", "commit", "rollback", "xa", "change", "rows", "history", "none"]
 _COMMENT = re.compile(r"^(?:\s|/\*(?!M?!).*?\*/|#[^\n]*|--\s[^\n]*)+", re.DOTALL)
 _WORD = re.compile(r"\w+")
+_ALL = TableFilter(["*.*"])
 _PLAIN: dict[str, Meaning] = {
     "BEGIN": "begin", "COMMIT": "commit", "SAVEPOINT": "none", "RELEASE": "none", "ROLLBACK": "rollback", "XA": "xa",
 }  # fmt: skip
 
 
-def meaning(text: str, database: str | None, selector: TableFilter) -> Meaning:
+def meaning(text: str, database: str | None, selector: TableFilter, *, all_changes: bool = False) -> Meaning:
     """Returns the meaning of a statement; `change`: a schema change that concerns captured tables.
 
     `history`: it gives a captured table system versioning. A statement that cannot be read is a schema change: the pipeline
     decides what to do with it.
+
+    Args:
+        text: the statement.
+        database: that of tables that are named without one.
+        selector: selects the captured tables.
+        all_changes: whether schema changes of other tables are a `change`, too.
     """
     uncommented = _COMMENT.sub("", text, count=1)
     if not uncommented:
@@ -48,10 +55,12 @@ def meaning(text: str, database: str | None, selector: TableFilter) -> Meaning:
     versioned = versioned_by(text, database)
     if versioned is not None and is_captured(selector, *versioned):
         return "history"
+    is_row_change = any(isinstance(s, sql.Unapplied) and _is_dml(s.kind) for s in statements)
     if any(_concerns(statement, selector) for statement in statements):
-        is_row_change = any(isinstance(s, sql.Unapplied) and _is_dml(s.kind) for s in statements)
         return "rows" if is_row_change else "change"
-    return "none"
+    if not all_changes or is_row_change or versioned is not None:
+        return "none"
+    return "change" if any(_concerns(statement, _ALL) for statement in statements) else "none"
 
 
 def done_by_failed(text: str, database: str | None) -> str | None:

@@ -56,6 +56,12 @@ class Dispatching:
     case_sensitive: CaseSensitive
 
     @property
+    def named_topics(self) -> frozenset[str]:
+        """The topics of the options whose names do not depend on a table."""
+        topics = (self.topic, *(rule.topic for rule in self.dispatchers))
+        return frozenset(topic for topic in topics if topic and "{" not in topic)
+
+    @property
     def dispatches(self) -> tuple[str, ...]:
         """The names of set options that send rows to topics or partitions other than the changes' own."""
         return tuple(

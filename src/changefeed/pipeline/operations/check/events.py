@@ -17,7 +17,7 @@ from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check
 from changefeed.pipeline.operations.check.sink import check_folder
 from changefeed.pipeline.paths import own_folder
 from changefeed.pipeline.store.base import Latest
-from changefeed.sources import source
+from changefeed.sources import Backlog, source
 from changefeed.storage.failures import NoCredentialsError
 
 
@@ -29,13 +29,14 @@ def event_checks(definition: EventDefinition) -> Iterator[Check]:
     if doubt := definition.source.doubt():
         yield Check("properties", WARN, doubt, "correct the name, unless a class of your own reads it")
     latest, ledger = _ledger(definition)
-    yield _source(definition, latest)
+    backlog, source_check = _source(definition, latest)
+    yield source_check
     yield _sink(definition)
     yield check_folder("folder", "pipeline.folder", own_folder(definition), definition)
     yield ledger
     if latest is not None:
         with suppress(ChangefeedError):  # the check of the source has it
-            lag = event_status(definition).lag
+            lag = event_status(definition, ask_source=False, backlog=backlog).lag
             yield Check("lag", OK, lag_text(lag, datetime.now(UTC)) or "nothing is known to be left")
 
 
@@ -57,32 +58,34 @@ def _ledger(definition: EventDefinition) -> tuple[Latest | None, Check]:
     return latest, Check("ledger", OK, f"epoch {latest.epoch}, step {latest.step:,} done{place}")
 
 
-def _source(definition: EventDefinition, latest: Latest | None) -> Check:
-    """Checks that the source answers, and has what a run reads next."""
+def _source(definition: EventDefinition, latest: Latest | None) -> tuple[Backlog | None, Check]:
+    """Checks that the source answers, and has what a run reads next; returns what is left to read, too."""
     opened, before = source(definition.source), latest.state.source if latest else None
     try:
         if (missing := opened.missing()) is not None:
-            return Check("source", FAIL, missing.what, missing.fix)
+            return None, Check("source", FAIL, missing.what, missing.fix)
         if before is not None:
             opened.compared(None, before)
         backlog = opened.backlog(before)
     except MissingExtraError as error:
-        return Check("source", FAIL, str(error), "the message has the command")
+        return None, Check("source", FAIL, str(error), "the message has the command")
     except (ConfigError, SourceError) as error:
-        return Check("source", FAIL, str(error), "correct the source section, or see that what it names can be reached")
+        return None, Check(
+            "source", FAIL, str(error), "correct the source section, or see that what it names can be reached"
+        )
     finally:
         opened.close()
     words = [] if backlog is None else to_read_words(backlog)
-    return Check("source", OK, ", ".join(["reachable", *words]))
+    return backlog, Check("source", OK, ", ".join(["reachable", *words]))
 
 
 def _sink(definition: EventDefinition) -> Check:
     """Checks that the sink answers; appends nothing."""
     try:
         sink = open_sink(definition, "")
-        sink.check()
+        looked_at = sink.check()
     except MissingExtraError as error:
         return Check("sink", FAIL, str(error), "the message has the command")
     except (ConfigError, SinkError) as error:
         return Check("sink", FAIL, str(error), "correct the sink section, or see that what it names can be reached")
-    return Check("sink", OK, f"{sink.location} can be written")
+    return Check("sink", OK, f"{sink.location} can be written" + (f": {looked_at}" if looked_at else ""))

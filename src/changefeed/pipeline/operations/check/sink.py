@@ -181,7 +181,10 @@ def _lag(definition: Definition) -> Iterator[Check]:
         words = [lag_text(report.lag, now) or "nothing is known to be left"]
         if report.held_by:
             words.append(held_text(report.held_by, clock_text(report.held_since) if report.held_since else None))
-        yield Check("lag", OK, ", ".join(words))
+        if any(holder.way_out for holder in report.held_by):  # waiting is of no use
+            yield Check("lag", WARN, ", ".join(words), "the message has the way out")
+        else:
+            yield Check("lag", OK, ", ".join(words))
 
 
 def _old_folders(definition: Definition, latest: Latest) -> Iterator[Check]:
