@@ -118,15 +118,13 @@ class TableLog:
             SinkError: the log cannot be read.
         """
         with _readable(self.folder):
-            read, tag = self._read, self._tag()
-            if read is None or tag is None or tag != read[1]:
-                self._read = _state(self.folder, None)
-            else:
-                self._read = _later(self.folder, *read)
-        state = None if self._read is None else self._read[0]
-        if self._made is not None:
-            self._check_made(self._made, state, is_replaced=read is not None and tag not in (None, read[1]))
-            self._made = None
+            before, tag = self._read, self._tag()
+            is_same = before is not None and tag is not None and tag == before[1]
+            now = _later(self.folder, *before) if before is not None and is_same else _state(self.folder, None)
+        state = None if now is None else now[0]
+        if self._made is not None:  # it remains if this raises, so that every later read raises, too
+            self._check_made(self._made, state, is_replaced=tag is not None and not is_same)
+        self._read, self._made = now, None
         return state
 
     def known(self, version: int) -> LogState | None:
