@@ -40,7 +40,7 @@ from bench.step_costs import Load, measured, request_cpu
 RESULTS = Path(__file__).parent / "results" / "scale_model.json"
 CLUSTER = Path(__file__).parent / "results" / "cluster.json"
 # Requests to S3 of a step, and of a table in it: `results/requests.txt`, with 5 tables and with 40. Lists count as GET.
-STEP_REQUESTS, TABLE_REQUESTS = {"GET": 14, "PUT": 5}, {"GET": 10, "PUT": 2}
+STEP_REQUESTS, TABLE_REQUESTS = {"GET": 14, "PUT": 5}, {"GET": 5, "PUT": 2}
 GET_LIMIT, PUT_LIMIT = 5_500, 3_500  # requests a second for each prefix
 # As the source `kafka` and `stages.decode` divide records into batches.
 KAFKA_BATCH, ROWS_PER_TABLE, GATHERED_BYTES, RECORD_BYTES = 8_000, 512, 128 * 2**20, 250

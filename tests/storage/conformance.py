@@ -57,6 +57,17 @@ class Conformance:
         folder.delete([name])
         assert (folder.read(name), folder.names(below)) == (None, [])
 
+    def test_a_file_is_read_with_the_tag_that_it_has(self, folder: Folder) -> None:
+        assert folder.read_with_tag("log/1") is None
+        tags = []
+        for data in (b"first", b"second"):
+            folder.put("log/1", data)
+            info, read = folder.info("log/1"), folder.read_with_tag("log/1")
+            assert info is not None
+            assert read == (data, info.tag)
+            tags.append(info.tag)
+        assert tags[0] != tags[1]
+
     def test_a_name_is_created_once(self, folder: Folder) -> None:
         assert folder.create("log/1", b"first")
         assert not folder.create("log/1", b"second, and longer")

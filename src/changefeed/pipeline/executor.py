@@ -245,7 +245,7 @@ class Executor:
         write = _adopting(action.write) if before.adopted else action.write
         self.before[action.path] = replace(before, adopted=False)
         changes = self.pending.changes(plan, action.changes, write.table, self.options) if action.changes else None
-        return WriteRequest(write, changes, write_id, self._note(plan.state, write_id))
+        return WriteRequest(write, changes, write_id, self._note(plan.state, write_id), before.revision)
 
     def _write(self, prepared: PreparedWrite) -> None:
         """Makes one write, and compares the number of rows it has read with the plan."""

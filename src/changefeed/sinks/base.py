@@ -144,12 +144,16 @@ class WriteRequest:
         changes: the changes, for `Load`, `Upsert` and `Append`.
         write_id: the write id; higher than that of every earlier write of this pipeline to the path.
         note: JSON about the commit, for people; stored in the commit if the format allows it.
+        revision: the table's revision when the caller last looked, in this step; -1 for no table, None if it has not looked.
+            `prepare` may use what the sink read then, unless it has written to the table since: the commit fails if
+            somebody else has.
     """
 
     write: Write
     changes: Changes | None
     write_id: WriteId
     note: str
+    revision: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,11 @@
 """The contract of a storage: folders of files, on local disks, in object stores, in memory.
 
-    read, read_range, read_ranges, read_all, open       a file, parts of it, several files
-    names, files, folders, files_below, info            which files exist
-    create                                              a new file, if its name is free: the only way to commit
-    put, writer                                         any other file
-    delete, tidy                                        files that nobody needs
-    durable, check_create                               what commits depend on
+    read, read_with_tag, read_range, read_ranges, read_all, open    a file, parts of it, several files
+    names, files, folders, files_below, info                        which files exist
+    create                                                          a new file, if its name is free: the only way to commit
+    put, writer                                                     any other file
+    delete, tidy                                                    files that nobody needs
+    durable, check_create                                           what commits depend on
 
 Rule 1. **`create` excludes.** If any number of processes create files of one name, exactly one call returns True. The others
         return False and change nothing. A reader sees the whole file or none.
@@ -97,6 +97,10 @@ class Folder(ABC):
     @abstractmethod
     def read(self, name: str) -> bytes | None:
         """Returns a file's bytes; None if the file does not exist."""
+
+    @abstractmethod
+    def read_with_tag(self, name: str) -> tuple[bytes, str] | None:
+        """Returns a file's bytes and its tag, that of `info`, by one request; None if the file does not exist."""
 
     @abstractmethod
     def read_range(self, name: str, start: int, length: int) -> bytes:

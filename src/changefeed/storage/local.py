@@ -38,6 +38,15 @@ class LocalFolder(Folder):
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
+    def read_with_tag(self, name: str) -> tuple[bytes, str] | None:
+        """See `Folder`."""
+        with self._errors(name):
+            try:
+                with open(self._file(name), "rb") as file:
+                    return file.read(), _info(name, os.fstat(file.fileno())).tag
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
     def read_range(self, name: str, start: int, length: int) -> bytes:
         """See `Folder`."""
         with self.open(name) as file, self._errors(name):

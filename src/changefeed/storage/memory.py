@@ -29,6 +29,12 @@ class MemoryFolder(Folder):
         file = files.get(key)
         return None if file is None else file[0]
 
+    def read_with_tag(self, name: str) -> tuple[bytes, str] | None:
+        """See `Folder`."""
+        files, key = self._place(name)
+        file = files.get(key)
+        return None if file is None else (file[0], file[1].isoformat())
+
     def read_range(self, name: str, start: int, length: int) -> bytes:
         """See `Folder`."""
         data = self.read(name)

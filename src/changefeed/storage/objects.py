@@ -49,6 +49,11 @@ class ObjectFolder(Folder):
 
     def read(self, name: str) -> bytes | None:
         """See `Folder`."""
+        read = self.read_with_tag(name)
+        return None if read is None else read[0]
+
+    def read_with_tag(self, name: str) -> tuple[bytes, str] | None:
+        """See `Folder`."""
         try:
             return self._read(name)
         except SinkError as error:  # the client does not repeat a request whose answer ends early
@@ -56,12 +61,13 @@ class ObjectFolder(Folder):
                 raise
             return self._read(name)
 
-    def _read(self, name: str) -> bytes | None:
+    def _read(self, name: str) -> tuple[bytes, str] | None:
         import obstore
 
         with self._errors(name, "read"):
             try:
-                return obstore.get(self._client(), self._key(name)).bytes().to_bytes()
+                got = obstore.get(self._client(), self._key(name))
+                return got.bytes().to_bytes(), _tag(got.meta)
             except FileNotFoundError as error:
                 if lacks_bucket(error):
                     raise

@@ -54,6 +54,10 @@ def write(path: str, write_id: WriteId, *new: int) -> int:
     return commit(at, [rows(at, *new)], write_id, "{}")
 
 
+def log_file_of(path: str, version: int) -> Path:
+    return Path(path) / "_delta_log" / commit_name(version)
+
+
 def test_a_commit_carries_the_write_id_and_the_note(path: str) -> None:
     at = opened(path)
     assert at.write_id is None
@@ -167,7 +171,7 @@ def test_a_lost_answer_after_which_a_newer_run_wrote_is_fenced(path: str, monkey
     assert ids(path) == [2]
 
 
-def test_a_commit_that_was_not_written_is_not_a_success(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_was_not_written_is_found_by_the_next_read(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at = opened(path)
     written = rows(at, 1)
 
@@ -175,13 +179,59 @@ def test_a_commit_that_was_not_written_is_not_a_success(path: str, monkeypatch: 
         """Returns as if the commit had been written."""
 
     monkeypatch.setattr(log_file, "put", nothing)
-    with pytest.raises(SinkError, match="version 1 cannot be committed") as caught:
-        commit(at, [written], WriteId(1, 1, 1), "{}")
-    assert caught.value.transient
+    commit(at, [written], WriteId(1, 1, 1), "{}")
+    for _ in range(2):
+        with pytest.raises(DamagedError, match="while version 1 was written, another program has replaced files"):
+            at.log.read()
     assert DeltaTable(path).version() == 0
 
 
-def test_a_commit_to_a_table_that_was_replaced_by_an_older_copy_is_not_a_success(path: str, tmp_path: Path) -> None:
+def test_a_commit_that_another_writer_has_overwritten_is_found_by_the_next_read(path: str) -> None:
+    at = opened(path)
+    commit(at, [rows(at, 1)], WriteId(1, 1, 1), "{}")
+    log_file_of(path, 1).write_text(json.dumps(log_file.commit_info("WRITE", {}, 0)) + "\n")
+    with pytest.raises(DamagedError, match="while version 1 was written"):
+        at.log.read()
+
+
+@pytest.mark.parametrize("by", ["another program", "a newer run"])
+def test_a_commit_to_a_version_that_was_replaced_meanwhile_is_found_by_the_next_read(path: str, by: str) -> None:
+    """The version after it was free, so that the commit itself could not fail."""
+    write(path, WriteId(1, 1, 1), 1)
+    at = opened(path)
+    written = rows(at, 2)
+    file = log_file_of(path, 1)
+    text = file.read_bytes()
+    file.unlink()
+    file.write_bytes(text + b"\n")
+    commit(at, [written], WriteId(1, 2, 1), "{}")
+    if by == "a newer run":
+        write(path, WriteId(2, 2, 0), 3)
+        assert opened(path).write_id == WriteId(2, 2, 0)
+        there = at.log.read()
+        assert there is not None
+        assert there.version == 3, "the guard reports which run that is"
+        return
+    for _ in range(2):
+        with pytest.raises(DamagedError, match="while version 2 was written"):
+            at.log.read()
+
+
+def test_a_commit_to_a_version_whose_file_was_cleaned_up_stands(path: str) -> None:
+    write(path, WriteId(1, 1, 1), 1)
+    DeltaTable(path).create_checkpoint()
+    at = opened(path)
+    log_file_of(path, 0).unlink()
+    log_file_of(path, 1).unlink()
+    commit(at, [rows(at, 2)], WriteId(1, 2, 1), "{}")
+    there = at.log.read()
+    assert there is not None
+    assert there.version == 2
+
+
+def test_a_commit_to_a_table_that_was_replaced_by_an_older_copy_is_found_by_the_next_read(
+    path: str, tmp_path: Path
+) -> None:
     write(path, WriteId(1, 1, 1), 1)
     shutil.copytree(path, tmp_path / "copy")
     write(path, WriteId(1, 2, 1), 2)
@@ -190,8 +240,18 @@ def test_a_commit_to_a_table_that_was_replaced_by_an_older_copy_is_not_a_success
     for name in ("_delta_log",):
         shutil.rmtree(Path(path) / name)
         shutil.copytree(tmp_path / "copy" / name, Path(path) / name)
-    with pytest.raises(SinkError):
-        commit(at, [written], WriteId(1, 3, 1), "{}")
+    commit(at, [written], WriteId(1, 3, 1), "{}")
+    with pytest.raises(SinkError, match=r"00000000000000000002.json is missing"):
+        at.log.read()
+
+
+def test_a_state_is_known_until_the_table_is_written(path: str) -> None:
+    at = opened(path)
+    assert at.log.known(0) is at.state
+    assert (at.log.known(1), at.log.known(-1)) == (None, None)
+    commit(at, [rows(at, 1)], WriteId(1, 1, 1), "{}")
+    assert (at.log.known(0), at.log.known(1)) == (None, None), "it has not been looked at since"
+    assert at.log.read() is at.log.known(1)
 
 
 def test_a_checkpoint_is_written_when_it_is_due_and_keeps_everything(path: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from changefeed.errors import SinkError
 from changefeed.model.definition import Table
@@ -214,6 +214,43 @@ def test_after_compaction_between_files_and_commit_the_files_are_written_again(s
     DeltaTable(sink.location(PATH)).optimize.compact()
     sink.apply(prepared)
     assert ids(sink) == [1, 2, 3]
+
+
+def test_a_write_is_prepared_from_the_revision_that_was_looked_at(
+    sink: DeltaTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply(sink, Load, 1, ONE)
+    seen, reads = sink.snapshot(PATH), list[str]()
+    assert seen is not None
+    real = replay.TableLog.read
+
+    def read(log: replay.TableLog) -> Any:
+        reads.append(log.folder.path)
+        return real(log)
+
+    monkeypatch.setattr(replay.TableLog, "read", read)
+    request = WriteRequest(
+        Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, (TWO,)), WriteId(1, 2, 1), '{"n":1}', seen.revision
+    )
+    sink.apply(*sink.prepare([request]))
+    assert reads == []
+    assert ids(sink) == [1, 2]
+
+
+def test_what_others_commit_after_the_table_was_looked_at_is_kept(sink: DeltaTables) -> None:
+    """The second write names the revision before the first one, as an executor does."""
+    apply(sink, Load, 1, ONE)
+    seen = sink.snapshot(PATH)
+    assert seen is not None
+    write_deltalake(sink.location(PATH), read(sink.location(PATH)).slice(0, 0), mode="append")
+    for number, row in ((1, TWO), (2, {"id": 3, "note": "three"})):
+        write = Upsert(path=PATH, number=number, table=ORDERS)
+        request = WriteRequest(write, Given(ORDERS, (row,)), WriteId(1, 2, number), '{"n":1}', seen.revision)
+        sink.apply(*sink.prepare([request]))
+    assert ids(sink) == [1, 2, 3]
+    there = sink.snapshot(PATH)
+    assert there is not None
+    assert (there.revision, there.write_id) == (seen.revision + 3, WriteId(1, 2, 2))
 
 
 def test_a_new_table_replaces_one_that_an_older_run_made_meanwhile(sink: DeltaTables) -> None:

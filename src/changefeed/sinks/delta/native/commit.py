@@ -7,7 +7,9 @@ anything was committed in between, by an older or newer run or by a program that
 files were computed from files that may be gone.
 Rule 2. The write id at version N is lower than the commit's own. So, with rule 1, no commit follows one with a higher or equal
 write id.
-Rule 3. After a commit, whatever the answer was, the log is read to see who wrote version N + 1.
+Rule 3. If the file of version N + 1 could not be created, the log is read to see who wrote it. If it was created, the next read
+of the log checks that version N is still the same file, and that the write id is in the log. The guard reads every table that a
+step has written before the ledger has the step.
 
 `log_file.py` writes the commits, `replay.py` reads them, and delta-rs writes checkpoints.
 """
@@ -155,17 +157,18 @@ def fenced(path: str, application: str, newer: WriteId, write_id: WriteId) -> Fe
 
 def _put(opened: Opened, actions: Sequence[LogAction], write_id: WriteId) -> int:
     """Commits actions as the version after the opened one; returns the new version."""
-    error: Exception | None = None
+    version = opened.version + 1
     try:
-        log_file.put(opened.folder, opened.version + 1, actions)
-    except (OSError, SinkError) as failed:
-        error = failed
-    _landed(opened, write_id, error)
-    return opened.version + 1
+        log_file.put(opened.folder, version, actions)
+    except (OSError, SinkError) as error:
+        _landed(opened, write_id, error)
+    else:
+        opened.log.made(version, opened.application, pack(write_id))
+    return version
 
 
 def _landed(opened: Opened, write_id: WriteId, error: Exception | None) -> None:
-    """Reads the log after a commit to see who wrote the version: rule 3."""
+    """Reads the log to see who wrote the version after the opened one: rule 3."""
     path, wanted = opened.folder.path, opened.version + 1
     try:
         now = open_table(opened.folder, opened.application, opened.log)

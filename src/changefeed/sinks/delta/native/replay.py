@@ -5,7 +5,8 @@
     00000000000000000012.json               ──▶ state at version 12, the newest
 
 `TableLog` keeps the state that it has read, and then reads later commits alone. The state is read from the start again if the
-file of its newest commit is no longer the same file: the table was made again, or an older copy was restored.
+file of its newest commit is no longer the same file: the table was made again, or an older copy was restored. If the pipeline
+has committed to that state since, this is an error, as it is if the commit is gone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 from changefeed.errors import DamagedError, SinkError
 from changefeed.sinks.delta.actions import LogAction, actions_of
 from changefeed.sinks.delta.log_names import checkpoint_version, commit_name, commit_version
-from changefeed.sinks.ways_out import TABLE_DAMAGED
+from changefeed.sinks.ways_out import TABLE_CHANGED, TABLE_DAMAGED
 from changefeed.storage import Folder
 
 _OWN = "changefeed:"  # owner texts of pipelines, whose writes have growing numbers
@@ -91,6 +92,15 @@ class _RepeatedError(Exception):
     """A commit of a pipeline is there again, where another one was."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A commit that was made after the last read: its version, and the transaction in it."""
+
+    version: int
+    application: str
+    number: int
+
+
 class TableLog:
     """Reads the log of one table again and again, and keeps what it has read."""
 
@@ -98,23 +108,52 @@ class TableLog:
         """`folder`: the table's folder, which need not exist."""
         self.folder = folder
         self._read: tuple[LogState, str | None] | None = None  # and the tag of the newest commit's file
+        self._made: _Made | None = None
 
     def read(self) -> LogState | None:
         """Reads the newest state; None if there is no table.
 
         Raises:
+            DamagedError: the commit of `made` is gone or replaced, or the one before it is replaced.
             SinkError: the log cannot be read.
         """
         with _readable(self.folder):
-            if self._read is not None and self._is_unchanged(*self._read):
-                self._read = _later(self.folder, *self._read)
-            else:
-                self._read = _state(self.folder, None)
-        return None if self._read is None else self._read[0]
+            before, tag = self._read, self._tag()
+            is_same = before is not None and tag is not None and tag == before[1]
+            now = _later(self.folder, *before) if before is not None and is_same else _state(self.folder, None)
+        state = None if now is None else now[0]
+        if self._made is not None:  # it remains if this raises, so that every later read raises, too
+            self._check_made(self._made, state, is_replaced=tag is not None and not is_same)
+        self._read, self._made = now, None
+        return state
 
-    def _is_unchanged(self, state: LogState, tag: str | None) -> bool:
-        """Whether the file of the newest commit that was read still exists, and is the same."""
-        return tag is not None and _tag(self.folder, state.version) == tag
+    def known(self, version: int) -> LogState | None:
+        """Returns the state that was read last, without a request; None if that is another version, or not the newest."""
+        if self._read is None or self._read[1] is None or self._made is not None:
+            return None
+        return self._read[0] if self._read[0].version == version else None
+
+    def made(self, version: int, application: str, number: int) -> None:
+        """Notes that a version was committed to the state that was read last; the next `read` looks whether it is there."""
+        self._made = _Made(version, application, number)
+
+    def _tag(self) -> str | None:
+        """The tag that the file of the newest commit that was read has now; None if there was no such file, or is none now."""
+        if self._read is None or self._read[1] is None:
+            return None
+        return _tag(self.folder, self._read[0].version)
+
+    def _check_made(self, made: _Made, state: LogState | None, *, is_replaced: bool) -> None:
+        """Checks that a commit is in the log, and was made to the state that was read before it.
+
+        A higher transaction is that of a newer run, which may have made the table again.
+        """
+        last = -1 if state is None else state.transactions.get(made.application, -1)
+        if last < made.number or (last == made.number and is_replaced):
+            raise DamagedError(
+                f"{self.folder.path}: while version {made.version} was written, another program has replaced files of the "
+                f"table's log. {TABLE_CHANGED}"
+            )
 
 
 def state(folder: Folder, version: int | None = None) -> LogState:
@@ -174,10 +213,11 @@ def _later(folder: Folder, state: LogState, tag: str | None) -> tuple[LogState, 
     """Applies the commits after a state."""
     while True:
         number = state.version + 1
-        text = folder.read(f"{_LOG}/{commit_name(number)}")
-        if text is None:
+        read = folder.read_with_tag(f"{_LOG}/{commit_name(number)}")
+        if read is None:
             return state, tag
-        state, tag = state.after(number, _actions(folder, number, text)), _tag(folder, number)
+        text, tag = read
+        state = state.after(number, _actions(folder, number, text))
 
 
 def _newest_names(folder: Folder) -> tuple[list[int], dict[int, list[str]]]:

@@ -227,6 +227,8 @@ class NativeWrites:
 
     def _compact(self, spark: SparkSession | None, owner: str, written: Opened, rules: CompactionRules) -> None:
         """Compacts the table that was just committed, if its version is due and compaction is worth it."""
+        if (written.version + 1) % rules.every:
+            return
         opened = open_table(written.folder, owner, written.log)
         if opened is None or opened.version % rules.every:
             return
@@ -311,8 +313,15 @@ class NativeWrites:
         opened = there.opened
         return opened if opened is not None and not opened.refused() and there.is_next(request) else None
 
-    def _there(self, path: str, owner: str) -> _There:
-        """Opens the table at a path. If its log cannot be read, Spark writes the table or reports the error."""
+    def _there(self, path: str, owner: str, revision: int | None = None) -> _There:
+        """Opens the table at a path. If its log cannot be read, Spark writes the table or reports the error.
+
+        Args:
+            revision: the version at which to open it, if that was read last; otherwise the newest one is read.
+        """
+        log = self._logs.get(path)
+        if revision is not None and log is not None and (state := log.known(revision)) is not None:
+            return _There(Opened(log.folder, owner, log, state))
         try:
             return _There(self._open(path, owner))
         except DamagedError:
@@ -322,9 +331,11 @@ class NativeWrites:
 
     def _all_there(self, requests: Sequence[WriteRequest], owner: str) -> list[_There]:
         """Opens the tables of requests; those in an object store at the same time."""
-        look = partial(self._there, owner=owner)
-        paths = [request.write.path for request in requests]
-        return list(map(look, paths)) if isinstance(self.root, LocalFolder) else in_parallel(look, paths)
+
+        def look(request: WriteRequest) -> _There:
+            return self._there(request.write.path, owner, request.revision)
+
+        return list(map(look, requests)) if isinstance(self.root, LocalFolder) else in_parallel(look, requests)
 
     def _open(self, path: str, owner: str) -> Opened | None:
         is_first = path not in self._logs
