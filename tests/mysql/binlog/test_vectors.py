@@ -22,7 +22,9 @@ from tests.mysql.binlog.histories import Tables, kinds_of_mariadb, listed_events
 from tests.mysql.binlog.record import VECTORS
 from tests.mysql.binlog.test_refused import framed
 
-RECORDED = ["mariadb-types", "mariadb-events", "mysql-types", "mysql-events", "mysql-json"]
+RECORDED = [
+    "mariadb-types", "mariadb-events", "mysql-types", "mysql-events", "mysql-json", "mariadb-11.8-events", "mysql-9.7-events",
+]  # fmt: skip
 
 
 def events_of(name: str) -> list[Event]:
