@@ -1,7 +1,7 @@
 """Programs of other Debian suites, in a folder of their own: the machine's packages stay as they are.
 
 apt's own client downloads a package, with all that it needs, from the mirror of Debian in the machine's own sources, and
-`dpkg -x` unpacks it. Its C library may be newer than the machine's, so a program is started by the loader that is unpacked with it.
+`dpkg -x` unpacks it. The C library may be newer than the machine's, so a program is started by the loader of the same suite.
 """
 
 from __future__ import annotations
