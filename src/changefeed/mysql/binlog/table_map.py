@@ -88,7 +88,7 @@ class MappedColumn:
         geometry: the kind of a geometry: `point`, ….
         visible: whether `SELECT *` shows it.
         dimensions: of a vector.
-        mariadb_type: `uuid`, `inet4` or `inet6`, which no server sends: only the caller can set it.
+        mariadb_type: `uuid`, `inet4`, `inet6` or `vector`, which MariaDB does not send: only the caller can set it.
     """
 
     code: int
