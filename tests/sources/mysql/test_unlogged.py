@@ -81,7 +81,7 @@ def test_a_table_in_memory_is_empty_after_a_restart_of_the_server(either: Databa
 
 
 def test_a_generated_column_that_an_update_leaves_out(either: Database) -> None:
-    """MariaDB 11.8 leaves out all of them, MariaDB 10.11 with minimal images those that are not stored, MySQL only unchanged ones."""
+    """MariaDB 11.8 leaves out all, MariaDB 10.11 with minimal images those that are not stored, MySQL only unchanged ones."""
     following = follower(
         either, "computed",
         "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, v INT AS (a + 1) VIRTUAL, w INT AS (v + 1) VIRTUAL);"
