@@ -101,7 +101,12 @@ def _changed(image: Image, before: Image, name: str) -> pa.Array:
 def _default(column: Column, own: Column, table: Table, rows: pa.RecordBatch) -> pa.Array:
     """The default of a column, as rows carry it; `own`: the column as the table defines it."""
     default = existing_rows(own)
-    if default.unknown or default.irregular or own.expression is not None:
+    if own.expression is not None:
+        raise UnsupportedError(
+            f"{named(table, own.name)}: the insert at {place(rows, 0)} does not carry it, and it is computed from other columns: "
+            "the server does not log it. Name the table in pipeline.exclude to skip it; then run again"
+        )
+    if default.unknown or default.irregular:
         raise UnsupportedError(
             f"{named(table, own.name)}: the insert at {place(rows, 0)} does not carry it, and its default cannot be computed: "
             "SET GLOBAL binlog_row_image = FULL, and name the table in pipeline.exclude to skip what was logged before"
