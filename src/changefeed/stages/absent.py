@@ -58,7 +58,8 @@ def after_images(rows: pa.RecordBatch, shape: TableShape, table: Table, types: D
 
 def _check_generated(image: Image, before: Image, table: Table) -> None:
     """Checks that generated columns which an image leaves out are unchanged: Rule 3."""
-    expressions = {c.name.lower(): c.expression for c in (*table.columns, *table.virtual) if c.expression is not None}
+    columns = (*table.columns, *(virtual.column for virtual in table.virtual))
+    expressions = {c.name.lower(): c.expression for c in columns if c.expression is not None}
     for column in table.columns:
         if column.name.lower() not in expressions or column.name.lower() in image.columns:
             continue
@@ -74,16 +75,16 @@ def _check_generated(image: Image, before: Image, table: Table) -> None:
 
 def _inputs(name: str, expressions: dict[str, str]) -> set[str]:
     """The columns from which a generated column is computed, in lower case, also through other generated columns."""
-    found, open_names = set[str](), [name]
+    inputs, open_names = set[str](), [name]
     while open_names:
-        new = names_in(expressions.get(open_names.pop(), "")) - found
-        found |= new
+        new = names_in(expressions.get(open_names.pop(), "")) - inputs
+        inputs |= new
         open_names += new
-    return found
+    return inputs
 
 
 def _changed(image: Image, before: Image, name: str) -> pa.Array:
-    """Whether a column of an image differs from the image before; True if that cannot be told."""
+    """Whether a column of an image differs from the image before; True where the server did not log that one."""
     count = image.rows.num_rows
     if name not in before.columns:
         return pa.array([True] * count)

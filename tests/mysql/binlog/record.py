@@ -39,8 +39,11 @@ def main() -> None:
         with server() as database:
             history = History(1, kinds(database), tables=1, width=60)
             record(database, f"{database.connector}-types", history.tables, history.create() + history.changes(8))
-    for name, server in {"mariadb": MariaDb, "mysql": MySql, "mariadb-11.8": MariaDb118, "mysql-9.7": MySql97}.items():
-        with server() as database:
+    servers: dict[str, type[Database]] = {
+        "mariadb": MariaDb, "mysql": MySql, "mariadb-11.8": MariaDb118, "mysql-9.7": MySql97,
+    }  # fmt: skip
+    for name, of_events in servers.items():
+        with of_events() as database:
             history = History(2, ["i32", "vc_utf8mb4", "tx", "dec18_9"], tables=1)
             sql = f"{history.create()}{OTHER_EVENTS};{MINIMAL};{history.changes(5)}"
             sql += f"{COMPRESSED[database.connector]};{history.changes(5)}"

@@ -1,4 +1,4 @@
-"""What MariaDB 11.8 and MySQL 9.7 do in another way than the servers before them."""
+"""Large transactions, vectors, collations and discovery on MariaDB 11.8 and MySQL 9.7, where they differ from earlier servers."""
 
 from __future__ import annotations
 
