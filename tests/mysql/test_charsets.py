@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.mysql.binlog import collations
 from changefeed.mysql.charsets import BINARY, NAMES, decode, encode, known
 
 
@@ -70,3 +71,11 @@ def test_a_character_that_is_not_there_is_not_replaced(charset: str) -> None:
     with pytest.raises(UnsupportedError) as caught:
         encode("a🐟", charset)
     assert str(caught.value) == f"'🐟' is not in the character set {charset}"
+
+
+@pytest.mark.parametrize(
+    "number, charset",
+    [(45, "utf8mb4"), (255, "utf8mb4"), (579, "utf8mb3"), (611, "utf8mb4"), (2304, "utf8mb4"), (9999, None)],
+)
+def test_the_number_of_a_collation_has_its_character_set(number: int, charset: str | None) -> None:
+    assert collations.charset(number) == charset

@@ -5,7 +5,8 @@
         database.rows("shop", "t")
 
 MariaDB is Debian's `mariadb-server-core` and `mariadb-client`. MySQL is Oracle's Linux build, which an artifact of Maven
-Central contains (553 MB): it is downloaded once into the cache of the Spark jars, and queried by MariaDB's client.
+Central contains (553 MB): it is downloaded once into the cache of the Spark jars, and queried by MariaDB's client. Newer
+versions are those of other Debian suites (`debian_suite.py`), in the same cache; a test is skipped where they cannot be had.
 Everything that a server writes is in a temporary folder, and only the started process is stopped.
 """
 
@@ -25,6 +26,7 @@ from xml.etree import ElementTree
 import pytest
 
 from changefeed.spark_runtime import ivy
+from tests.services import debian_suite
 from tests.services.processes import free_ports, stop, tail
 
 _USER = "dbz"
@@ -43,9 +45,11 @@ class Database:
     Attributes:
         connector: `mariadb` or `mysql`, as Debezium calls it.
         port: on 127.0.0.1, for the user `dbz` with this password.
+        is_newer: whether it is one of the newer versions.
     """
 
     connector: str
+    is_newer = False
 
     def __init__(self, *options: str) -> None:
         """The options are added to the server's own, which they override."""
@@ -128,6 +132,11 @@ class Database:
         """A folder for this server alone: a server that starts, also to install, deletes all temporary tables in it."""
         return _made(self._data / "tmp")
 
+    @property
+    def _naming(self) -> list[str]:
+        """The options that a server needs when it is installed, too."""
+        return [option for option in self._more if option.startswith("--lower-case-table-names")]
+
     def _install(self) -> None:
         raise NotImplementedError
 
@@ -170,6 +179,32 @@ class MariaDb(Database):
         return ["mariadbd", "--no-defaults", "--user=root", f"--datadir={self._data}/data", "--gtid-strict-mode=ON"]
 
 
+class MariaDb118(MariaDb):
+    """MariaDB 11.8, of Debian 13."""
+
+    is_newer = True
+
+    def _install(self) -> None:
+        share = self._root / "usr" / "share" / "mariadb"
+        names = ("system_tables", "performance_tables", "system_tables_data")
+        scripts = [share / f"mariadb_{name}.sql" for name in names] + [share / "maria_add_gis_sp_bootstrap.sql"]
+        sql = "CREATE DATABASE mysql;\nUSE mysql;\n" + "".join(script.read_text() for script in scripts)
+        (self._data / "data").mkdir()
+        _run(*self._command(), *self._naming, f"--tmpdir={self._temporary}", "--bootstrap", text=sql)
+
+    def _command(self) -> list[str]:
+        share = self._root / "usr" / "share" / "mariadb"
+        return [
+            *debian_suite.command(self._root, "usr/sbin/mariadbd"), "--no-defaults", "--user=root", f"--basedir={self._root}/usr",
+            f"--datadir={self._data}/data", f"--lc-messages-dir={share}", f"--character-sets-dir={share}/charsets",
+            "--gtid-strict-mode=ON",
+        ]  # fmt: skip
+
+    @property
+    def _root(self) -> Path:
+        return debian_suite.unpacked("trixie", "mariadb-server-core")
+
+
 class MySql(Database):
     """MySQL 8.0; with `gtid=False`, transactions are named only by their binlog positions. `server` is the end of its UUID."""
 
@@ -180,8 +215,7 @@ class MySql(Database):
         super().__init__(*options, *(["--gtid-mode=ON", "--enforce-gtid-consistency=ON"] if gtid else []))
 
     def _install(self) -> None:
-        names = [option for option in self._more if option.startswith("--lower-case-table-names")]
-        _run(*self._command(), *names, f"--tmpdir={self._temporary}", "--initialize-insecure")
+        _run(*self._command(), *self._naming, f"--tmpdir={self._temporary}", "--initialize-insecure")
         # the generated one has the machine's address
         (self._data / "data" / "auto.cnf").write_text(f"[auto]\nserver-uuid={self._uuid}\n")
 
@@ -191,6 +225,21 @@ class MySql(Database):
             str(root / "bin" / "mysqld"), "--no-defaults", "--user=root", f"--basedir={root}", f"--datadir={self._data}/data",
             f"--lc-messages-dir={root}/share", f"--character-sets-dir={root}/share/charsets",
             f"--plugin-dir={root}/lib/plugin", "--mysqlx=OFF", "--secure-file-priv=",
+        ]  # fmt: skip
+
+
+class MySql97(MySql):
+    """MySQL 9.7, of Debian's suite sid, which has one version of it after another."""
+
+    is_newer = True
+
+    def _command(self) -> list[str]:
+        root = debian_suite.unpacked("sid", "mysql-server-core")
+        share = root / "usr" / "share" / "mysql"
+        return [
+            *debian_suite.command(root, "usr/sbin/mysqld"), "--no-defaults", "--user=root", f"--basedir={root}/usr",
+            f"--datadir={self._data}/data", f"--lc-messages-dir={share}", f"--character-sets-dir={share}/charsets",
+            f"--plugin-dir={root}/usr/lib/mysql/plugin", "--mysqlx=OFF", "--secure-file-priv=",
         ]  # fmt: skip
 
 
@@ -241,8 +290,8 @@ def _rows(text: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _run(*command: str) -> None:
-    ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+def _run(*command: str, text: str = "") -> None:
+    ran = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     if ran.returncode != 0:
         raise RuntimeError(f"{command[0]}:\n{ran.stdout}")  # the cause comes first, much advice after it
 

@@ -6,9 +6,10 @@
 //!          └ checksum (4), if the format description declares it                                 ┘
 //! ```
 //!
-//! Rule 1. Artificial events, and those whose next position is 0, have no place in the log.
+//! Rule 1. Events that the server makes for the connection have no place in the log: artificial ones, and of the types
+//!         `OF_CONNECTION` those whose next position is 0.
 //! Rule 2. The next position in a header has 32 bits. In a longer file the upper bits are those of the last position, plus one
-//!         where the lower ones begin again.
+//!         where the lower ones begin again. MariaDB 11.8 writes 0 inside of a transaction: the event follows the one before.
 
 use crate::cursor::Cursor;
 
@@ -18,6 +19,8 @@ const CHECKSUM_SIZE: usize = 4;
 const SIZE_AT: usize = 9;
 const ARTIFICIAL: u64 = 0x20;
 const POSITION_BITS: u32 = 40;
+/// ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, PREVIOUS_GTIDS, HEARTBEAT_V2, GTID_LIST and START_ENCRYPTION of MariaDB.
+const OF_CONNECTION: [u8; 7] = [4, 15, 27, 35, 41, 163, 164];
 
 /// Bytes of the event that begins here, by its header.
 pub fn size_of(event: &[u8]) -> Option<usize> {
@@ -48,8 +51,11 @@ impl Header {
     /// Where the event begins and ends, as `file number << 40 | position`, given the end of the one before. Nothing if it
     /// has no place in the log.
     pub fn place(&self, at: u64) -> Option<(u64, u64)> {
-        if self.flags & ARTIFICIAL != 0 || self.next == 0 {
+        if self.flags & ARTIFICIAL != 0 {
             return None;
+        }
+        if self.next == 0 {
+            return (!OF_CONNECTION.contains(&self.code)).then_some((at, at + self.size));
         }
         let (file, position) = (at >> POSITION_BITS, at & ((1 << POSITION_BITS) - 1));
         let upper = (position >> 32) + u64::from(self.next < position & 0xffff_ffff);

@@ -6,6 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Int32Type, TimestampMicrosecondType};
 use arrow_array::{Array, RecordBatch, StructArray};
 
+use super::frames::Header;
 use super::packets::{Next, Packets};
 use super::{Kind, Log, Part, Stop, Types};
 use crate::rows::Op;
@@ -156,6 +157,18 @@ fn nothing_behind_the_end_is_read() {
     let mut log = Log::new(Types { ignored: vec![XID], gtids: vec![], kinds: HashMap::new(), rows: vec![] }, 4, 31);
     assert_eq!(run(&mut log, &[(XID, b"12345678"), (XID, b"12345678")]).0, Stop::End);
     assert_eq!(log.at, 31);
+}
+
+#[test]
+fn an_event_without_a_position_follows_the_one_before_unless_it_is_of_the_connection() {
+    let unplaced = |code| {
+        let mut bytes = event(code, b"12", 4);
+        bytes[13..17].fill(0);
+        Header::read(&bytes).unwrap().place(7 << 40 | 4)
+    };
+    assert_eq!(unplaced(MAP), Some((7 << 40 | 4, 7 << 40 | 25)));
+    assert_eq!(unplaced(15), None);
+    assert_eq!(Header::read(&event(MAP, b"12", 100)).unwrap().place(7 << 40 | 4), Some((7 << 40 | 100, 7 << 40 | 121)));
 }
 
 #[test]

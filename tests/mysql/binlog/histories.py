@@ -32,6 +32,7 @@ class Kind:
     text: Callable[[Any], str] = str
     mysql: bool = True
     mariadb: bool = True
+    newer: bool = False  # only the newer versions of both servers have it
 
 
 def _integers(bits: int, *, unsigned: bool = False) -> Callable[[random.Random], str]:
@@ -190,6 +191,8 @@ KINDS = {
     "pnt": Kind("POINT", lambda r: f"ST_GeomFromText('POINT({r.randint(-9, 9)} 2)')", "HEX({})", _geometry),
     "js": Kind("JSON", _json_literal, mariadb=False),
     "js2": Kind("JSON", _json_literal, mariadb=False),
+    "ve": Kind("VECTOR(3)", lambda r: f"x'{struct.pack('<3f', *(r.choice([0.0, 1.5, -3e38, r.random()]) for _ in '123')).hex()}'",
+               "HEX({})", lambda v: struct.pack(f"<{len(v)}f", *v).hex().upper(), newer=True),
     "u": Kind("UUID", lambda r: quoted(r.choice([
         "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
         "01890a5d-ac96-774b-bcce-b302099a8057", "123e4567-e89b-42d3-a456-426655440000", "123e4567-e89b-12d3-0456-426655440000",
@@ -208,7 +211,11 @@ KINDS = {
 def kinds(database: Database) -> list[str]:
     """The names of the kinds that a server has."""
     mysql = database.connector == "mysql"
-    return [name for name, kind in KINDS.items() if (kind.mysql if mysql else kind.mariadb)]
+    return [
+        name
+        for name, kind in KINDS.items()
+        if (kind.mysql if mysql else kind.mariadb) and (database.is_newer or not kind.newer)
+    ]
 
 
 class History:
@@ -345,7 +352,7 @@ def rows_of(events: Iterator[Event]) -> Iterator[Rows]:
 
 def kinds_of_mariadb(table: TableMap) -> TableMap:
     """Adds the types that no table map has, by the names of the columns."""
-    types = {"u": "uuid", "in4": "inet4", "in6": "inet6"}
+    types = {"u": "uuid", "in4": "inet4", "in6": "inet6", "ve": "vector"}
     columns = (dataclasses.replace(c, mariadb_type=types.get(c.name or "")) for c in table.columns)
     return dataclasses.replace(table, columns=tuple(columns))
 

@@ -3,7 +3,7 @@
     vectors/<name>.binlog    the file, byte for byte
     vectors/<name>.json      server: its version; sql: the statements; tables: the rows of SELECT; events: SHOW BINLOG EVENTS
 
-`mysql-tagged` is of a MySQL 9.7, which no package of this project has: it was recorded by hand, with the statements in its JSON.
+`mysql-tagged` and `mysql-tagged-set` are of MySQL 9.7: they were recorded by hand, with the statements in their JSON.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mysql.binlog.histories import JSON_COLUMNS, History, json_changes, kinds, listed, selected
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 
 VECTORS = Path(__file__).parent / "vectors"
 OTHER_EVENTS = """\
@@ -33,21 +33,21 @@ MINIMAL = "SET SESSION binlog_row_image = MINIMAL"
 
 
 def main() -> None:
-    """Records all vectors of both servers."""
+    """Records all vectors of all servers: of the newer ones those of events, in which servers differ."""
     VECTORS.mkdir(exist_ok=True)
     for server in (MariaDb, MySql):
         with server() as database:
             history = History(1, kinds(database), tables=1, width=60)
             record(database, f"{database.connector}-types", history.tables, history.create() + history.changes(8))
-        with server() as database:
+    servers: dict[str, type[Database]] = {
+        "mariadb": MariaDb, "mysql": MySql, "mariadb-11.8": MariaDb118, "mysql-9.7": MySql97,
+    }  # fmt: skip
+    for name, of_events in servers.items():
+        with of_events() as database:
             history = History(2, ["i32", "vc_utf8mb4", "tx", "dec18_9"], tables=1)
             sql = f"{history.create()}{OTHER_EVENTS};{MINIMAL};{history.changes(5)}"
-            record(
-                database,
-                f"{database.connector}-events",
-                history.tables,
-                f"{sql}{COMPRESSED[database.connector]};{history.changes(5)}",
-            )
+            sql += f"{COMPRESSED[database.connector]};{history.changes(5)}"
+            record(database, f"{name}-events", history.tables, sql)
     with MySql() as database:
         record(database, "mysql-json", {"t0": JSON_COLUMNS}, json_changes("MINIMAL", 20))
 

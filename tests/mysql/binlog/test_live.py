@@ -23,7 +23,7 @@ from tests.mysql.binlog.histories import (
     rows_of,
     selected,
 )
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 
 pytestmark = pytest.mark.nightly
 
@@ -46,7 +46,9 @@ MODES = {
 }
 
 
-@pytest.fixture(scope="module", params=[MariaDb, MySql], ids=["mariadb", "mysql"])
+@pytest.fixture(
+    scope="module", params=[MariaDb, MySql, MariaDb118, MySql97], ids=["mariadb", "mysql", "mariadb-11.8", "mysql-9.7"]
+)
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     with request.param() as server:
         yield server

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from changefeed.mysql.binlog import Parser, codes, split_file
+from changefeed.mysql.binlog.cursor import EventCursor
 from changefeed.mysql.binlog.events import (
     Event,
     Gtid,
@@ -18,11 +19,14 @@ from changefeed.mysql.binlog.events import (
     TransactionPayload,
     XaPrepare,
 )
+from changefeed.mysql.binlog.table_map import read_table_map
 from tests.mysql.binlog.histories import Tables, kinds_of_mariadb, listed_events, rows_of
 from tests.mysql.binlog.record import VECTORS
 from tests.mysql.binlog.test_refused import framed
 
-RECORDED = ["mariadb-types", "mariadb-events", "mysql-types", "mysql-events", "mysql-json"]
+RECORDED = [
+    "mariadb-types", "mariadb-events", "mysql-types", "mysql-events", "mysql-json", "mariadb-11.8-events", "mysql-9.7-events",
+]  # fmt: skip
 
 
 def events_of(name: str) -> list[Event]:
@@ -104,6 +108,28 @@ def test_mysql_9_has_tagged_gtids_and_vectors() -> None:
     assert rows[1] == ((1, [1.0, 2.5, -3e10], '{"a": 1}'), (1, [0.1, 0.2], '{"a": 1}'))
     (previous,) = [e for e in events_of("mysql-tagged-set") if isinstance(e, PreviousGtids)]
     assert previous.gtids == described("mysql-tagged-set")["gtids"]
+
+
+@pytest.mark.parametrize(
+    "body, charsets",
+    [
+        # id INT, e VECTOR(3), a, b VARCHAR(3), c VARCHAR(3) CHARACTER SET latin1, d VARCHAR(3): a default, and pairs
+        (
+            "6d000000000001000164000178000603f20f0f0f0f09040c000c0003000c003e0101000207fcff00003f03080d0103040d02696401650161016201"
+            "6301640801000c01fc",
+            [None, "binary", "utf8mb4", "utf8mb4", "latin1", "utf8mb4"],
+        ),
+        # id INT, a VARCHAR(3), e VECTOR(3), b VARBINARY(9), c CHAR(3) CHARACTER SET latin1, g GEOMETRY, j JSON: each
+        (
+            "700000000000010001640001770007030ff20ffefff5090c00040900fe0304047e0101000306fcff003f3f080701000d0103040f02696401610165"
+            "016201630167016a0801000c01fe",
+            [None, "utf8mb4", "binary", "binary", "latin1", None, None],
+        ),
+    ],
+)
+def test_a_vector_of_mysql_is_counted_with_the_texts(body: str, charsets: list[str | None]) -> None:
+    table = read_table_map(EventCursor(bytes.fromhex(body), "event"), 6, mariadb=False)
+    assert [column.charset for column in table.columns] == charsets
 
 
 def test_events_carry_their_position_without_the_callers() -> None:

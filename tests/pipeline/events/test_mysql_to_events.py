@@ -15,7 +15,7 @@ from changefeed import record_log, telemetry
 from changefeed.api.events import load_pipeline
 from changefeed.errors import ConfigError
 from tests.cli.command import invoke
-from tests.services.database import Database
+from tests.services.database import Database, MariaDb118, MySql97
 
 
 @pytest.fixture
@@ -107,6 +107,12 @@ def test_a_snapshot_and_the_log_become_events(tmp_path: Path, database: Database
     assert source["pos"] > 0
     assert invoke("run", path, "--once").return_value == 0
     assert rows(tmp_path) == SNAPSHOT + STREAMED
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("server", [MariaDb118, MySql97], ids=["mariadb-11.8", "mysql-9.7"], indirect=True)
+def test_the_same_of_newer_servers(tmp_path: Path, database: Database) -> None:
+    test_a_snapshot_and_the_log_become_events(tmp_path, database)
 
 
 def test_batches_that_end_inside_of_a_transaction_continue_it(tmp_path: Path, database: Database) -> None:

@@ -21,10 +21,12 @@ from tests.live.comparing import differences, without_zero_dates
 from tests.live.history import History
 from tests.live.session import Session
 from tests.live.writing import PHASES, Drawing
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 from tests.sources.mysql.following import Follower
 
-SERVERS: dict[str, type[Database]] = {"mariadb": MariaDb, "mysql": MySql}
+SERVERS: dict[str, type[Database]] = {
+    "mariadb": MariaDb, "mysql": MySql, "mariadb-11.8": MariaDb118, "mysql-9.7": MySql97,
+}  # fmt: skip
 METADATA = {"mariadb": ("FULL", "MINIMAL", "NO_LOG"), "mysql": ("FULL", "MINIMAL")}
 _OPTIONS: dict[str, list[Any]] = {
     "chunk-rows": [1, 2, 3, 50], "max-records-per-batch": [1, 5, 100], "max-bytes-per-batch": [1, 500, 3000, 10**6],

@@ -21,7 +21,7 @@ from changefeed.sources.mysql.server import AnotherServerError
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
 from changefeed.sources.mysql.stream import MySqlStream
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 from tests.services.relay import Relay
 from tests.sources.mysql.following import Follower, section
 
@@ -78,14 +78,23 @@ def _rows(database: Database) -> list[list[list[str]]]:
     ]
 
 
-@pytest.fixture(params=["mariadb", pytest.param("mysql", marks=pytest.mark.nightly)])
+@pytest.fixture(
+    params=["mariadb", *(pytest.param(n, marks=pytest.mark.nightly) for n in ("mysql", "mariadb-11.8", "mysql-9.7"))]
+)
 def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
     with ExitStack() as stack:
         options = "--server-id=2", "--log-slave-updates=ON"
-        servers = (MariaDb(), MariaDb(*options)) if request.param == "mariadb" else (MySql(), MySql(*options, server=2))
+        servers: tuple[Database, Database]
+        if request.param.startswith("mariadb"):
+            mariadb = MariaDb118 if request.param == "mariadb-11.8" else MariaDb
+            servers = mariadb(), mariadb(*options)
+        else:
+            mysql = MySql97 if request.param == "mysql-9.7" else MySql
+            servers = mysql(), mysql(*options, server=2)
         primary, replica = (stack.enter_context(server) for server in servers)
         for server in (primary, replica):
-            server.execute("RESET MASTER")  # forgets its own users
+            new_words = isinstance(server, MySql97)
+            server.execute("RESET BINARY LOGS AND GTIDS" if new_words else "RESET MASTER")  # forgets its own users
         primary.execute("FLUSH LOGS; FLUSH LOGS; FLUSH LOGS; CREATE DATABASE shop")
         primary.execute("CREATE TABLE orders (id INT PRIMARY KEY, v LONGTEXT); CREATE TABLE notes (v INT)", "shop")
         with_replica = Pair(primary, replica, stack.enter_context(Relay(primary.port)))

@@ -9,7 +9,7 @@ import pytest
 
 from tests.sources.mysql.histories import SERVERS, judged
 
-_DAILY, _NIGHTLY = 3, 60
+_DAILY, _NIGHTLY, _NEWER = 3, 60, 20
 
 
 @pytest.mark.slow
@@ -21,6 +21,8 @@ _DAILY, _NIGHTLY = 3, 60
         pytest.param("mariadb", _NIGHTLY, False, marks=pytest.mark.nightly),
         pytest.param("mysql", _NIGHTLY, False, marks=pytest.mark.nightly),
         pytest.param("mysql", _NIGHTLY, True, marks=pytest.mark.nightly),
+        pytest.param("mariadb-11.8", _NEWER, False, marks=pytest.mark.nightly),
+        pytest.param("mysql-9.7", _NEWER, True, marks=pytest.mark.nightly),
     ],
 )
 def test_tables_end_as_the_server(server: str, count: int, lower_case: bool) -> None:

@@ -92,7 +92,17 @@ def test_recorded_logs(name: str) -> None:
     compared([event.data for event in sent], sent[0].at, sent[-1].end)
 
 
-@pytest.mark.parametrize("name", ["mariadb-events", "mysql-events"])
+@pytest.mark.parametrize("name", NAMES)
+def test_events_of_a_recorded_log_have_their_places(name: str) -> None:
+    """MariaDB 11.8 writes no positions inside of transactions."""
+    sent = log(name)
+    events = as_sent([event.data for event in sent])
+    assert [(e.at.position, e.end.position, e.placed) for e in events] == [
+        (e.at.position, e.end.position, True) for e in sent
+    ]
+
+
+@pytest.mark.parametrize("name", ["mariadb-events", "mariadb-11.8-events", "mysql-events", "mysql-9.7-events"])
 def test_compressed_rows_of_recorded_logs(name: str) -> None:
     """The logs from behind the statements that the source refuses: minimal images, then compressed ones."""
     sent = log(name)
@@ -122,7 +132,7 @@ def as_sent(sent: list[bytes]) -> list[LogEvent]:
     return events
 
 
-@pytest.mark.parametrize("name", ["mariadb-types", "mysql-types", "random"])
+@pytest.mark.parametrize("name", ["mariadb-types", "mariadb-11.8-events", "mysql-types", "random"])
 def test_slices_of_a_log(name: str) -> None:
     """A slice may begin inside of a statement; a server sends the format description first."""
     sent = log(name) if name != "random" else as_sent(random_log(3, log("mariadb-types")[0].data))

@@ -16,14 +16,17 @@ from changefeed.sources.mysql import open_changes, reader
 from changefeed.sources.mysql.reader import read
 from tests.mysql.binlog.histories import DATABASE, History, json_changes, kinds
 from tests.mysql.binlog.record import COMPRESSED
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 from tests.sources.mysql.following import section
 from tests.sources.mysql.test_batches import needs_kernel
 
 Rows = dict[str, dict[int, dict[str, Any]]]  # table -> id -> column -> value
 
 
-@pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+@pytest.fixture(
+    params=[MariaDb, *(pytest.param(server, marks=pytest.mark.nightly) for server in (MySql, MariaDb118, MySql97))],
+    ids=["mariadb", "mysql", "mariadb-11.8", "mysql-9.7"],
+)
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     with request.param() as server:
         yield server

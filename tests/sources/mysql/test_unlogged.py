@@ -13,14 +13,16 @@ from changefeed.errors import UnsupportedError
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.discovery import discover
 from changefeed.sources.mysql.unlogged import versioned_by
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 from tests.sources.mysql.following import Follower, section
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(
-    scope="module", params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"]
+    scope="module",
+    params=[MariaDb, *(pytest.param(server, marks=pytest.mark.nightly) for server in (MySql, MariaDb118, MySql97))],
+    ids=["mariadb", "mysql", "mariadb-11.8", "mysql-9.7"],
 )
 def either(request: pytest.FixtureRequest) -> Iterator[Database]:
     with request.param() as server:
@@ -78,7 +80,31 @@ def test_a_table_in_memory_is_empty_after_a_restart_of_the_server(either: Databa
     assert rows(following, "memory.t") == [{"id": 3}]
 
 
+def test_a_generated_column_that_an_update_leaves_out(either: Database) -> None:
+    """MariaDB 11.8 leaves out all, MariaDB 10.11 with minimal images those that are not stored, MySQL only unchanged ones."""
+    following = follower(
+        either, "computed",
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, v INT AS (a + 1) VIRTUAL, w INT AS (v + 1) VIRTUAL);"
+        "INSERT INTO t (id, a) VALUES (1, 10)",
+    )  # fmt: skip
+    minimal = "USE computed; SET SESSION binlog_row_image = MINIMAL"
+    either.execute(f"{minimal}; UPDATE t SET b = 5; SET SESSION binlog_row_image = FULL; UPDATE t SET b = 6")
+    following.run()
+    assert rows(following, "computed.t") == [{"id": 1, "a": 10, "b": 6, "v": 11, "w": 12}]
+    either.execute(f"{minimal}; UPDATE t SET a = 20")
+    if either.connector == "mysql":
+        following.run()
+        assert rows(following, "computed.t") == [{"id": 1, "a": 20, "b": 6, "v": 21, "w": 22}]
+        return
+    with pytest.raises(
+        UnsupportedError, match=r"computed\.t\.v: the update at .* changes a, from which it is computed"
+    ):
+        following.run()
+
+
 def test_rows_that_a_foreign_key_changes_are_warned_of(either: Database, caplog: pytest.LogCaptureFixture) -> None:
+    if isinstance(either, MySql97):
+        pytest.skip("it logs them")
     caplog.set_level(logging.WARNING)
     following = follower(
         either, "cascades",
@@ -103,6 +129,24 @@ def test_rows_that_a_foreign_key_changes_are_warned_of(either: Database, caplog:
     assert [row["id"] for row in rows(following, "cascades.c")] == [10, 20], (
         "if the server logs it now, the warning is wrong"
     )
+
+
+@pytest.mark.nightly
+def test_mysql_9_logs_the_rows_that_a_foreign_key_changes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    with MySql97() as database:
+        following = follower(
+            database, "cascades",
+            "CREATE TABLE p (id INT PRIMARY KEY);"
+            "CREATE TABLE c (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE ON UPDATE CASCADE);"
+            "CREATE TABLE n (id INT PRIMARY KEY, c INT, FOREIGN KEY (c) REFERENCES c (id) ON DELETE SET NULL);"
+            "INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (10, 1), (20, 2); INSERT INTO n VALUES (100, 10), (200, 20)",
+        )  # fmt: skip
+        database.execute("USE cascades; DELETE FROM p WHERE id = 1; UPDATE p SET id = 7 WHERE id = 2")
+        following.run()
+        assert rows(following, "cascades.c") == [{"id": 20, "p": 7}]
+        assert rows(following, "cascades.n") == [{"id": 100, "c": None}, {"id": 200, "c": 20}]
+    assert not caplog.records
 
 
 def test_a_table_that_could_not_be_replaced_is_dropped(mariadb: Database) -> None:

@@ -1,7 +1,7 @@
 """Collation ids of MySQL and MariaDB: the character set of each, and the bytes of its longest character.
 
 Table maps and query events name a character set by the id of a collation. The ranges are those of
-`information_schema.collations` of MySQL 8.0 and of `collation_character_set_applicability` of MariaDB 10.11.
+`information_schema.collations` of MySQL 8.0 and 9.7, and of `collation_character_set_applicability` of MariaDB 10.11 and 11.8.
 The two servers agree wherever both define an id. MariaDB adds 1024 to an id for its variant without padding.
 """
 
@@ -37,14 +37,14 @@ _IDS: dict[str, tuple[int, tuple[int | tuple[int, int], ...]]] = {
     "cp1257": (1, (29, 58, 59, 1082, 1083)),
     "latin5": (1, (30, 78, 1054, 1102)),
     "armscii8": (1, (32, 64, 1056, 1088)),
-    "utf8mb3": (3, (33, 76, 83, (192, 223), (576, 578), 1057, 1107, (1216, 1238), (2048, 2247))),
+    "utf8mb3": (3, (33, 76, 83, (192, 223), (576, 579), 1057, 1107, (1216, 1238), (2048, 2247))),
     "ucs2": (2, (35, 90, (128, 159), (640, 642), 1059, 1114, (1152, 1174), (2560, 2759))),
     "cp866": (1, (36, 68, 1060, 1092)),
     "keybcs2": (1, (37, 73, 1061, 1097)),
     "macce": (1, (38, 43, 1062, 1067)),
     "macroman": (1, (39, 53, 1063, 1077)),
     "cp852": (1, (40, 81, 1064, 1105)),
-    "utf8mb4": (4, (45, 46, (224, 247), (255, 323), (608, 610), 1069, 1070, (1248, 1270), (2304, 2503))),
+    "utf8mb4": (4, (45, 46, (224, 247), (255, 323), (608, 611), 1069, 1070, (1248, 1270), (2304, 2503))),
     "utf16": (4, (54, 55, (101, 124), (672, 674), 1078, 1079, (1125, 1147), (2816, 3015))),
     "utf16le": (4, (56, 62, 1080, 1086)),
     "cp1256": (1, (57, 67, 1081, 1091)),

@@ -11,7 +11,7 @@
 
     kind  value                                                 of
       1   bitmap, highest bit first: unsigned                   numeric columns
-      2   default collation, then pairs column, collation       character columns; of MariaDB GEOMETRY, too
+      2   default collation, then pairs column, collation       character columns; GEOMETRY of MariaDB, VECTOR of MySQL, too
       3   a collation each                                      character columns
       4   packed length and name each                           all columns
       5,6 packed count, then packed length and member each      SET, ENUM columns
@@ -48,7 +48,7 @@ _CHARACTER = {
     codes.STRING, codes.VAR_STRING, codes.VARCHAR, codes.BLOB, codes.TINY_BLOB, codes.MEDIUM_BLOB, codes.LONG_BLOB,
     codes.VARCHAR_COMPRESSED, codes.BLOB_COMPRESSED,
 }  # fmt: skip
-_MARIADB_CHARACTER = _CHARACTER | {codes.GEOMETRY}
+_MYSQL_CHARACTER, _MARIADB_CHARACTER = _CHARACTER | {codes.VECTOR}, _CHARACTER | {codes.GEOMETRY}
 _MEMBERED = {codes.ENUM, codes.SET}
 # Bytes of metadata of each type: `big` for the two bytes of which the first is the higher.
 _METADATA = {
@@ -88,7 +88,7 @@ class MappedColumn:
         geometry: the kind of a geometry: `point`, ….
         visible: whether `SELECT *` shows it.
         dimensions: of a vector.
-        mariadb_type: `uuid`, `inet4` or `inet6`, which no server sends: only the caller can set it.
+        mariadb_type: `uuid`, `inet4`, `inet6` or `vector`, which MariaDB does not send: only the caller can set it.
     """
 
     code: int
@@ -170,7 +170,7 @@ def read_table_map(cursor: EventCursor, id_size: int, *, mariadb: bool) -> Table
                 primary_key = _KEYS[kind](value, count)
             elif kind in _OPTIONAL:
                 of, name, read = _OPTIONAL[kind]
-                if mariadb and of is _CHARACTER:
+                if mariadb and of is _MYSQL_CHARACTER:
                     of = _MARIADB_CHARACTER
                 indexes = [i for i, column in enumerate(columns) if of is None or column.code in of]
                 for index, detail in zip(indexes, read(value, len(indexes)), strict=True):
@@ -267,8 +267,8 @@ _KEYS: dict[int, Callable[[EventCursor, int], tuple[tuple[int, int], ...]]] = {
 # Kind -> types of its columns (None: all), the field of the column, and a reader of all values.
 _OPTIONAL: dict[int, tuple[set[int] | None, str, Callable[[EventCursor, int], Any]]] = {
     1: (_NUMERIC, "unsigned", EventCursor.high_bits),
-    2: (_CHARACTER, "charset", _default_charsets),
-    3: (_CHARACTER, "charset", lambda cursor, count: [_charset(cursor.packed()) for _ in range(count)]),
+    2: (_MYSQL_CHARACTER, "charset", _default_charsets),
+    3: (_MYSQL_CHARACTER, "charset", lambda cursor, count: [_charset(cursor.packed()) for _ in range(count)]),
     4: (None, "name", _names),
     5: ({codes.SET}, "members", _member_bytes),
     6: ({codes.ENUM}, "members", _member_bytes),

@@ -13,7 +13,8 @@ Values have the canonical form of `model/values.py`, with bytes as `bytes`: ints
 Rule 1. Text without a known character set stays bytes. Text that is invalid in its character set is an `Irregular`.
 Rule 2. A number of unknown sign is an int if both readings agree, else an `UnknownSign`.
 Rule 3. A BINARY column is filled up with zero bytes to its length: the server does not send them.
-Rule 4. UUID, INET4 and INET6 of MariaDB look like BINARY; the caller's `mariadb_type` makes text of them.
+Rule 4. UUID, INET4 and INET6 of MariaDB look like BINARY, its VECTOR like VARBINARY; the caller's `mariadb_type` makes texts and
+        numbers of them.
 """
 
 from __future__ import annotations
@@ -260,7 +261,10 @@ def _geometry(column: MappedColumn) -> Read:
 
 
 def _vector(column: MappedColumn) -> Read:
-    size = _length_size(column)
+    return _vector_of(_length_size(column))
+
+
+def _vector_of(size: int) -> Read:
     canonical = values.writer(ColumnType("vector"))
 
     def read(cursor: EventCursor) -> list[Any]:
@@ -282,6 +286,8 @@ def _null(column: MappedColumn) -> Read:
 
 def _mariadb(column: MappedColumn, size: int) -> Read:
     """Rule 4: types that MariaDB keeps as bytes."""
+    if column.mariadb_type == "vector":
+        return _vector_of(size)
     write = _MARIADB.get(column.mariadb_type or "")
     if write is None or write[0] != column.metadata:
         raise _no_such(column)

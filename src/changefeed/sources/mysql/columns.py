@@ -25,6 +25,7 @@ from changefeed.model.values import Irregular, IrregularError, reader
 from changefeed.mysql import charsets
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
+from changefeed.sources.mysql.tables import VECTOR_SIZE
 
 _CAST = frozenset({"decimal", "date", "datetime", "timestamp"})
 _MEMBERED = (codes.ENUM, codes.SET)
@@ -37,6 +38,8 @@ Irregulars = dict[int, bytes]  # row -> what the server has there
 
 def type_of(column: MappedColumn) -> ColumnType | None:
     """The MySQL type of a column; None if the server did not send enough of it."""
+    if column.mariadb_type == "vector":
+        return ColumnType("vector", length=column.metadata // VECTOR_SIZE)
     if column.mariadb_type is not None:
         return ColumnType.parse(_MARIADB_TYPES[column.mariadb_type])
     return column.type

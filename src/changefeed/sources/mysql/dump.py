@@ -5,9 +5,11 @@
              ROTATE: the end of a file │ ROTATE (artificial): the next one │ FORMAT_DESCRIPTION │ …
              EOF at the end of the log, because the flag 1 asks not to wait for more
 
-Rule 1. Artificial events, and a FORMAT_DESCRIPTION that is sent again, have no place in the file: their next position is 0.
+Rule 1. Events that the server makes for the connection have no place in the file: artificial ones, and of the types
+        `_OF_CONNECTION` those whose next position is 0, such as a FORMAT_DESCRIPTION that is sent again.
 Rule 2. The next position in a header has 32 bits. In a longer file the upper bits are those of the last position, plus one where
-        the lower ones begin again.
+        the lower ones begin again. MariaDB 11.8 writes 0 inside of a transaction: such an event follows the one before, so that
+        none of them may be missing (see `_asks_for_statements`).
 Rule 3. Each connection asks for the server's identity: between two of them, the address may lead to another one.
 Rule 4. MariaDB sends GTIDs only to a replica of capability 4; both servers send checksums only to one that asks for them.
 """
@@ -46,6 +48,10 @@ _ERROR, _EOF, _EOF_SIZE = b"\xff", b"\xfe", 9
 _BEGIN = b"\0BEGIN"
 _LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 _LOST = 2013  # of PyMySQL's errors
+_OF_CONNECTION = frozenset({
+    codes.ROTATE, codes.FORMAT_DESCRIPTION, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST,
+    codes.START_ENCRYPTION,
+})  # fmt: skip
 GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 """The events that begin a transaction."""
 
@@ -99,7 +105,7 @@ def dump(
         start: the start of an event, or the end of the log.
         server_id: the first of the ids that the connection may use; None for one at random.
         identity: of the server that must answer, see `identity_of`; None: any.
-        statements: whether MariaDB sends the statements of rows, too; MySQL always sends those that it has logged.
+        statements: whether MariaDB must send the statements of rows, too; MySQL always sends those that it has logged.
 
     Raises:
         AccessError: the user may not read the log.
@@ -147,10 +153,17 @@ def dump_bytes(
 
 def _ask(connection: Connection[Any], start: LogPosition, server_id: int | None, *, statements: bool) -> None:
     """Asks for the log from a position on."""
+    flags = _NON_BLOCKING | (_ANNOTATIONS if _asks_for_statements(connection, statements=statements) else 0)
     own_id = _registered(connection, server_id)
-    flags = _NON_BLOCKING | (_ANNOTATIONS if statements and is_mariadb(connection) else 0)
     request = struct.pack("<IHI", start.position, flags, own_id) + start.file.encode()
     connection._execute_command(_DUMP, request)
+
+
+def _asks_for_statements(connection: Connection[Any], *, statements: bool) -> bool:
+    """Whether MariaDB is asked for the statements of rows: also if it may write events without positions, see Rule 2."""
+    if not is_mariadb(connection):
+        return False
+    return statements or bool(rows(connection, "SHOW GLOBAL VARIABLES LIKE 'binlog_legacy_event_pos'"))
 
 
 def dump_after(address: Address, gtids: GtidSet, identity: str) -> Iterator[LogEvent]:
@@ -241,8 +254,10 @@ def placed(data: bytes, at: LogPosition) -> LogEvent:
         body = _without_checksum(data)[HEADER_SIZE:]
         end = LogPosition(body[8:].decode(), int.from_bytes(body[:8], "little"), at.shift)
         return LogEvent(code, end, end, data, placed=False)
-    if flags & codes.ARTIFICIAL or following == 0:
+    if flags & codes.ARTIFICIAL or (following == 0 and code in _OF_CONNECTION):
         return LogEvent(code, at, at, data, placed=False)
+    if following == 0:
+        return LogEvent(code, at, LogPosition(at.file, at.position + size, at.shift), data, placed=True)
     upper = at.position >> 32
     if following < at.position & 0xFFFFFFFF:
         upper += 1

@@ -2,8 +2,8 @@
 
     table map ─▶ description, JSON ─▶ kernel ─▶ Arrow columns ─▶ `completed`: bytes of columns that are left ─▶ text
 
-Rule 1. Texts in a character set of several bytes other than UTF-8, INET4 and INET6 are left to Python: the kernel reads their
-        bytes, and the reference's reader of the column makes values of them.
+Rule 1. Texts in a character set of several bytes other than UTF-8, and MariaDB's INET4, INET6 and VECTOR, are left to Python:
+        the kernel reads their bytes, and the reference's reader of the column makes values of them.
 Rule 2. All rows of a table are left to the reference if one of its columns is hidden, or of a type that the kernel does not have:
         temporal types from before MySQL 5.6, columns that MariaDB compresses, texts in unknown character sets.
 """

@@ -19,7 +19,7 @@ from changefeed.model.types import BINARIES, GEOMETRIES, INTEGERS, TEXTS, Column
 from changefeed.mysql import charsets
 from changefeed.mysql.binlog import codes, collations
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
-from changefeed.sources.mysql.tables import CODES, MARIADB_SIZES
+from changefeed.sources.mysql.tables import CODES, MARIADB_SIZES, VECTOR_SIZE, has_size
 from changefeed.sources.mysql.unlogged import SEQUENCE
 
 _NUMERIC = frozenset({*INTEGERS, "decimal", "float", "double"})
@@ -85,8 +85,11 @@ def _described(mapped: MappedColumn, column: Column) -> MappedColumn | None:
     kind, details = column.type, MappedColumn(mapped.code, mapped.metadata, mapped.nullable, column.name)
     declared = "" if column.declared is None else column.declared.type.lower()
     if mapped.code == codes.STRING and declared in MARIADB_SIZES:
-        fits = mapped.metadata == MARIADB_SIZES[declared]
+        fits = has_size(mapped, declared)
         return replace(details, charset=mapped.charset, mariadb_type=declared) if fits else None
+    if kind.name == "vector" and mapped.code == codes.VARCHAR:  # of MariaDB
+        fits = mapped.metadata == VECTOR_SIZE * (kind.length or 0)
+        return replace(details, charset=charsets.BINARY, mariadb_type="vector") if fits else None
     if kind.name == "json" and mapped.code == codes.BLOB:  # MariaDB's JSON is a LONGTEXT
         return _agreeing(mapped, replace(details, charset="utf8mb4")) if mapped.metadata == 4 else None
     if not _has_form(mapped, column):

@@ -32,6 +32,7 @@ Name = tuple[str, str]  # database and table
 
 SYSTEM = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
 MARIADB_SIZES = {"uuid": 16, "inet4": 4, "inet6": 16}  # bytes in the log of types that look like BINARY there
+VECTOR_SIZE = 4  # bytes of each number of a VECTOR, which looks like VARBINARY in MariaDB's log
 CODES = {
     "tinyint": codes.TINY, "smallint": codes.SHORT, "mediumint": codes.INT24, "int": codes.LONG, "bigint": codes.LONGLONG,
     "float": codes.FLOAT, "double": codes.DOUBLE, "decimal": codes.NEWDECIMAL, "bit": codes.BIT, "year": codes.YEAR,
@@ -70,7 +71,7 @@ class Captured:
 
     Attributes:
         patterns: those of the section's `tables`.
-        mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4 and INET6, with the type.
+        mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4, INET6 and VECTOR, with the type.
         named: adds the names of columns, and what else the log may lack (`Definitions.named`); None: the log has it.
         names_rule: the server's `lower_case_table_names`.
     """
@@ -101,13 +102,19 @@ def is_captured(selector: TableFilter, database: str, table: str) -> bool:
 
 
 def _completed(column: MappedColumn, kind: str | None) -> MappedColumn:
-    fits = kind is not None and column.code == codes.STRING and column.metadata == MARIADB_SIZES[kind]
-    if not fits:
+    if kind is None or not has_size(column, kind):
         return column
     return MappedColumn(
         column.code, column.metadata, column.nullable, column.name, charset=column.charset, visible=column.visible,
         mariadb_type=kind,
     )  # fmt: skip
+
+
+def has_size(column: MappedColumn, kind: str) -> bool:
+    """Whether a column of the log has the code and the size that MariaDB gives to a type of its own."""
+    if kind == "vector":
+        return column.code == codes.VARCHAR and column.metadata % VECTOR_SIZE == 0
+    return column.code == codes.STRING and column.metadata == MARIADB_SIZES[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +168,13 @@ def sequences(server: Server) -> set[str]:
 
 
 def mariadb_types(server: Server) -> dict[Name, dict[str, str]]:
-    """Returns the columns of types that only MariaDB has, and that its log does not name."""
+    """Returns the columns of types that MariaDB's log does not name."""
     if server.kind != "mariadb":
         return {}
     types: dict[Name, dict[str, str]] = {}
     for database, table, column, kind in server.texts(
         "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS "
-        f"WHERE DATA_TYPE IN ({', '.join(map(repr, MARIADB_SIZES))})"
+        f"WHERE DATA_TYPE IN ({', '.join(map(repr, (*MARIADB_SIZES, 'vector')))})"
     ):
         types.setdefault((database, table), {})[column] = kind
     return types
@@ -255,6 +262,7 @@ def _column(row: tuple[str, ...], table: str) -> MappedColumn:
         charset=charset or (charsets.BINARY if is_bytes else None),
         members=parse_type(Tokens(column_type)).members if kind in ("enum", "set") else None,
         geometry=kind if code == codes.GEOMETRY else None,
+        dimensions=parse_type(Tokens(column_type)).length if kind == "vector" else None,
         mariadb_type=kind if kind in MARIADB_SIZES else None,
     )  # fmt: skip
 
