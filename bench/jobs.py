@@ -306,7 +306,7 @@ def visible(table: Path) -> list[tuple[float, float]]:
             datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC).timestamp() for text in newest if text
         ]
         if times:
-            result.append((file.stat().st_mtime, max(times)))
+            result.append((file.stat().st_ctime, max(times)))  # when its name was there, not its bytes
     return result
 
 

@@ -14,7 +14,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 
-/** Runs Debezium's engine and appends what it emits to a file, one JSON object a line: `Recorder PROPERTIES FILE`. */
+/**
+ * Runs Debezium's engine and appends what it emits to a file, one JSON object a line: `Recorder PROPERTIES FILE`.
+ *
+ * With the property `recorder.written`, only events whose topic ends so are written; the next one that is has the number of
+ * all others before it, as `skipped`.
+ */
 public final class Recorder {
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -25,6 +30,7 @@ public final class Recorder {
         }
         // Dies, as if killed, behind so many records; offsets of the last batch are then not stored.
         long last = Long.parseLong(properties.getProperty("recorder.records", "-1"));
+        String written = properties.getProperty("recorder.written", "");
         FileOutputStream out = new FileOutputStream(arguments[1], true);
         DebeziumEngine<ChangeEvent<String, String>> engine = DebeziumEngine
                 .create(KeyValueHeaderChangeEventFormat.of(Json.class, Json.class, Json.class),
@@ -36,7 +42,7 @@ public final class Recorder {
                         error.printStackTrace();
                     }
                 })
-                .notifying(new Writer(out, last))
+                .notifying(new Writer(out, last, written))
                 .build();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
             try {
@@ -51,11 +57,14 @@ public final class Recorder {
     private static final class Writer implements DebeziumEngine.ChangeConsumer<ChangeEvent<String, String>> {
         private final FileOutputStream out;
         private final long last;
+        private final String written;
         private long count;
+        private long skipped;
 
-        Writer(FileOutputStream out, long last) {
+        Writer(FileOutputStream out, long last, String written) {
             this.out = out;
             this.last = last;
+            this.written = written;
         }
 
         @Override
@@ -66,7 +75,11 @@ public final class Recorder {
                     if (count == last) {
                         Runtime.getRuntime().halt(9);
                     }
-                    out.write((line(event) + "\n").getBytes("UTF-8"));
+                    if (event.destination().endsWith(written)) {
+                        out.write((line(event, skipped) + "\n").getBytes("UTF-8"));
+                    } else {
+                        skipped++;
+                    }
                     count++;
                     committer.markProcessed(event);
                 }
@@ -77,7 +90,7 @@ public final class Recorder {
         }
     }
 
-    private static String line(ChangeEvent<String, String> event) throws IOException {
+    private static String line(ChangeEvent<String, String> event, long skipped) throws IOException {
         Map<String, Object> record = new LinkedHashMap<>();
         record.put("topic", event.destination());
         record.put("key", event.key());
@@ -87,6 +100,9 @@ public final class Recorder {
             headers.add(List.of(header.getKey(), String.valueOf(header.getValue())));
         }
         record.put("headers", headers);
+        if (skipped > 0) {
+            record.put("skipped", skipped);
+        }
         return JSON.writeValueAsString(record);
     }
 }

@@ -18,7 +18,7 @@ import subprocess
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -48,6 +48,9 @@ _DESCRIPTOR = """\
 """
 _SOURCE = Path(__file__).with_name("Recorder.java")
 
+# of the JVM: a start is cheap with them, a long run is not
+_SMALL = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
 # a line for each table that a snapshot begins
 _TABLES_OF_SNAPSHOTS = "-Dorg.slf4j.simpleLogger.log.io.debezium.relational.RelationalSnapshotChangeEventSource=info"
 
@@ -60,7 +63,14 @@ class Debezium:
     """
 
     def __init__(
-        self, database: Database, folder: Path, settings: dict[str, str] | None = None, records: int = -1
+        self,
+        database: Database,
+        folder: Path,
+        settings: dict[str, str] | None = None,
+        records: int = -1,
+        *,
+        written: str = "",
+        java_options: Sequence[str] = _SMALL,
     ) -> None:
         """Does not start the engine yet.
 
@@ -68,8 +78,10 @@ class Debezium:
             database: server whose databases the engine follows, as far as `settings` include them.
             settings: the connector's properties; they override the ones below.
             records: number of records after which the engine dies as if it were killed; -1: it does not.
+            written: end of the topics whose events are written; others are counted, see `Recorder.java`.
+            java_options: options of the engine's JVM.
         """
-        self.database, self.folder = database, folder
+        self.database, self.folder, self._written, self._java_options = database, folder, written, java_options
         self._settings, self._records = settings or {}, records
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -80,7 +92,7 @@ class Debezium:
         connector = self.database.connector
         classes = compiled(_SOURCE, sorted(jars(connector).glob("*.jar")))
         command = [
-            str(java.find().executable), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+            str(java.find().executable), *self._java_options,
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", _TABLES_OF_SNAPSHOTS,
             "-cp", f"{classes}:{jars(connector)}/*", "Recorder", str(settings), str(self.folder / "events.jsonl"),
         ]  # fmt: skip
@@ -122,7 +134,7 @@ class Debezium:
         lines = path.read_bytes().split(b"\n")
         return [json.loads(line) for line in lines[:-1]]
 
-    def wait(self, holds: Callable[[list[Event]], bool], what: str) -> list[Event]:
+    def wait(self, holds: Callable[[list[Event]], bool], what: str, seconds: float = 120) -> list[Event]:
         """Waits until `holds` is true of the events sent so far; returns them."""
         events: list[Event] = []
 
@@ -130,7 +142,7 @@ class Debezium:
             events[:] = self.events()
             return holds(events)
 
-        self.wait_for(is_there, what)
+        self.wait_for(is_there, what, seconds)
         return events
 
     def wait_for(self, is_there: Callable[[], bool], what: str, seconds: float = 120) -> None:
@@ -149,14 +161,16 @@ class Debezium:
         """Whether the engine has ended by itself."""
         return self._process is not None and self._process.poll() is not None
 
-    def follow(self, database: str) -> list[Event]:
+    def follow(self, database: str, seconds: float = 120) -> list[Event]:
         """Waits until all that is committed now has been sent: up to a marker row that this inserts into `zz_marker`."""
         name = f"m{time.monotonic_ns()}"
         self.database.execute(
             f"CREATE TABLE IF NOT EXISTS {MARKER} (name VARCHAR(40) PRIMARY KEY); INSERT INTO {MARKER} VALUES ('{name}')",
             database,
         )
-        return self.wait(lambda events: any(name in (event["key"] or "") for event in events), f"the marker {name}")
+        return self.wait(
+            lambda events: any(name in (event["key"] or "") for event in events), f"the marker {name}", seconds
+        )
 
     def _properties(self) -> dict[str, str]:
         connector = self.database.connector
@@ -186,6 +200,7 @@ class Debezium:
             "value.converter.replace.null.with.default": "false",
             "poll.interval.ms": "20",
             "recorder.records": str(self._records),
+            "recorder.written": self._written,
         }
         if connector == "mysql":
             properties |= {"database.allowPublicKeyRetrieval": "true", "database.ssl.mode": "disabled"}
