@@ -2,7 +2,7 @@
 
     python bench/debezium_events.py --server mysql --histories 40 --seed 7
 
-Rule 1. A history during which the engine has died, or misunderstood a statement, tells nothing, and is skipped.
+Rule 1. A history during which the engine has died, or misunderstood a statement, is skipped.
 Rule 2. Records are compared that have the same topic and place in the log. Marks of transactions are not: those of a history that
         is skipped have no place of their own.
 Rule 3. A difference is explained if every value in which two records differ is a known defect of the connector: `comparing`, and
@@ -140,7 +140,7 @@ def _event(record: Record) -> Event:
 
 def _by_place(history: History) -> dict[tuple[Any, ...], Record]:
     """The records of a history, by topic, place in the log, and number at that place."""
-    found: dict[tuple[Any, ...], Record] = {}
+    records: dict[tuple[Any, ...], Record] = {}
     counted = Counter[tuple[Any, ...]]()
     before: tuple[Any, ...] = ()
     for event in history.events:
@@ -152,8 +152,8 @@ def _by_place(history: History) -> dict[tuple[Any, ...], Record]:
             source = json.loads(_HIDDEN.sub(r"\1:0", record.value))["payload"]["source"]
             before = (record.topic, source["file"], source["pos"])
         counted[before] += 1
-        found[*before, counted[before]] = record
-    return found
+        records[*before, counted[before]] = record
+    return records
 
 
 def _compare(theirs: dict[tuple[Any, ...], Record], ours: dict[tuple[Any, ...], Record], result: Beside) -> None:

@@ -173,11 +173,11 @@ def _default(column: Column, *, is_newer: bool) -> str | None:
 def with_single_quotes(ddl: str) -> str:
     """Returns a statement with texts in single quotes, as version 3.6 of the connector for MySQL writes them."""
     try:
-        tokens, parts, end = Tokens(ddl), list[str](), 0
-        while (token := tokens.take()).kind != "end":
-            if token.kind == "text" and token.raw[0] == '"':
-                parts += [ddl[end : token.start], "'", token.raw[1:-1], "'"]
-                end = token.end
+        reader, parts, end = Tokens(ddl), list[str](), 0
+        while (lexeme := reader.take()).kind != "end":
+            if lexeme.kind == "text" and lexeme.raw[0] == '"':
+                parts += [ddl[end : lexeme.start], "'", lexeme.raw[1:-1], "'"]
+                end = lexeme.end
     except UnsupportedError:
         return ddl
     return "".join([*parts, ddl[end:]])

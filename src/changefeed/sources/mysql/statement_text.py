@@ -30,10 +30,10 @@ def whole(text: str) -> str:
 def renamed(text: str) -> list[str]:
     """Returns a statement for each table that RENAME TABLE renames."""
     tokens = _tokens(text)
-    first = next((i + 1 for i, token in enumerate(tokens) if token.upper in ("TABLE", "TABLES")), 0)
+    first = next((i + 1 for i, lexeme in enumerate(tokens) if lexeme.upper in ("TABLE", "TABLES")), 0)
     if tokens[first : first + 2] and tokens[first].upper == "IF":
         first += 2
-    commas = [i for i, token in enumerate(tokens) if token.raw == ","]
+    commas = [i for i, lexeme in enumerate(tokens) if lexeme.raw == ","]
     bounds = zip([first, *(i + 1 for i in commas)], [*commas, len(tokens)], strict=True)
     head = _between(text, tokens[0], tokens[first - 1])
     return [f"{head} {_between(text, tokens[begin], tokens[end - 1])}" for begin, end in bounds]
@@ -42,7 +42,7 @@ def renamed(text: str) -> list[str]:
 def dropped(text: str, database: str, table: str) -> str:
     """Returns the statement for one of the tables that DROP TABLE drops."""
     tokens = _tokens(text)
-    first = next(i + 1 for i, token in enumerate(tokens) if token.upper in ("TABLE", "TABLES"))
+    first = next(i + 1 for i, lexeme in enumerate(tokens) if lexeme.upper in ("TABLE", "TABLES"))
     if tokens[first].upper == "IF":
         first += 2
     head = text[tokens[0].start : tokens[first].start]
@@ -89,18 +89,18 @@ def _bucket(text: str) -> int:
 def _tokens(text: str) -> list[Token]:
     """The tokens of a statement, without MariaDB's SET STATEMENT … FOR in front of it."""
     reader, tokens = Tokens(text), list[Token]()
-    while (token := reader.take()).kind != "end":
-        tokens.append(token)
+    while (lexeme := reader.take()).kind != "end":
+        tokens.append(lexeme)
     while tokens and tokens[-1].raw == ";":
         del tokens[-1]
-    if [token.upper for token in tokens[:2]] == ["SET", "STATEMENT"]:
-        begin = next((i + 1 for i, token in enumerate(tokens) if token.upper == "FOR"), 0)
+    if [lexeme.upper for lexeme in tokens[:2]] == ["SET", "STATEMENT"]:
+        begin = next((i + 1 for i, lexeme in enumerate(tokens) if lexeme.upper == "FOR"), 0)
         return tokens[begin:]
     return tokens
 
 
 def _between(text: str, first: Token, last: Token) -> str:
-    """The text from a token to another; a comment that is read, and that begins between them, is whole."""
+    """The text from a lexeme to another; a comment that is read, and that begins between them, is whole."""
     end = last.end
     if text.rfind("/*", first.start, end) > text.rfind("*/", first.start, end) and "*/" in text[end:]:
         end = text.index("*/", end) + 2
