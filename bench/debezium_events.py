@@ -2,6 +2,7 @@
 
     python bench/debezium_events.py --server mariadb
     python bench/debezium_events.py --server mysql --case transactions --show 3
+    python bench/debezium_events.py --server mysql --histories 40 --seed 7        random histories of DDL and rows
 
 A line for each case of `tests/debezium_events/cases.py`: records, those that are equal, and those that differ by known defects
 of the connector alone. Exit code 1: a record differs otherwise.
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from tests.debezium_events.cases import CASES
 from tests.debezium_events.comparing import Compared, compare, unexplained
+from tests.debezium_events.histories import compare_histories
 from tests.services.database import Database, MariaDb, MySql
 
 SERVERS: dict[str, Callable[[], Database]] = {
@@ -34,7 +36,13 @@ def main() -> int:
     parser.add_argument("--server", choices=sorted(SERVERS), required=True)
     parser.add_argument("--case", help="a part of the names of the cases to run")
     parser.add_argument("--show", type=int, default=0, help="differences to show of each case")
+    parser.add_argument(
+        "--histories", type=int, default=0, help="number of random histories to run instead of the cases"
+    )
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.histories:
+        return _histories(options.server, range(options.seed, options.seed + options.histories), options.show)
     chosen = [case for case in CASES if options.server in case.servers and (options.case or "") in case.name]
     results = []
     with SERVERS[options.server]() as database:
@@ -48,6 +56,22 @@ def main() -> int:
     for reason, number in explained.most_common():
         print(f"  {number:5} {reason}")
     return 1 if any(result.different for result in results) else 0
+
+
+def _histories(server: str, numbers: range, show: int) -> int:
+    with {"mariadb": MariaDb, "mysql": MySql}[server]() as database, tempfile.TemporaryDirectory() as folder:
+        result = compare_histories(database, numbers, Path(folder))
+    print(
+        f"{len(numbers) - len(result.skipped)} of {len(numbers)} histories compared: {result.compared} records, "
+        f"{result.equal} equal, {len(result.different)} values different, {len(result.missing)} records missing"
+    )
+    for reason, number in result.defects.most_common():
+        print(f"  {number:5} {reason}")
+    for record, path, theirs, ours in result.different[:show]:
+        print(f"    {record.topic} {path}: {theirs!r:.150} of the connector, {ours!r:.150} of the pipeline")
+    for who, record in result.missing[:show]:
+        print(f"    not in the {who}: {record}"[:400])
+    return 1 if result.different or result.missing else 0
 
 
 def _print(result: Compared, show: int) -> None:

@@ -21,6 +21,8 @@ from changefeed.model.event import Heartbeat, Instant, Resolved, SchemaChange, T
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.mysql.ddl import parse
+from changefeed.mysql.ddl.statements import CreateTable
 from tests.protocols.debezium_mysql.records import PLACE, TIME_US, bytes_of, decode, encode, log, one_insert
 
 KEYS = "inv.orders:line,order_id;inv.uk_nn:b,a"  # a shape does not have the order of its key
@@ -252,6 +254,85 @@ def test_foreign_schema_changes() -> None:
         "tableChanges": [],
     }
     assert encode(Decoded(control=[event]), **{"include.schema.changes": "false"}).num_rows == 0
+
+
+def described(statement: str, **more: Any) -> dict[str, Any]:
+    """What a connector writes of the table `a"b` after a statement."""
+    created = parse(statement, "d")[0]
+    assert isinstance(created, CreateTable)
+    assert created.definition is not None
+    origin = {"definition": {"type": "ALTER", "keys": [], "charset": "utf8mb4", "comment": None, **more}}
+    columns = created.definition.columns
+    event = SchemaChange(
+        "add_column", "d", 'a"b', statement, PLACE, columns, instant=Instant(TIME_US, 6), origin=origin
+    )
+    (record,) = bytes_of(encode(Decoded(control=[event]), **{"schemas.enable": "false", "topic.prefix": "p"}))
+    value: dict[str, Any] = json.loads(record["value"])
+    return value
+
+
+def test_a_described_table_has_types_and_defaults_as_they_are_written() -> None:
+    value = described(
+        "CREATE TABLE `a\"b` (a INTEGER UNSIGNED, b NUMERIC(5,2), c DOUBLE PRECISION, d BINARY(2) DEFAULT X'61', "
+        'e DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, f INT COMMENT "it\'s")'
+    )
+    (change,) = value["tableChanges"]
+    assert change["id"] == '"d"."a""b"'
+    assert [(c["typeName"], c["jdbcType"]) for c in change["table"]["columns"]] == [
+        ("INTEGER UNSIGNED", 4), ("NUMERIC", 2), ("DOUBLE PRECISION", 8), ("BINARY", -2), ("DATETIME", 93), ("INT", 4),
+    ]  # fmt: skip
+    assert change["table"]["columns"][3]["defaultValueExpression"] == "61"
+    assert [c["autoIncremented"] for c in change["table"]["columns"]] == [False, False, False, False, True, False]
+    assert value["ddl"].endswith("f INT COMMENT 'it's')")
+
+
+def test_a_statement_that_the_connector_passes_over_belongs_to_the_database_of_its_session() -> None:
+    value = described("CREATE TABLE t (a INT)", passed_over_in="other")
+    assert (value["databaseName"], value["source"]["db"], value["source"]["table"]) == ("other", "other", "")
+    assert value["tableChanges"] == []
+
+
+def test_a_transaction_names_its_tables_without_quotes() -> None:
+    mark = TransactionMark("end", "g:1", PLACE, 2, {"d.`a.b`": 2}, Instant(TIME_US, 6), {})
+    options = {"schemas.enable": "false", "provide.transaction.metadata": "true"}
+    (record,) = bytes_of(encode(Decoded(control=[mark]), **options))
+    assert json.loads(record["value"])["data_collections"] == [{"data_collection": "d.a.b", "event_count": 2}]
+
+
+@pytest.mark.parametrize("kernel", ["on", "off"])
+@pytest.mark.parametrize(
+    "op, connector, expected",
+    [
+        ("insert", "mysql", '{"a":[1,2],"b: ":"x, \\"y: "}'),
+        ("read", "mysql", '{"a": [1, 2], "b: ": "x, \\"y: "}'),
+        ("insert", "mariadb", '{"a": [1, 2], "b: ": "x, \\"y: "}'),
+    ],
+)
+def test_json_of_the_log_of_mysql_has_no_spaces(
+    op: str, connector: str, expected: str, kernel: Literal["on", "off"]
+) -> None:
+    columns = (
+        Column("id", ColumnType("int"), False, True),
+        Column("doc", ColumnType("json")),
+        Column("no", ColumnType("json")),
+    )
+    builder = BatchBuilder("us")
+    after = {"id": 1, "doc": '{"a": [1, 2], "b: ": "x, \\"y: "}', "no": None}
+    builder.add(TableShape("d", "t", columns), PLACE, op, before=None, after=after, commit_time=TIME_US)
+    encoding = encoder("debezium-mysql", {"schemas.enable": "false", "connector": connector}, kernel=kernel)
+    (record,) = bytes_of(encoding.encode(Decoded(builder.build())))
+    assert json.loads(record["value"])["after"] == {"id": 1, "doc": expected, "no": None}
+
+
+def test_a_default_of_a_float_is_the_nearest_float() -> None:
+    columns = (Column("id", ColumnType("int"), False, True), Column("f", ColumnType("float"), True, False, "3.14159"))
+    builder = BatchBuilder("us")
+    builder.add(
+        TableShape("d", "t", columns), PLACE, "insert", before=None, after={"id": 1, "f": 1.5}, commit_time=TIME_US
+    )
+    (record,) = bytes_of(encode(Decoded(builder.build())))
+    fields = json.loads(record["value"])["schema"]["fields"][1]["fields"]
+    assert fields[-1]["default"] == 3.14159
 
 
 def test_a_row_without_a_time_is_refused() -> None:
