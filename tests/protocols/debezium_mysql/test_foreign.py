@@ -257,7 +257,7 @@ def test_foreign_schema_changes() -> None:
 
 
 def described(statement: str, **more: Any) -> dict[str, Any]:
-    """What a connector writes of the table `a"b` after a statement."""
+    """The record that a connector writes of the table `a"b` after a statement."""
     created = parse(statement, "d")[0]
     assert isinstance(created, CreateTable)
     assert created.definition is not None
