@@ -301,15 +301,16 @@ def test_a_transaction_names_its_tables_without_quotes() -> None:
 
 @pytest.mark.parametrize("kernel", ["on", "off"])
 @pytest.mark.parametrize(
-    "op, connector, expected",
+    "op, connector, file, expected",
     [
-        ("insert", "mysql", '{"a":[1,2],"b: ":"x, \\"y: "}'),
-        ("read", "mysql", '{"a": [1, 2], "b: ": "x, \\"y: "}'),
-        ("insert", "mariadb", '{"a": [1, 2], "b: ": "x, \\"y: "}'),
+        ("insert", "mysql", "binlog.1", '{"a":[1,2],"b: ":"x, \\"y: "}'),
+        ("insert", "mysql", "", '{"a": [1, 2], "b: ": "x, \\"y: "}'),
+        ("read", "mysql", "binlog.1", '{"a": [1, 2], "b: ": "x, \\"y: "}'),
+        ("insert", "mariadb", "binlog.1", '{"a": [1, 2], "b: ": "x, \\"y: "}'),
     ],
 )
 def test_json_of_the_log_of_mysql_has_no_spaces(
-    op: str, connector: str, expected: str, kernel: Literal["on", "off"]
+    op: str, connector: str, file: str, expected: str, kernel: Literal["on", "off"]
 ) -> None:
     columns = (
         Column("id", ColumnType("int"), False, True),
@@ -317,11 +318,15 @@ def test_json_of_the_log_of_mysql_has_no_spaces(
         Column("no", ColumnType("json")),
     )
     builder = BatchBuilder("us")
-    after = {"id": 1, "doc": '{"a": [1, 2], "b: ": "x, \\"y: "}', "no": None}
-    builder.add(TableShape("d", "t", columns), PLACE, op, before=None, after=after, commit_time=TIME_US)
+    origin = canonical({"file": file, "pos": 4} if file else {})
+    for doc in ('{"a": [1, 2], "b: ": "x, \\"y: "}', '"𐀀, \x01"'):
+        after = {"id": 1, "doc": doc, "no": None}
+        shape = TableShape("d", "t", columns)
+        builder.add(shape, PLACE, op, before=None, after=after, commit_time=TIME_US, origin=origin)
     encoding = encoder("debezium-mysql", {"schemas.enable": "false", "connector": connector}, kernel=kernel)
-    (record,) = bytes_of(encoding.encode(Decoded(builder.build())))
-    assert json.loads(record["value"])["after"] == {"id": 1, "doc": expected, "no": None}
+    records = bytes_of(encoding.encode(Decoded(builder.build())))
+    assert [json.loads(record["value"])["after"]["doc"] for record in records] == [expected, '"𐀀, \x01"']
+    assert b"\\uD800\\uDC00" in records[1]["value"]
 
 
 def test_a_default_of_a_float_is_the_nearest_float() -> None:

@@ -6,7 +6,8 @@ Rule 1. The source block gets version, connector and name from the options; the 
         context too, as those of this protocol's own rows have.
 Rule 2. An update that changes the key is a delete, a tombstone and an insert, with each other's key in a header.
 Rule 3. An upsert is written as an insert: the protocol has no upsert.
-Rule 4. The connector for MySQL prints JSON of the log without spaces; in a snapshot it is the server's text.
+Rule 4. The connector for MySQL prints JSON of the log without spaces; in a snapshot it is the server's text. JSON of other
+        protocols, whose origin names no file of a log, keeps its text.
 Rule 5. The transaction block is written only if all of its members are known: its schema allows no NULL.
 """
 
@@ -150,7 +151,7 @@ def rows(row: Row, options: Options) -> Iterator[Row]:
     row = replace(row, origin=origin, transaction=transaction, place=place)
     if options.bug_compat and row.op != "read":
         row = replace(row, before=_leaked(row, row.before), after=_leaked(row, row.after))
-    if any(is_compacted(column.type, row.op, options) for column in row.shape.columns):
+    if row.origin.get("file") and any(is_compacted(column.type, row.op, options) for column in row.shape.columns):
         row = replace(row, before=_compacted(row, row.before), after=_compacted(row, row.after))
     if options.enable_time_adjuster:
         row = replace(row, before=_adjusted(row, row.before), after=_adjusted(row, row.after))
@@ -197,7 +198,7 @@ def _adjusted(row: Row, image: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def is_compacted(t: ColumnType, op: str, options: Options) -> bool:
-    """Whether values of a type are JSON to be written without spaces: see Rule 4."""
+    """Whether values of a type are JSON to be written without spaces, if they are of a log: see Rule 4."""
     return t.name == "json" and op != "read" and options.connector == "mysql"
 
 

@@ -40,6 +40,7 @@ _KNOWN = "sequence|gtid|file|query|server_id|pos|row|thread|envelope|snapshot|co
 # Of the protocol's own rows; `ts_ns` alone stands in `envelope`, too.
 _LEFT, _LEFT_NS = "sent|key|absent|unwrapped|headers|ts_ms|ts_us", r'^\{"ts_ns"|,"ts_ns"'
 _DEFAULTS = {"file": '""', "server_id": "0", "pos": "0", "row": "0"}
+_ESCAPED = r"[\x00-\x1f\x{10000}-\x{10ffff}]"  # which Kafka Connect escapes, besides quotes and backslashes
 _MOST_US = 2**63 // 1000
 
 
@@ -66,17 +67,21 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
 
 
 def _compacted(table: TableBatch) -> dict[str, pa.Array]:
-    """The columns of JSON in both images, as texts in JSON, without the spaces of the server's text."""
-    columns = dict[str, pa.Array]()
+    """The columns of JSON in both images as texts in JSON, of a log without spaces; NULL for texts that need other escapes."""
+    columns, is_of_log = (
+        dict[str, pa.Array](),
+        pc.coalesce(pc.match_substring(table.rows.column("origin"), '"file":'), False),
+    )
     for side, carried in (("before", table.shape.before_columns), ("after", table.shape.after_columns)):
         for column in carried:
             if column.type.name == "json":
                 text = pc.struct_field(table.rows.column(side), column.name)
-                text = pc.replace_substring_regex(text, foreign.JSON_SPACE.pattern, r"\1")
+                compact = pc.replace_substring_regex(text, foreign.JSON_SPACE.pattern, r"\1")
+                text = pc.if_else(is_of_log, compact, text)
                 quoted = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"')
-                columns[f"{side}.{column.name}"] = pc.coalesce(
-                    pc.binary_join_element_wise('"', quoted, '"', ""), "null"
-                )
+                written = pc.coalesce(pc.binary_join_element_wise('"', quoted, '"', ""), "null")
+                is_plain = pc.coalesce(pc.invert(pc.match_substring_regex(text, _ESCAPED)), True)
+                columns[f"{side}.{column.name}"] = pc.if_else(is_plain, written, _no_text())
     return columns
 
 

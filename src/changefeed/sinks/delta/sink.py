@@ -254,6 +254,8 @@ class DeltaTables:
 
     def delete(self, path: str) -> None:
         """See `TableSink`: the log is deleted first, so that an interrupted deletion leaves no table."""
+        if self._native is not None:
+            self._native.forget(path)
         if self.folder is not None:
             self.folder.delete_folder(f"{path}/_delta_log")
             self.folder.delete_folder(path)

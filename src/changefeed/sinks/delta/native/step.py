@@ -337,6 +337,10 @@ class NativeWrites:
 
         return list(map(look, requests)) if isinstance(self.root, LocalFolder) else in_parallel(look, requests)
 
+    def forget(self, path: str) -> None:
+        """Forgets what was read of the log of a table that is deleted."""
+        self._logs.pop(path, None)
+
     def _open(self, path: str, owner: str) -> Opened | None:
         is_first = path not in self._logs
         opened = open_table(self._folder(path), owner, self._log(path))
