@@ -17,6 +17,7 @@ from changefeed.sources.mysql.definitions import Definitions
         ("CREATE TABLE a (b INT) /*!50100 PARTITION BY HASH (b) */", "CREATE TABLE a (b INT) /*!50100 PARTITION BY HASH (b) */"),
         ("SET STATEMENT lock_wait_timeout=50 FOR ALTER TABLE a ADD b INT", "ALTER TABLE a ADD b INT"),
         ("CREATE TABLE a (b TEXT DEFAULT '/* x')", "CREATE TABLE a (b TEXT DEFAULT '/* x')"),
+        ("CREATE TABLE a AS SELECT \\N", "CREATE TABLE a AS SELECT \\N"),
     ],
 )  # fmt: skip
 def test_a_statement_goes_from_its_first_word_to_its_last(text: str, expected: str) -> None:

@@ -22,8 +22,11 @@ _LINES = re.compile(r"^(?:\s|#[^\n]*\n|--\s[^\n]*\n)+")
 
 
 def whole(text: str) -> str:
-    """Returns a statement from its first word to its last, without what is around it."""
-    tokens = _tokens(text)
+    """Returns a statement from its first word to its last, without what is around it; one with unknown signs as it is."""
+    try:
+        tokens = _tokens(text)
+    except UnsupportedError:
+        return text
     return _between(text, tokens[0], tokens[-1]) if tokens else text
 
 
