@@ -221,10 +221,11 @@ def differences(expected: Record, written: Record) -> Iterator[tuple[str, Any, A
             if old != new:
                 yield name, old, new
         else:
-            yield from _differences(_tree(old), _tree(new), name)
+            yield from _differences(tree_of(old), tree_of(new), name)
 
 
-def _tree(text: str) -> Any:
+def tree_of(text: str) -> Any:
+    """Returns the JSON of a comparable record; times that were taken out are 0."""
     return json.loads(_HIDDEN.sub(r"\1:0", text))
 
 

@@ -27,15 +27,12 @@ from changefeed.mysql.ddl.statements import (
     RenameColumn,
     SetDefault,
 )
-from changefeed.pipeline.planning.values import conversion, default_for_null, details_of, gets_day
+from changefeed.pipeline.planning.values import DATES, conversion, default_for_null, details_of, gets_day
 from changefeed.sinks.base import TypeMap
 from changefeed.sinks.writes import Constant, ConvertedFrom, Expression, IrregularUpdate, Null
 
 # Types of which rows contain only the bare name: the details come from DDL, and are kept.
 _BARE = frozenset({"decimal", "bit", "enum", "set"})
-
-
-_DATES = ("date", "datetime", "timestamp")
 
 # The new values of all columns, and the changes of irregular texts.
 Rewriting: TypeAlias = tuple[tuple[Expression, ...], IrregularUpdate | None]
@@ -231,7 +228,7 @@ def converted_without(change: Altered) -> list[tuple[str, str, str]]:
     return [
         (p.column.name, str(p.source.type), str(p.column.type))
         for p in change.rows
-        if p.source is not None and p.source.type.name in _DATES and p.column.type.name not in _DATES
+        if p.source is not None and p.source.type.name in DATES and p.column.type.name not in DATES
     ]
 
 

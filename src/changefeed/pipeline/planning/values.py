@@ -20,6 +20,7 @@ from changefeed.mysql.ddl.apply import Projection
 from changefeed.mysql.ddl.defaults import NULL, Default, Execution, implicit
 from changefeed.sinks.base import TypeMap
 
+DATES = frozenset({"date", "datetime", "timestamp"})
 _EMPTY = Default("")
 
 
@@ -55,7 +56,7 @@ def details_of(old: Column, new: Column, session: Details) -> Details:
 
 def gets_day(old: Column, new: Column) -> bool:
     """Whether values get the day of the statement."""
-    return old.type.name == "time" and new.type.name in ("date", "datetime", "timestamp")
+    return old.type.name == "time" and new.type.name in DATES
 
 
 def _charset(column: Column, server: Server) -> str:

@@ -68,7 +68,6 @@ class _Page:
     def __init__(self, shape: TableShape, writer: RowWriter, options: Options, ours: bool) -> None:
         self._shape, self._writer, self._options, self._ours = shape, writer, options, ours
         self._places = templates.places(shape)
-        self._op = ""
 
     def cases(self) -> Iterator[Case]:
         """Yields a template for each op, and for each combination of images that it may have."""
@@ -76,25 +75,24 @@ class _Page:
             if op == "truncate" or (letter in self._options.skipped and not self._ours):
                 continue
             for before, after in _IMAGES.get(op, _EITHER):
-                self._op = op
-                value = self._value(letter, before=before, after=after)
-                key = self._key("after" if after else "before")
+                value = self._value(op, before=before, after=after)
+                key = self._key("after" if after else "before", op)
                 yield Case(before, after, key, [Head("unsent"), *value], (op,))
 
-    def _key(self, side: str) -> list[Part] | None:
+    def _key(self, side: str, op: str) -> list[Part] | None:
         names = self._writer.key
         if names is None:
             return None
         cells = {cell.name: cell for cell in self._writer.cells}
-        return list(_part(self._writer.key_block, self._image(side, [cells[name] for name in names])))
+        return list(_part(self._writer.key_block, self._image(side, [cells[name] for name in names], op)))
 
-    def _value(self, letter: str, *, before: bool, after: bool) -> Iterator[Part]:
+    def _value(self, op: str, *, before: bool, after: bool) -> Iterator[Part]:
         known: dict[str, list[Part]] = {
-            "before": list(self._image("before", self._writer.cells)) if before else ["null"],
-            "after": list(self._image("after", self._writer.cells)) if after else ["null"],
+            "before": list(self._image("before", self._writer.cells, op)) if before else ["null"],
+            "after": list(self._image("after", self._writer.cells, op)) if after else ["null"],
             "source": list(self._source()),
             "transaction": [Head("transaction")],
-            "op": [f'"{letter}"'],
+            "op": [f'"{LETTERS[op]}"'],
             **{name: [Head(f"clock.{name}")] for name in CLOCK},
         }
         members = {name: known.get(name, ["null"]) for name in self._writer.members}
@@ -104,17 +102,19 @@ class _Page:
         own = {"db": java_json.string(self._shape.database), "table": java_json.string(self._shape.table)}
         return _object({name: [own[name] if name in own else Head(f"source.{name}")] for name in self._writer.source})
 
-    def _image(self, side: str, cells: tuple[Cell, ...] | list[Cell]) -> Iterator[Part]:
+    def _image(self, side: str, cells: tuple[Cell, ...] | list[Cell], op: str) -> Iterator[Part]:
         places = self._places[side]
         return _object(
             {
-                cell.name: [self._cell(side, cell.column)] if cell.column in places else [java_json.string(cell.absent)]
+                cell.name: [self._cell(side, cell.column, op)]
+                if cell.column in places
+                else [java_json.string(cell.absent)]
                 for cell in cells
             }
         )
 
-    def _cell(self, side: str, column: str) -> Part:
-        if not self._ours and foreign.is_compacted(self._shape.by_name[column].type, self._op, self._options):
+    def _cell(self, side: str, column: str, op: str) -> Part:
+        if not self._ours and foreign.is_compacted(self._shape.by_name[column].type, op, self._options):
             return Head(f"{side}.{column}")
         return Value(side, self._places[side][column])
 

@@ -68,10 +68,8 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
 
 def _compacted(table: TableBatch) -> dict[str, pa.Array]:
     """The columns of JSON in both images as texts in JSON, of a log without spaces; NULL for texts that need other escapes."""
-    columns, is_of_log = (
-        dict[str, pa.Array](),
-        pc.coalesce(pc.match_substring(table.rows.column("origin"), '"file":'), False),
-    )
+    columns = dict[str, pa.Array]()
+    is_of_log = pc.coalesce(pc.match_substring(table.rows.column("origin"), '"file":'), False)
     for side, carried in (("before", table.shape.before_columns), ("after", table.shape.after_columns)):
         for column in carried:
             if column.type.name == "json":
