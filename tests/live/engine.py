@@ -38,7 +38,9 @@ _SENT_AS_THEY_ARE = frozenset(
         "enum", "set", "double",
     }
 )  # fmt: skip
+_TEMPORAL = frozenset({"date", "time", "datetime", "timestamp", "year"})
 _Payload = dict[str, Any]
+_Columns = list[tuple[str, str]]  # name and type; the type is empty if a record does not have it
 
 
 def spoiled(history: History, different: tuple[Difference, ...], text: str) -> str:
@@ -48,7 +50,8 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
     if different and all(d.what == "rows" for d in different) and (place := _passed_over(history)):
         return f"the changes before {place}: a snapshot begins there, and has no rows"
     for d in different:
-        if d.what == "rows" and not d.column and _is_without_rows(d.table, history):
+        is_empty = d.what == "tables" and d.actual == "missing" or d.what == "rows" and not d.column
+        if is_empty and _is_without_rows(d.table, history):
             return f"{d.table}: no record has a row of it"
     wrong = misunderstood(history)
     for name, reason in wrong.items():
@@ -101,13 +104,13 @@ def _is_without_rows(table: str, history: History) -> bool:
 def misunderstood(history: History) -> dict[str, str]:
     """`database.table` -> the first thing that the engine has got wrong about it."""
     statements = history.executed
-    states: dict[str, list[tuple[int, list[str]]]] = defaultdict(list)
+    states: dict[str, list[tuple[int, _Columns]]] = defaultdict(list)
     for number, statement in enumerate(statements):
         for name, described in statement.columns.items():
-            states[name].append((number, [column for column, _ in described]))
+            states[name].append((number, [(column, kind) for column, kind in described]))
     texts = [_spaced(statement.text) for statement in statements]
     failed = {_without_spaces(statement.text) for statement in history.statements if statement.error is not None}
-    wrong, pictures = dict[str, str](), dict[str, list[str]]()
+    wrong, pictures = dict[str, str](), dict[str, _Columns]()
     done, is_exact, last = -1, False, ""
     for payload in _fresh(history):
         if "ddl" in payload:
@@ -133,10 +136,10 @@ def misunderstood(history: History) -> dict[str, str]:
             its_states = states.get(name, [])
             if is_exact:
                 its_states = [state for state in its_states if state[0] <= done][-1:]
-            if its_states and picture not in [columns for _, columns in its_states]:
+            if its_states and not any(_is_of_table(picture, columns) for _, columns in its_states):
                 wrong.setdefault(name, f"{picture} at {last[:200]!r}")
     for name, its_states in states.items():
-        if pictures.get(name) != (columns := its_states[-1][1]) and columns:
+        if (columns := its_states[-1][1]) and not _is_of_table(pictures.get(name, []), columns):
             wrong.setdefault(name, f"its last picture is {pictures.get(name)}")
     wrong |= dict(_copies(history, wrong))
     return wrong | dict(_renamed(history, wrong))
@@ -168,16 +171,24 @@ def _dropped(ddl: str, payload: _Payload) -> list[str]:
     return [f"{s.database}.{s.table}" for s in parse(ddl, payload.get("databaseName")) if isinstance(s, DropTable)]
 
 
-def _pictures(payload: _Payload) -> Iterator[tuple[str, list[str]]]:
+def _pictures(payload: _Payload) -> Iterator[tuple[str, _Columns]]:
     """Tables with the columns that a record gives them."""
     for change in payload.get("tableChanges") or ():
         if change.get("table"):
-            yield _name_of(change["id"]), [column["name"] for column in change["table"]["columns"]]
+            yield _name_of(change["id"]), [(c["name"], c["typeName"].lower()) for c in change["table"]["columns"]]
     source = payload.get("source")
     for image in ("before", "after"):
         row = payload.get(image)
         if isinstance(source, dict) and isinstance(row, dict) and "op" in payload:
-            yield f"{source['db']}.{source['table']}", list(row)
+            yield f"{source['db']}.{source['table']}", [(column, "") for column in row]
+
+
+def _is_of_table(picture: _Columns, columns: _Columns) -> bool:
+    """Whether a picture has a table's columns; of types, it is the dates and times that must be the same."""
+    if [name for name, _ in picture] != [name for name, _ in columns]:
+        return False
+    kinds = [(kind, right.partition("(")[0]) for (_, kind), (_, right) in zip(picture, columns, strict=True)]
+    return all(not kind or kind == right or _TEMPORAL.isdisjoint((kind, right)) for kind, right in kinds)
 
 
 def _fresh(history: History) -> Iterator[_Payload]:

@@ -366,6 +366,17 @@ def test_a_definition_of_an_engine_that_lost_a_column_does_not_count() -> None:
     assert pipe.notes == ["shop.t: the producer's definition differs: it lacks b, and does not count"]
 
 
+def test_a_definition_of_an_engine_that_confused_two_columns_does_not_count() -> None:
+    """In the other order, Debezium's engine gives both columns the definition of one."""
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, a DATE, b TIME)").rows({"id": 1, "a": 20000, "b": 0})
+    log.ddl("ALTER TABLE t RENAME COLUMN b TO a, RENAME COLUMN a TO b", after="id INT PRIMARY KEY, b TIME, a TIME")
+    pipe = applied(log)
+    assert pipe.rows() == [{"id": 1, "b": dt.date(2024, 10, 4), "a": "00:00:00"}]
+    assert pipe.notes == [
+        "shop.t: the producer's definition differs: it takes b for the column of that name before, and does not count"
+    ]
+
+
 @pytest.mark.parametrize("after, keys", [("a INT NOT NULL PRIMARY KEY, b INT NOT NULL", ("a",)), ("a INT, b INT", ())])
 def test_a_statement_that_cannot_be_read_may_change_the_key(after: str, keys: tuple[str, ...]) -> None:
     log = (

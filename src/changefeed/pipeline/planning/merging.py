@@ -5,8 +5,9 @@ Rule 1. A type of the producer without length, scale or members takes them from 
 Rule 2. A column that the statement adds and the producer lacks is kept: its existing rows have the right values. One that only
         the producer has is added. Each is noted.
 Rule 3. Debezium's engine cannot read every statement that the server executes. If the producer still has the columns from before,
-        they stay, under their old names, because rows come with them. If it lacks any other column, its engine has
-        misunderstood the statement (two columns that swap names by RENAME COLUMN): then its definition does not count.
+        they stay, under their old names, because rows come with them. If it lacks any other column, or gives a renamed
+        column the type of the one that had its name, its engine has misunderstood the statement (two columns that swap
+        names by RENAME COLUMN): then its definition does not count.
 Rule 4. A statement that cannot be read, or does not fit the table, is settled by the difference between the table and the
         producer's definition, if only one explanation is possible: columns that are gone were dropped, new ones that allow NULL
         and have no default are NULL, and types have changed. If columns are gone and others are new, one may have been renamed.
@@ -76,9 +77,9 @@ class Merger:
         self.computed = {virtual[name].name for name in hidden & old}
         projections |= {p.column.name.lower(): p for p in self.effect.rows}
         names = {s.name.lower() for s in stated}
-        if self.certain and (lost := self._lost(names - hidden)):
+        if self.certain and (wrong := self._lost(names - hidden) or self._confused()):
             self.counts, self.computed, self._columns = False, set(), list(self.effect.rows)
-            self._differences.append(f"it lacks {', '.join(lost)}, and does not count")
+            self._differences.append(f"{wrong}, and does not count")
             return
         self._columns = [
             self._merged(projections[s.name.lower()], s) if s.name.lower() in projections else self._only_stated(s)
@@ -97,11 +98,11 @@ class Merger:
         for p in extra:
             self._only_own(p, dropped=not self.certain and self.doubt is None and p in gone)
 
-    def _lost(self, names: set[str]) -> list[str]:
-        """The old columns that a definition with these names lacks, unless it is the one before the statement: see Rule 3."""
+    def _lost(self, names: set[str]) -> str:
+        """Which old columns a definition with these names lacks, unless it is the one before the statement: see Rule 3."""
         if names == {c.name.lower() for c in self.before.columns}:
-            return []
-        return [
+            return ""
+        lost = [
             p.column.name
             for p in self.effect.rows
             if p.source is not None
@@ -109,6 +110,20 @@ class Merger:
             and p.column.name not in self.sent
             and not (self.lenient and p.column.name == p.source.name)
         ]
+        return f"it lacks {', '.join(lost)}" if lost else ""
+
+    def _confused(self) -> str:
+        """Which renamed columns have the type of the column that had their name before: see Rule 3."""
+        stated = {s.name.lower(): s.type.name for s in self.stated}
+        confused = [
+            p.column.name
+            for p in self.effect.rows
+            if p.source is not None
+            and (old := self.before.column(p.column.name)) is not None
+            and old.name != p.source.name
+            and stated.get(p.column.name.lower(), p.column.type.name) == old.type.name != p.column.type.name
+        ]
+        return f"it takes {', '.join(confused)} for the column of that name before" if confused else ""
 
     def altered(self) -> Altered:
         """The change with the producer's columns."""
