@@ -50,7 +50,7 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
     if different and all(d.what == "rows" for d in different) and (place := _passed_over(history)):
         return f"the changes before {place}: a snapshot begins there, and has no rows"
     for d in different:
-        is_empty = d.what == "tables" and d.actual == "missing" or d.what == "rows" and not d.column
+        is_empty = (d.what == "tables" and d.actual == "missing") or (d.what == "rows" and not d.column)
         if is_empty and _is_without_rows(d.table, history):
             return f"{d.table}: no record has a row of it"
     wrong = misunderstood(history)

@@ -12,7 +12,8 @@ One chunk is one row of plain columns to plan by and a payload to apply:
     sent            ┘ have a place in a binlog
     transactions    Arrow IPC stream: which row belongs to which transaction, see `frames.transactions`
     waiting         Arrow IPC stream of records whose remainder has not come yet
-    dated           JSON, the records that bound the commit_ts of this partition's later rows: see `stages.missing_ts`
+    dated           JSON, the records that bound the commit_ts of this partition's later rows: see `stages.missing_ts`; and how
+                    its records end, for later tombstones: see `stages.lone_tombstones`
     read            none: how many records of this partition were read, and from where to where
     tombstones      none: all of these records are tombstones, as a compacted topic may begin with
 
@@ -250,6 +251,7 @@ def pack_dated(dated: Dated) -> pa.RecordBatch:
             | {"kind": "dated", "rows": len(records), "payload": canonical(dict(records)).encode()}
             for topic, partitions in dated.items()
             for partition, records in partitions.items()
+            if records
         ]
     )
 

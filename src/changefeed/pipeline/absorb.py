@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import NOTHING, FolderSum, Hold, Positions, State
+from changefeed.stages.lone_tombstones import still_last
 
 
 def absorbed(
@@ -58,7 +59,7 @@ def absorbed(
         counts=counts,
         resolved=resolved,
         latest=latest,
-        dated=dated_records,
+        dated=still_last(dated_records, positions),
         positions=positions,
         source=source_offset,
         waiting=waiting,

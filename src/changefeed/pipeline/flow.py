@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from changefeed.errors import FencedError
+from changefeed.frames.chunks import Dated
 from changefeed.pipeline.absorb import absorbed
 from changefeed.pipeline.config.begun import check_columns, check_consistency
 from changefeed.pipeline.config.definition import Definition
@@ -37,10 +38,10 @@ from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SKIPPED
-from changefeed.pipeline.state import DatedRecords, State, Stretches, counted
+from changefeed.pipeline.state import State, Stretches, counted
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
-from changefeed.stages.lone_tombstones import latest_of
+from changefeed.stages.lone_tombstones import with_latest
 from changefeed.telemetry import passed
 
 _log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Batch:
         ended: the partitions of which nothing was left to read after the batch.
     """
 
-    chunks: Callable[[DatedRecords, Any], Any]
+    chunks: Callable[[Dated, Any], Any]
     offset: str
     partitions: set[tuple[str, int]]
     caught_up: bool = False
@@ -201,7 +202,7 @@ class Flow:
         passed("stage.before")
         fragments = self.pending.waiting(before.waiting) if before.waiting is not None else None
         folder, total = self.pending.stage(
-            batch.chunks(before.dated or latest_of(before.latest, before.barrier), fragments), self.ledger.epoch
+            batch.chunks(with_latest(before.dated, before.latest, before.barrier), fragments), self.ledger.epoch
         )
         passed("stage.after")
         fresh = self.pending.index([folder], {folder: total})

@@ -254,7 +254,8 @@ class State:
         checked: commit_ts above which changes are compared with `heads`; None before the first batch with them.
         latest: topic -> partition -> highest commit_ts of rows, schema changes and resolved events; `NOTHING` if it has had
             nothing of these, but a dead letter, or only tombstones.
-        dated: the last records with a commit_ts. Only for protocols with rows that have none.
+        dated: the last records with a commit_ts, for protocols with rows that have none; and how partitions have ended, for the
+            place of a tombstone, see `stages.lone_tombstones`.
         positions: topic -> partition -> offset of the next record to read.
         source: source offset at which the source continues; None before the first batch.
         tables: `database.table` -> its table in the sink.

@@ -266,7 +266,7 @@ def _stateful(reading: ReadPlan) -> Any:
             for batch in _batches(records):
                 streams += [_stream(one) for one in rows.rows(rows.decode(batch))]
         kept, last = rows.waiting(), rows.dated().get(key[0], {}).get(key[1])
-        state.update((_stream(kept) if len(kept) else None, json.dumps(last) if last else dated))
+        state.update((_stream(kept) if len(kept) else None, json.dumps(last) if last is not None else dated))
         yield pd.DataFrame({"rows": streams})
 
     return run

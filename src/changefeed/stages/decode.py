@@ -75,8 +75,8 @@ def decode(
         records: with the columns of Spark's Kafka source with headers, or records that are read in the tasks that decode them,
             or slices of record logs.
         protocol, options: the protocol of the records, and its options.
-        dated: the records before these that bound the commit_ts of rows without one, from the `dated` chunks of earlier batches;
-            without such, the commit_ts of tombstones in each partition (`lone_tombstones.latest_of`).
+        dated: the records before these that bound the commit_ts of rows without one, and of tombstones, from the `dated` chunks
+            of earlier batches and `lone_tombstones.with_latest`.
         waiting: the `waiting` chunks (incomplete fragments) of the previous batch, if any.
         whole: each task of `records` contains whole partitions, in order.
     """
@@ -222,8 +222,9 @@ class RecordReader:
         capabilities = protocol_named(protocol).capabilities
         self._protocol = protocol
         self._transactions, self._key_only = capabilities.cuts == "transactions", capabilities.key_only
-        self._estimator = TimestampEstimator(_rows_only(dated)) if capabilities.missing_commit_ts else None
-        self._latest = dated
+        known = lone_tombstones.of_tables(dated)
+        self._estimator = TimestampEstimator(known) if capabilities.missing_commit_ts else None
+        self._tombstones = lone_tombstones.LoneTombstones(dated) if self._transactions else None
         self._decoder = decoder(protocol, chosen, stores_of(chosen))
 
     def __call__(self, records: pa.RecordBatch) -> Decoded:
@@ -233,7 +234,8 @@ class RecordReader:
     def complete(self, decoded: Decoded, records: pa.RecordBatch) -> Decoded:
         """Sets the commit_ts of decoded events, and makes dead letters of those that cannot be applied."""
         decoded = ordered(decoded, places=self._transactions)
-        decoded = lone_tombstones.placed(decoded, self._latest)
+        if self._tombstones is not None:
+            decoded = self._tombstones.placed(decoded, records)
         decoded = _in_range(decoded, records, self._protocol)
         if self._estimator is not None:
             decoded = self._estimator.fill(decoded)
@@ -248,17 +250,14 @@ class RecordReader:
         return self._decoder.waiting() if isinstance(self._decoder, FragmentDecoder) else record_batch([])
 
     def dated(self) -> Dated:
-        """The records that bound the commit_ts of later rows without one; empty if the protocol's rows have a commit_ts."""
+        """The records that bound the commit_ts of later rows without one, and those by which later tombstones are placed."""
+        if self._tombstones is not None:
+            return self._tombstones.dated()
         return self._estimator.dated() if self._estimator is not None else {}
 
     def unfinished(self) -> list[DeadLetter]:
         """The dead letters for incomplete fragments, if no more records follow."""
         return unfinished(self._decoder, self._protocol)
-
-
-def _rows_only(dated: Dated) -> Dated:
-    """The bounds without the highest commit_ts of partitions, which bounds no row of a table."""
-    return {} if any(lone_tombstones.LATEST in named for of in dated.values() for named in of.values()) else dated
 
 
 def ordered(decoded: Decoded, *, places: bool = False) -> Decoded:

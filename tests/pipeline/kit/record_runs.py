@@ -19,7 +19,7 @@ from changefeed.pipeline.frontier.base import Partition
 from changefeed.protocols import protocol
 from changefeed.sources import protocol_of
 from changefeed.stages.changes import Redefinition
-from changefeed.stages.decode import RecordReader
+from changefeed.stages.decode import worker
 from tests.pipeline.kit.in_memory import Storage, memory_flow
 
 FIELD = Path(__file__).parents[2] / "data" / "field"
@@ -64,8 +64,7 @@ class RecordRun:
 
     def _chunks(self, records: pa.RecordBatch, dated: Any) -> list[pa.RecordBatch]:
         name, options = self.reader
-        read = RecordReader(name, options, dated)
-        return [read.pack(read(records), records)]
+        return list(worker(name, options, dated)([records]))
 
     def rows(self, name: str) -> list[tuple[Any, ...]]:
         """The rows of a table, in order."""

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from changefeed.errors import SchemaError, UnsupportedError
 from changefeed.model import text
@@ -102,6 +104,41 @@ def test_with_whole_transactions_a_tombstone_is_applied_when_nothing_is_missing_
     records = carts((1, "c"), (2, "c"), (1, None), (3, "c"))  # the last row waits for a later one
     run = RecordRun({"name": "debezium-mysql"}, consistency="transaction").run(records, size)
     assert run.rows("shop.carts") == [(2, 2)]
+
+
+@settings(deadline=None)
+@given(
+    keys=st.lists(st.integers(1, 3), min_size=1, max_size=8),
+    restart=st.integers(0, 8),
+    size=st.integers(1, 5),
+    consistency=st.sampled_from(["key", "transaction"]),
+    alone=st.booleans(),
+)
+def test_tombstones_that_are_sent_again_delete_nothing(
+    keys: list[int], restart: int, size: int, consistency: str, alone: bool
+) -> None:
+    """Rows are written and deleted in turn; a connector that was killed sends everything from some change on again."""
+    changes, rows = list[list[dict[str, Any]]](), dict[int, int]()
+    for place, number in enumerate(keys, 1):
+        image, is_gone = {"id": number, "v": place}, number in rows
+        value = {
+            "before": image if is_gone else None,
+            "after": None if is_gone else image,
+            "op": "d" if is_gone else "c",
+        }
+        sent = [] if is_gone and alone else [value | {"source": source(place * 100)}]
+        changes.append([{"key": {"id": number}, "value": value} for value in [*sent, *([None] if is_gone else [])]])
+        rows = {n: v for n, v in rows.items() if n != number} if is_gone else rows | {number: place}
+    assume(
+        restart >= len(changes) or changes[restart][0]["value"] is not None
+    )  # see Rule 4 of `stages.lone_tombstones`
+    end = {"before": None, "after": {"id": 9, "v": 9}, "op": "c", "source": source(10_000)}
+    later = {"before": None, "after": {"id": 10, "v": 9}, "op": "c", "source": source(20_000)}
+    last = [{"key": {"id": value["after"]["id"]}, "value": value} for value in (end, later)]
+    sent = [record for change in [*changes, *changes[restart:], last] for record in change]
+    log = carts() + [json_record("srv.shop.carts", offset, r["key"], r["value"]) for offset, r in enumerate(sent)]
+    run = RecordRun({"name": "debezium-mysql"}, consistency=consistency).run(log, size)
+    assert [row for row in run.rows("shop.carts") if row[0] < 9] == sorted(rows.items())
 
 
 def test_dates_as_text_by_a_converter_are_read_by_the_definition() -> None:

@@ -10,7 +10,7 @@ Rule 2. A tombstone has no place in the order of its own. It comes after the rec
         that of the last row there, else one less than that of the next, which no other event has. A higher one would say that
         the rest of the last row's event has been read.
 Rule 3. A tombstone that its partition's records in a batch begin with may follow a delete of an earlier batch, which this decoder
-        may not have read. It is a delete then, too: to delete a row twice changes nothing. But if it names no row, it
+        may not have read. It is a delete then, too, which `stages.lone_tombstones` leaves out. But if it names no row, it
         becomes a heartbeat, which changes no table, instead of a dead letter.
 Rule 4. Old converters (KAFKA-3832) write a tombstone as the value `{"schema":null,"payload":null}`.
 """
