@@ -206,6 +206,32 @@ class BinlogPackets:
             an event, or is one whose header declares another size.
         """
 
+class TextRows:
+    """Rows that a server sends for a SELECT, as columns of bytes. Not shared between threads."""
+
+    def __init__(self, *, columns: int, sequence: int) -> None:
+        """No row is read yet.
+
+        Args:
+            columns: their number.
+            sequence: the number of the next packet.
+        """
+
+    def feed(self, received: bytes) -> None:
+        """Adds what was received."""
+
+    def run(self, most_rows: int, most_bytes: int) -> tuple[str, bytes | None]:
+        """Reads rows.
+
+        Returns:
+            Why it stopped, and the payload of a packet that is not a row. `more`: all that was received is read; `full`: so
+            many rows since `finish`, or so many bytes of their packets, or more; `other`: an error, the end, or values that
+            are not those of the columns; `unexpected`: the numbers of the packets do not follow each other.
+        """
+
+    def finish(self) -> list[pa.BinaryArray]:
+        """Returns the columns of all rows; none are left."""
+
 class BinlogRows:
     """Rows of a binary log, of the registered tables. Not shared between threads."""
 

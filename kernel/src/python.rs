@@ -19,6 +19,7 @@ mod debezium;
 mod debezium_avro;
 mod encode;
 mod tencent;
+mod text_rows;
 
 /// Values that are copied at a time, and their bytes at most: they should fit a cache.
 const COPIED: usize = 64;
@@ -253,6 +254,8 @@ mod changefeed_kernel {
     use super::encode::Templates;
     #[pymodule_export]
     use super::tencent::TencentDts;
+    #[pymodule_export]
+    use super::text_rows::TextRows;
 
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {

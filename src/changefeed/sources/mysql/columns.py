@@ -1,7 +1,6 @@
-"""Columns of values to Arrow: those that the log's parser returns, and those of a SELECT.
+"""Columns of values to Arrow.
 
-    parser    canonical values of `model/values.py`, bytes as bytes  ┐
-    SELECT    bytes as the server sent them ─── `of_select` ─────────┴─▶ `array` ──▶ Arrow, and what its type cannot hold
+    canonical values of `model/values.py`, bytes as bytes ─▶ `array` ─▶ Arrow, and what its type cannot hold
 
 Rule 1. Arrow casts the texts of a whole column. Where it refuses one, each value is read alone (`model.values.reader`), and
         those that the type cannot hold become NULL beside their text: zero dates, text that is invalid in its character set.
@@ -11,18 +10,17 @@ Rule 2. Text that Arrow would read in another way is never cast: a DECIMAL with 
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import SchemaError, UnsupportedError
-from changefeed.model.table import Column
+from changefeed.errors import UnsupportedError
+from changefeed.model.batch import IRREGULAR, no_irregular
+from changefeed.model.table import Column, TableShape
 from changefeed.model.types import BINARIES, GEOMETRIES, TEXTS, ColumnType
 from changefeed.model.values import Irregular, IrregularError, reader
-from changefeed.mysql import charsets
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
 from changefeed.sources.mysql.tables import VECTOR_SIZE
@@ -84,20 +82,29 @@ def array(values: Sequence[Any], kind: ColumnType) -> tuple[pa.Array, Irregulars
         SchemaError: a value does not have the form of the type.
     """
     try:
-        if kind.name in _CAST and kind.arrow != pa.string():
-            return _cast(values, kind), {}
+        if is_cast(kind):
+            return cast(pa.array(values, pa.string()), kind), {}
         return pa.array(values, kind.arrow), {}
     except (pa.ArrowException, TypeError, ValueError, OverflowError, UnicodeError):
         return _each(values, kind)
 
 
-def _cast(values: Sequence[Any], kind: ColumnType) -> pa.Array:
-    written = pa.array(values, pa.string())
-    if kind.name != "decimal" and pc.any(pc.starts_with(written, _YEAR_0)).as_py():
+def is_cast(kind: ColumnType) -> bool:
+    """Whether Arrow casts the canonical texts of a type."""
+    return kind.name in _CAST and kind.arrow != pa.string()
+
+
+def cast(texts: pa.StringArray, kind: ColumnType) -> pa.Array:
+    """Casts canonical texts to a type.
+
+    Raises:
+        ValueError: one must be read alone: Rules 1 and 2.
+    """
+    if kind.name != "decimal" and pc.any(pc.starts_with(texts, _YEAR_0)).as_py():
         raise ValueError
-    if kind.name == "decimal" and pc.any(pc.match_substring_regex(written, _NEGATIVE_ZERO)).as_py():
+    if kind.name == "decimal" and pc.any(pc.match_substring_regex(texts, _NEGATIVE_ZERO)).as_py():
         raise ValueError
-    return written.cast(kind.arrow)
+    return texts.cast(kind.arrow)
 
 
 def _each(values: Sequence[Any], kind: ColumnType) -> tuple[pa.Array, Irregulars]:
@@ -134,67 +141,11 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def of_select(column: MappedColumn) -> Callable[[bytes], Any]:
-    """Returns a function that makes the canonical value of the bytes that a SELECT of `tables.py` returns.
-
-    That function raises ValueError or IndexError for bytes that are not of the type.
-    """
-    code = column.code
-    if column.mariadb_type is not None:
-        return bytes.decode
-    if code in (codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG, codes.YEAR):
-        return int
-    if code in (codes.FLOAT, codes.DOUBLE):
-        return float
-    if code == codes.BIT:
-        return lambda data: int.from_bytes(data, "big")
-    if code in _MEMBERED:
-        return _member(column)
-    if code == codes.NEWDECIMAL:
-        return _decimal
-    if code == codes.TIMESTAMP2:
-        return lambda data: _instant(data.decode())
-    if code in (codes.STRING, codes.VARCHAR, codes.BLOB):
-        return _characters(column)
-    if code == codes.GEOMETRY:
-        return lambda data: (
-            {"srid": int.from_bytes(data[:4], "little"), "wkb": data[4:]} if len(data) > 4 else Irregular(data)
-        )
-    if code == codes.VECTOR:
-        return lambda data: list(struct.unpack(f"<{len(data) // 4}f", data))
-    return bytes.decode  # dates, times and JSON
-
-
-def _member(column: MappedColumn) -> Callable[[bytes], str]:
-    members = column.members or ()
-    if column.code == codes.ENUM:
-        labels = ("", *members)
-        return lambda data: labels[int(data)]
-    return lambda data: ",".join(member for i, member in enumerate(members) if int(data) >> i & 1)
-
-
-def _decimal(data: bytes) -> str:
-    """A DECIMAL without the zeros that ZEROFILL prints before it."""
-    text = data.decode()
-    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-    whole, point, fraction = digits.partition(".")
-    return f"{sign}{whole.lstrip('0') or '0'}{point}{fraction}"
-
-
-def _instant(text: str) -> str:
-    """A TIMESTAMP in a session of UTC, as the log has it; the zero timestamp is not an instant."""
-    return text if text.startswith("0000") else f"{text.replace(' ', 'T')}Z"
-
-
-def _characters(column: MappedColumn) -> Callable[[bytes], Any]:
-    charset = charsets.known(column.charset or charsets.BINARY)
-    if charset is None or charset == charsets.BINARY:
-        return lambda data: data
-
-    def read(data: bytes) -> str | Irregular:
-        try:
-            return charsets.decode(data, charset)
-        except SchemaError:
-            return Irregular(data)
-
-    return read
+def irregular_column(values: list[tuple[int, int, bytes]], shape: TableShape, count: int) -> pa.MapArray:
+    """Returns the column `irregular` of so many rows, for values of images after: row, index of the column, bytes; in order."""
+    if not values:
+        return no_irregular(count)
+    rows: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
+    for row, column, value in values:
+        rows[row].append((shape.after_columns[column].name, value))
+    return pa.array(rows, IRREGULAR)

@@ -28,6 +28,9 @@ _RIGHTS = {1044, 1142, 1143, 1227}
 _PURGED = 1236  # every error of the log has this number
 _GONE = {1054, 1146, 1412}  # unknown column, no such table, a definition that is newer than the view of a query
 # too many connections, a shutdown, a broken or killed connection, a timeout, a deadlock; those of the client from 2000 on
+_LOST = 2013  # PyMySQL's own
+_RECEIVED_BYTES = 2**18  # that are read at a time
+_ERROR, _END, _END_SIZE = b"\xff", b"\xfe", 9  # how packets begin, and the size below which the second one is the end
 _TRANSIENT = {0, 1040, 1053, 1105, 1158, 1159, 1160, 1161, 1205, 1213, 1317, 1927, 4031}
 # Whatever the server's defaults are: rows of other transactions only after their commit, all rows of a query, and ten
 # minutes for a task that is slow to take the next ones.
@@ -123,6 +126,48 @@ def texts(connection: Connection[Any], sql: str, values: Sequence[Any] = ()) -> 
     return [
         tuple("" if v is None else v.decode("utf-8", "replace") for v in row) for row in rows(connection, sql, values)
     ]
+
+
+def received(connection: Connection[Any]) -> bytes:
+    """Returns what the server sends next.
+
+    Raises:
+        pymysql.OperationalError: the connection is lost.
+    """
+    try:
+        data = connection._rfile.read1(_RECEIVED_BYTES)
+    except OSError as error:
+        raise lost(f" ({error})") from error
+    if not data:
+        raise lost()
+    return bytes(data)
+
+
+def lost(reason: str = "") -> Exception:
+    """PyMySQL's error for a connection that is lost."""
+    from pymysql.err import OperationalError
+
+    error: Exception = OperationalError(_LOST, f"Lost connection to MySQL server during query{reason}")
+    return error
+
+
+def check_end(payload: bytes, otherwise: str) -> None:
+    """Checks that a packet is the end of rows or events.
+
+    Args:
+        payload: what the packet carries.
+        otherwise: what it is if it is neither the end nor an error of the server.
+
+    Raises:
+        pymysql.MySQLError: the server reports an error.
+        SourceError: `otherwise`.
+    """
+    from pymysql.err import raise_mysql_exception
+
+    if payload[:1] == _ERROR:
+        raise_mysql_exception(payload)
+    if payload[:1] != _END or len(payload) >= _END_SIZE:
+        raise SourceError(otherwise)
 
 
 def _tls(address: Address) -> tuple[str, str | None, str | None, str | None]:

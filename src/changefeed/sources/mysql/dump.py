@@ -26,11 +26,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from changefeed.codec import decoding
-from changefeed.errors import SourceError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE
 from changefeed.mysql.gtid_set import GtidSet, MySqlGtids
-from changefeed.sources.mysql.connection import Address, LostLogError, connect, is_mariadb, rows, translated
+from changefeed.sources.mysql.connection import (
+    Address,
+    LostLogError,
+    check_end,
+    connect,
+    is_mariadb,
+    lost,
+    received,
+    rows,
+    translated,
+)
 from changefeed.sources.mysql.server import check_identity
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 
@@ -43,11 +52,8 @@ FIRST = 4
 """The position of the first event of a file."""
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
-_RECEIVED_BYTES = 2**18  # that are split together
-_ERROR, _EOF, _EOF_SIZE = b"\xff", b"\xfe", 9
 _BEGIN = b"\0BEGIN"
 _LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
-_LOST = 2013  # of PyMySQL's errors
 _OF_CONNECTION = frozenset({
     codes.ROTATE, codes.FORMAT_DESCRIPTION, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST,
     codes.START_ENCRYPTION,
@@ -124,31 +130,20 @@ def dump_bytes(
 
     Args and errors as of `dump`.
     """
-    from pymysql.err import OperationalError, raise_mysql_exception
-
     with _connected(address, identity, None) as connection:
         _ask(connection, start, server_id, statements=False)
         packets = decoding.changefeed_kernel.BinlogPackets(connection._next_seq_id)
         connection._sock.settimeout(connection._read_timeout)
-        while True:
-            try:
-                received = connection._rfile.read1(_RECEIVED_BYTES)
-            except OSError as error:
-                raise OperationalError(_LOST, f"Lost connection to MySQL server during query ({error})") from error
-            events, is_sound, other = packets.split(received)
+        other: bytes | None = None
+        while other is None:
+            events, is_sound, other = packets.split(received(connection))
             if events:
                 yield events
-            if not received or not is_sound:
-                raise OperationalError(_LOST, "Lost connection to MySQL server during query")
-            if other is not None:
-                if other[:1] == _ERROR:
-                    raise_mysql_exception(other)
-                if other[:1] == _EOF and len(other) < _EOF_SIZE:
-                    return
-                raise SourceError(
-                    f"the binary log of {address} cannot be read: an event has {len(other) - 1} bytes, its header declares "
-                    "another size"
-                )
+            if not is_sound:
+                raise lost()
+        size = len(other) - 1
+        unread = f"an event has {size} bytes, its header declares another size"
+        check_end(other, f"the binary log of {address} cannot be read: {unread}")
 
 
 def _ask(connection: Connection[Any], start: LogPosition, server_id: int | None, *, statements: bool) -> None:

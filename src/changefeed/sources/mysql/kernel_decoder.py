@@ -32,8 +32,9 @@ from changefeed.mysql.binlog.events import TableMapped
 from changefeed.mysql.binlog.framing import CHECKSUM_SIZE, HEADER_SIZE, read_header
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, WITHOUT_MEANING, LogDecoder, carried
+from changefeed.sources.mysql.columns import irregular_column
 from changefeed.sources.mysql.dump import GTIDS, LogEvent, placed
-from changefeed.sources.mysql.kernel_tables import completed, description, irregular_column, is_left
+from changefeed.sources.mysql.kernel_tables import completed, description, is_left
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured
 

@@ -18,8 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from changefeed.errors import SchemaError
-from changefeed.model.batch import IRREGULAR, no_irregular
-from changefeed.model.table import Column, TableShape
+from changefeed.model.table import Column
 from changefeed.mysql import charsets
 from changefeed.mysql.binlog import TableMap, codes, collations
 from changefeed.mysql.binlog.cursor import EventCursor
@@ -79,16 +78,6 @@ def completed(
             arrays[index], kept = array(cells, column.type)
             irregular += [(row, index, data) for row, data in kept.items()]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=image.is_null()), irregular
-
-
-def irregular_column(values: list[_Irregular], shape: TableShape, count: int) -> pa.MapArray:
-    """Returns the column `irregular` of so many rows, for values of images after, which are in order."""
-    if not values:
-        return no_irregular(count)
-    rows: list[list[tuple[str, bytes]]] = [[] for _ in range(count)]
-    for row, column, value in values:
-        rows[row].append((shape.after_columns[column].name, value))
-    return pa.array(rows, IRREGULAR)
 
 
 def _length_size(column: MappedColumn) -> int:

@@ -27,13 +27,15 @@ from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape
 from changefeed.protocols.origin import NAMES_RULE, OF_COPY
 from changefeed.sources.mysql.batches import LogSlice
-from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, ShapeRows, records_at
-from changefeed.sources.mysql.columns import columns_of, of_select
+from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, records_at
+from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.connection import Address, GoneError, connect, translated
 from changefeed.sources.mysql.dump import LogEvent, dump, dump_bytes
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
 from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
 from changefeed.sources.mysql.keyless import begin_view
+from changefeed.sources.mysql.selected import copied_rows
+from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server, check_identity
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, quoted
@@ -168,36 +170,18 @@ def _read_keyless(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]
 def _read_rows(
     reading: Reading, part: CopyChunk, connection: Connection[Any], commit_ts: int
 ) -> Iterator[pa.RecordBatch]:
-    from pymysql.cursors import SSCursor
-
     table = part.table.table
     shape = TableShape(table.database, table.table, columns_of(table))
-    readers = [of_select(column) for column in table.columns]
     count = 0
-    with translated(reading.address), connection.cursor(SSCursor) as cursor:
-        cursor.execute(part.query)
-        while rows := cursor.fetchmany(_PACKED_ROWS):
+    with translated(reading.address):
+        for columns in select(connection, part.query):
             try:
-                images = [
-                    tuple([None if v is None else of(v) for of, v in zip(readers, row, strict=True)]) for row in rows
-                ]
-                packed = _packed_rows(commit_ts, part.number, count, shape, images)
+                rows = copied_rows(table, shape, columns, commit_ts=commit_ts, offset=part.number, first=count)
             except (ValueError, IndexError, SchemaError) as error:  # planning again reads the definition again
                 name = ".".join(part.table.name)
                 raise GoneError(f"{name} was changed while it was read: {error}", transient=True) from error
-            yield packed
+            yield pack(Decoded([rows]), records_at([part.number] * len(rows)))
             count += len(rows)
-
-
-def _packed_rows(
-    commit_ts: int, offset: int, first: int, shape: TableShape, images: list[tuple[Any, ...]]
-) -> pa.RecordBatch:
-    count = len(images)
-    rows = ShapeRows(
-        list(range(count)), [offset] * count, list(range(first, first + count)), ["read"] * count,
-        [commit_ts] * count, [None] * count, [None] * count, list(images),
-    )  # fmt: skip
-    return pack(Decoded([rows.built(shape)]), records_at([offset] * count))
 
 
 def _packed_truncation(reading: Reading, part: CopyChunk, commit_ts: int) -> pa.RecordBatch:

@@ -17,24 +17,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from changefeed.errors import SchemaError, SourceError
 from changefeed.model.batch import Decoded
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
-from changefeed.sources.mysql.changes import PARTITION, TOPIC, ShapeRows, schema_change
-from changefeed.sources.mysql.columns import columns_of, of_select
+from changefeed.sources.mysql.changes import PARTITION, TOPIC, schema_change
+from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.connection import translated
 from changefeed.sources.mysql.definitions import Definitions, Effect
+from changefeed.sources.mysql.selected import copied_rows
+from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, database_charsets, describe, list_tables, quoted
 from changefeed.sources.mysql.transactions import RowDetails, closing
 
-_FETCHED = 20_000
 _SCHEMATA = "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
-_Image = tuple[Any, ...]
+_Part = tuple[CopiedTable, list[pa.BinaryArray]]
 
 
 @dataclass(slots=True)
@@ -73,30 +75,29 @@ class View:
     def rows(self, definitions: Definitions) -> Iterator[Decoded]:
         """Yields all rows, in batches of one table."""
         mark = "first"
-        for (table, images), following in _with_next(self._read()):
-            marks = [mark, *["true"] * (len(images) - 1)]
+        for (table, columns), following in _with_next(self._read()):
+            marks = [mark, *["true"] * (len(columns[0]) - 1)]
             mark = "true"
             if following is None:
                 marks[-1] = "last"
             elif following[0] is not table:
                 marks[-1], mark = "last_in_data_collection", "first_in_data_collection"
-            yield self._decoded(table, images, marks, definitions)
+            yield self._decoded(table, columns, marks, definitions)
         self.server.rows("COMMIT")
 
-    def _read(self) -> Iterator[tuple[CopiedTable, list[_Image]]]:
-        """Yields rows as images; tables without rows yield nothing."""
-        from pymysql.cursors import SSCursor
-
+    def _read(self) -> Iterator[_Part]:
+        """Yields rows as columns of bytes; tables without rows yield nothing."""
         for table in self.tables:
-            readers = [of_select(column) for column in table.table.columns]
             database, name = table.name
-            with translated(self.server.address), self.server.connection.cursor(SSCursor) as cursor:
-                cursor.execute(f"SELECT {table.expressions} FROM {quoted(database)}.{quoted(name)}")
-                while rows := cursor.fetchmany(_FETCHED):
-                    yield table, [_image(readers, row) for row in rows]
+            query = f"SELECT {table.expressions} FROM {quoted(database)}.{quoted(name)}"
+            with translated(self.server.address):
+                for columns in select(self.server.connection, query):
+                    yield table, columns
 
-    def _decoded(self, table: CopiedTable, images: list[_Image], marks: list[str], definitions: Definitions) -> Decoded:
-        count, low = len(images), self.low.number
+    def _decoded(
+        self, table: CopiedTable, columns: list[pa.BinaryArray], marks: list[str], definitions: Definitions
+    ) -> Decoded:
+        count, low = len(columns[0]), self.low.number
         shape = definitions.completed(TableShape(*table.name, columns_of(table.table)))
         zeros = np.zeros(count, np.int64)
         details = [
@@ -106,11 +107,10 @@ class View:
             )
             for mark, length in _runs(marks)
         ]  # fmt: skip
-        rows = ShapeRows(
-            list(range(count)), [low] * count, [0] * count, ["read"] * count, [low] * count, [None] * count,
-            [None] * count, list(images), details,
-        )  # fmt: skip
-        return Decoded([rows.built(shape)])
+        try:
+            return Decoded([copied_rows(table.table, shape, columns, commit_ts=low, offset=low, details=details)])
+        except (ValueError, IndexError, SchemaError) as error:
+            raise SourceError(f"a row of the snapshot has a value that is not of its column's type: {error}") from error
 
     def _origin(self, mark: str) -> dict[str, Any]:
         return {"server_id": 0, "file": self.low.file, "pos": self.low.position, "snapshot": mark}
@@ -200,13 +200,6 @@ def database_statements(server: Server, database: str) -> list[str]:
     return [f"DROP DATABASE IF EXISTS {name}", create, f"USE {name}"]
 
 
-def _image(readers: list[Callable[[bytes], Any]], row: tuple[bytes | None, ...]) -> _Image:
-    try:
-        return tuple([None if value is None else read(value) for read, value in zip(readers, row, strict=True)])
-    except (ValueError, IndexError, SchemaError) as error:
-        raise SourceError(f"a row of the snapshot has a value that is not of its column's type: {error}") from error
-
-
 def _runs(marks: list[str]) -> Iterator[tuple[str, int]]:
     """Yields each run of equal marks with its length."""
     start = 0
@@ -217,8 +210,8 @@ def _runs(marks: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def _with_next(
-    parts: Iterator[tuple[CopiedTable, list[_Image]]],
-) -> Iterator[tuple[tuple[CopiedTable, list[_Image]], tuple[CopiedTable, list[_Image]] | None]]:
+    parts: Iterator[_Part],
+) -> Iterator[tuple[_Part, _Part | None]]:
     """Yields each part with the one that follows it; None after the last: Rule 4."""
     before = next(parts, None)
     while before is not None:
