@@ -1,4 +1,4 @@
-"""What is kept of a partition between two batches, so that a tombstone gets its place."""
+"""The records that are kept of a partition between two batches, so that a tombstone gets its place."""
 
 from __future__ import annotations
 

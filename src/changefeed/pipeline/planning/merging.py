@@ -99,7 +99,7 @@ class Merger:
             self._only_own(p, dropped=not self.certain and self.doubt is None and p in gone)
 
     def _lost(self, names: set[str]) -> str:
-        """Which old columns a definition with these names lacks, unless it is the one before the statement: see Rule 3."""
+        """A phrase: the old columns that a definition with these names lacks, unless it is the one before the statement: see Rule 3."""
         if names == {c.name.lower() for c in self.before.columns}:
             return ""
         lost = [
@@ -113,7 +113,7 @@ class Merger:
         return f"it lacks {', '.join(lost)}" if lost else ""
 
     def _confused(self) -> str:
-        """Which renamed columns have the type of the column that had their name before: see Rule 3."""
+        """A phrase: the renamed columns that have the type of the column which had their name before, see Rule 3."""
         stated = {s.name.lower(): s.type.name for s in self.stated}
         confused = [
             p.column.name
