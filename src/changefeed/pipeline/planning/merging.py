@@ -99,7 +99,7 @@ class Merger:
             self._only_own(p, dropped=not self.certain and self.doubt is None and p in gone)
 
     def _lost(self, names: set[str]) -> str:
-        """A phrase: the old columns that a definition with these names lacks, unless it is the one before the statement: see Rule 3."""
+        """A phrase: the old columns that a definition with these names lacks, if it is not the one before: see Rule 3."""
         if names == {c.name.lower() for c in self.before.columns}:
             return ""
         lost = [
