@@ -161,14 +161,13 @@ class LoneTombstones:
             numbers = column_of_tables(tables, "record").to_numpy()
             ts[numbers] = column_of_tables(tables, "commit_ts").cast(pa.int64()).fill_null(-1).to_numpy()
             is_delete[numbers] = pc.equal(column_of_tables(tables, "op"), "delete").to_numpy(zero_copy_only=False)
-        rows = np.maximum.accumulate(np.where(ts >= 0, np.arange(len(ts)), -1))
         for at, start, stop, offset in _runs(records):
             if offset < self._ends.get(at, -1):
                 continue
-            self._ends[at] = offset
-            if rows[stop - 1] >= start:
-                self._last[at] = int(ts[rows[stop - 1]])
-                self._highest[at] = max(self._highest.get(at, -1), int(ts[start:stop].max()))
+            self._ends[at], of_run = offset, ts[start:stop]
+            if (highest := int(of_run.max())) >= 0:
+                last = of_run[-1] if of_run[-1] >= 0 else of_run[of_run >= 0][-1]
+                self._last[at], self._highest[at] = int(last), max(self._highest.get(at, -1), highest)
             if is_delete[stop - 1]:
                 self._deleted[at] = offset
             else:
@@ -177,11 +176,11 @@ class LoneTombstones:
 
 def _runs(records: pa.RecordBatch) -> Iterator[tuple[_Partition, int, int, int]]:
     """Yields each run of records of one partition, in order: the partition, start, stop, and the offset of the last record."""
-    topics = records.column("topic").dictionary_encode()
-    topic, partition = topics.indices.to_numpy(), records.column("partition").to_numpy()
-    offset = records.column("offset").to_numpy()
-    differs = (np.diff(topic) != 0) | (np.diff(partition) != 0) | (np.diff(offset) < 0)
-    starts = np.r_[0, np.flatnonzero(differs) + 1].tolist()
+    topics = pc.run_end_encode(records.column("topic"))
+    ends = topics.run_ends.to_numpy()
+    partition, offset = records.column("partition").to_numpy(), records.column("offset").to_numpy()
+    changes = np.flatnonzero((np.diff(partition) != 0) | (np.diff(offset) < 0)) + 1
+    starts = np.unique(np.concatenate([[0], ends[:-1], changes])).tolist()
     for start, stop in zip(starts, [*starts[1:], len(offset)], strict=True):
-        at = topics.dictionary[topic[start]].as_py(), int(partition[start])
-        yield at, start, stop, int(offset[stop - 1])
+        topic = topics.values[int(np.searchsorted(ends, start, side="right"))].as_py()
+        yield (topic, int(partition[start])), start, stop, int(offset[stop - 1])

@@ -132,9 +132,13 @@ def test_tombstones_that_are_sent_again_delete_nothing(
     assume(
         restart >= len(changes) or changes[restart][0]["value"] is not None
     )  # see Rule 4 of `stages.lone_tombstones`
-    end = {"before": None, "after": {"id": 9, "v": 9}, "op": "c", "source": source(10_000)}
-    later = {"before": None, "after": {"id": 10, "v": 9}, "op": "c", "source": source(20_000)}
-    last = [{"key": {"id": value["after"]["id"]}, "value": value} for value in (end, later)]
+    last = [
+        {
+            "key": {"id": number},
+            "value": {"before": None, "after": {"id": number, "v": 0}, "op": "c", "source": source(at)},
+        }
+        for number, at in ((9, 10_000), (10, 20_000))
+    ]
     sent = [record for change in [*changes, *changes[restart:], last] for record in change]
     log = carts() + [json_record("srv.shop.carts", offset, r["key"], r["value"]) for offset, r in enumerate(sent)]
     run = RecordRun({"name": "debezium-mysql"}, consistency=consistency).run(log, size)
