@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from changefeed import record_log
 from changefeed.ticdc import tso
 from tests.deploy.test_monitoring import RULES
 from tests.pipeline.kit.history import HistoryBuilder
+from tests.pipeline.kit.record_runs import field_records
 from tests.services.database import needed
 from tests.services.kafka import KafkaBroker
 from tests.services.processes import free_ports
@@ -69,21 +71,32 @@ class Upstream:
 class Night:
     """A run in a process of its own, and its output."""
 
-    def __init__(self, folder: Path, broker: KafkaBroker, topic: str, port: int) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        broker: KafkaBroker,
+        topics: list[str],
+        port: int,
+        *,
+        protocol: str = "ticdc-open",
+        lake: Path | None = None,
+    ) -> None:
         self.file = folder / "pipeline.yaml"
-        source = {"type": "kafka", "servers": broker.bootstrap, "topics": [topic], "protocol": "ticdc-open"}
+        source = {"type": "kafka", "servers": broker.bootstrap, "topics": topics, "protocol": protocol}
         pipeline = {
             "name": "night",
             "dead-letters": "quarantine",
+            "folder": str(folder / "home"),
             "metrics": f"127.0.0.1:{port}",
         }
-        sections = {"source": source, "sink": {"type": "delta", "path": str(folder / "lake")}, "pipeline": pipeline}
+        sink = {"type": "delta", "path": str(lake or folder / "lake")}
+        sections = {"source": source, "sink": sink, "pipeline": pipeline}
         self.file.write_text(json.dumps({**sections, "spark": {"spark.driver.memory": "1g"}}))  # JSON is YAML
         self.lines = list[str]()
 
     @contextmanager
-    def on(self) -> Iterator[None]:
-        """Runs the pipeline."""
+    def on(self, ends_with: int = 143) -> Iterator[None]:
+        """Runs the pipeline, and stops it; with another exit code than that of a stop, it must end by itself."""
         command = [sys.executable, "-m", "changefeed.cli", "run", str(self.file)]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
@@ -91,7 +104,10 @@ class Night:
         reader.start()
         try:
             yield
-            assert process.poll() is None, "".join(self.lines)
+            if ends_with == 143:
+                assert process.poll() is None, "".join(self.lines)
+            else:
+                _until(lambda: process.poll() is not None, lambda: "".join(self.lines))
         finally:
             process.terminate()
             try:
@@ -101,7 +117,7 @@ class Night:
                 raise
             reader.join(timeout=30)
             process.stderr.close()
-        assert code == 143, "".join(self.lines)
+        assert code == ends_with, "".join(self.lines)
 
     def status(self) -> dict[str, Any]:
         """The JSON of `changefeed status`."""
@@ -117,6 +133,23 @@ class Night:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+
+class Watch:
+    """The metrics and the alerts of a night."""
+
+    def __init__(self, prometheus: Prometheus, night: Night) -> None:
+        self._prometheus, self._night = prometheus, night
+
+    def value(self, metric: str) -> float | None:
+        """The newest value of a metric; None if there is none."""
+        series = self._prometheus.query(metric)
+        return float(series[0]["value"][1]) if series else None
+
+    def fires(self, *names: str) -> None:
+        """Waits until these alerts fire, and no other."""
+        firing = self._prometheus.firing
+        _until(lambda: firing() == {*names}, lambda: (firing(), self._night.status_text(), self._night.lines))
 
 
 def _until(condition: Callable[[], bool], otherwise: Callable[[], object], seconds: float = 120) -> None:
@@ -135,14 +168,10 @@ def test_each_trouble_is_named_and_no_other(tmp_path: Path) -> None:
     with KafkaBroker() as broker, Prometheus([f"127.0.0.1:{port}"], rules) as prometheus:
         upstream = Upstream(broker, tmp_path)
         upstream.send(1, 2, ddl=CREATE)
-        night = Night(tmp_path, broker, upstream.topic, port)
+        night = Night(tmp_path, broker, [upstream.topic], port)
 
-        def value(metric: str) -> float | None:
-            series = prometheus.query(metric)
-            return float(series[0]["value"][1]) if series else None
-
-        def fires(*names: str) -> None:
-            _until(lambda: prometheus.firing() == {*names}, lambda: (prometheus.firing(), night.status_text()))
+        watch = Watch(prometheus, night)
+        value, fires = watch.value, watch.fires
 
         with night.on():
             # all is well
@@ -194,7 +223,7 @@ def test_each_trouble_is_named_and_no_other(tmp_path: Path) -> None:
 def test_a_run_that_was_killed_differs_from_one_that_has_stopped(tmp_path: Path, kafka: KafkaBroker) -> None:
     upstream = Upstream(kafka, tmp_path)
     upstream.send(1, 2, ddl=CREATE)
-    night = Night(tmp_path, kafka, upstream.topic, free_ports(1)[0])
+    night = Night(tmp_path, kafka, [upstream.topic], free_ports(1)[0])
     command = [sys.executable, "-m", "changefeed.cli", "run", str(night.file)]
     with (tmp_path / "err").open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
@@ -205,3 +234,77 @@ def test_a_run_that_was_killed_differs_from_one_that_has_stopped(tmp_path: Path,
         process.wait()
     _until(lambda: not night.status()["run"]["alive"], night.status_text)
     assert ": killed" in night.status_text()
+
+
+@pytest.mark.nightly
+@pytest.mark.xdist_group("processes")
+def test_a_transaction_that_is_never_closed(tmp_path: Path) -> None:
+    """Debezium has sent half of a transaction, and everything after it waits."""
+    needed("prometheus", "prometheus")
+    [port] = free_ports(1)
+    records = field_records("debezium-transaction-with-a-filtered-row")
+    begun, rest = records[:7], records[7:]  # the first row of transaction 3 is the last
+    missing = {**begun[-1], "key": b'{"id":13}', "value": begun[-1]["value"].replace(b'"id":3,', b'"id":13,')}
+    for place in (b'"total_order":', b'"data_collection_order":'):
+        missing["value"] = missing["value"].replace(place + b"1", place + b"2")
+    missing["value"] = missing["value"].replace(b'"row":0', b'"row":1')
+    rules = _impatient(yaml.safe_load(RULES.read_text()))
+    with KafkaBroker() as broker, Prometheus([f"127.0.0.1:{port}"], rules) as prometheus:
+        topics = sorted({record["topic"] for record in records})
+
+        def send(some: list[dict[str, Any]]) -> None:
+            for topic in topics:
+                broker.produce(topic, [(r["key"], r["value"], [], 0) for r in some if r["topic"] == topic])
+
+        for topic in topics:
+            broker.create_topic(topic)
+        send(begun)
+        night = Night(tmp_path, broker, topics, port, protocol="debezium-mysql")
+        watch = Watch(prometheus, night)
+        with night.on():
+            watch.fires("ChangefeedCutHeld")
+            assert watch.value("cdc_rows_committed_total") == 2
+            report = night.status()
+            assert [(holder["kind"], holder["name"]) for holder in report["held_by"]] == [
+                ("transaction", "11111111-2222-3333-4444-555555555555:3")
+            ]
+            assert "held by 11111111-2222-3333-4444-555555555555:3 (" in night.status_text()
+            send([missing, *rest])
+            _until(lambda: watch.value("cdc_rows_committed_total") == 6, lambda: "".join(night.lines))
+            watch.fires()
+            assert night.status()["held_by"] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.xdist_group("processes")
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    needed("prometheus", "prometheus")
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(lake)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("a small disk can be mounted by root alone")
+    [port] = free_ports(1)
+    rules = _impatient(yaml.safe_load(RULES.read_text()))
+    try:
+        with KafkaBroker() as broker, Prometheus([f"127.0.0.1:{port}"], rules) as prometheus:
+            upstream = Upstream(broker, tmp_path)
+            upstream.send(1, 2, ddl=CREATE)
+            night = Night(tmp_path, broker, [upstream.topic], port, lake=lake)
+            watch = Watch(prometheus, night)
+            with night.on(ends_with=1):
+                _until(lambda: watch.value("cdc_rows_committed_total") == 2, lambda: "".join(night.lines))
+                with suppress(OSError), (lake / "other").open("wb", buffering=0) as other:
+                    while other.write(bytes(4096)):
+                        pass
+                upstream.send(3)
+            watch.fires("ChangefeedDown")
+            assert any(f"error: the disk is full ({lake}" in line for line in night.lines)
+            assert not night.status()["run"]["alive"]
+            assert f"the disk is full ({lake}" in night.status_text()
+            (lake / "other").unlink()
+            with night.on():
+                _until(lambda: any(line.startswith("3 rows applied, 0 ") for line in night.lines), night.status_text)
+                watch.fires()
+    finally:
+        subprocess.run(["umount", "-l", str(lake)], check=True)

@@ -160,23 +160,27 @@ class LastStatement:
 
 @dataclass(frozen=True, slots=True)
 class Incomplete:
-    """A transaction that lacks events although everything that the source has was read; all changes from it on wait.
+    """A transaction that lacks events, or its end, although everything that the source has was read; all changes from it on wait.
 
     Attributes:
         name: the upstream's name of the transaction; empty for rows that name none.
         read: number of its events that were read.
         events: number of its events; None if its end is what was not read.
         tables: its tables, as text for people, None if the producer does not send them; of rows without a name, their position.
+        is_open: it is the newest one, so that its end may still come.
     """
 
     name: str
     read: int
     events: int | None
     tables: str | None = None
+    is_open: bool = False
 
     def __str__(self) -> str:
         if not self.name:
             return f"the newest rows ({self.read:,} at {self.tables}) name no transaction, so more of them may follow"
+        if self.is_open:
+            return f"transaction {self.name}: its end has not come, behind {self.read:,} {'events' if self.read > 1 else 'event'}"
         if self.events is None:
             return (
                 f"transaction {self.name}: its end was not read, but that of a later one, to the end of all partitions"
@@ -189,6 +193,8 @@ class Incomplete:
         """A sentence about what waits for it, and the way out."""
         if not self.name:
             return f"{self}: they wait until later ones are read. The way out: {self.remedy}"
+        if self.is_open:
+            return f"{self}: it waits, and all later changes with it. The way out: {self.remedy}"
         return (
             f"{self}: it waits for the others, and all later changes with it. If a transform, a filter or compaction has removed "
             "them, set pipeline.incomplete-transactions to `apply`"
@@ -199,6 +205,8 @@ class Incomplete:
         """The way out, for people."""
         if not self.name:
             return "set provide.transaction.metadata in the connector, or pipeline.consistency to `key`"
+        if self.is_open:
+            return "look at the connector, which sends the end when it goes on"
         return "wait for the others, or set pipeline.incomplete-transactions to `apply`"
 
 

@@ -112,6 +112,27 @@ def test_one_that_has_no_end_is_named_if_a_later_one_has() -> None:
     )
 
 
+@pytest.mark.parametrize("option", ["wait", "apply"])
+def test_one_that_is_open_is_named_and_waits_for_its_end(option: str) -> None:
+    connector = _connector()
+    connector.rows(("shop", "orders", {"id": 5}), ("shop", "orders", {"id": 6}))
+    *records, end = connector.taken()
+    assert b'"END"' in end["value"]
+    run = MemoryRun(connector, **{"incomplete-transactions": option})
+    connector.records = [record for record in records if f'"{_ID}:3"'.encode() not in record["value"]]
+    run.take()
+    incomplete = run.flow.ledger.state.incomplete
+    assert (_ids(run), run.flow.ledger.state.counts.pending) == ([1, 4], 2)
+    assert incomplete is not None
+    assert incomplete.waits == (
+        f"transaction {_ID}:5: its end has not come, behind 2 events: it waits, and all later changes with it. The way out: look "
+        "at the connector, which sends the end when it goes on"
+    )
+    connector.records = [end]
+    run.take()
+    assert (_ids(run), _waiting(run)) == ([1, 4, 5, 6], "")
+
+
 def test_explain_and_check_name_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for ending in ("yaml", "jsonl"):
         shutil.copy(FIELD / f"{NAME}.{ending}", tmp_path)

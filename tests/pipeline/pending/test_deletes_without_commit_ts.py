@@ -16,6 +16,7 @@ from changefeed.model.table import Column, TableShape
 from changefeed.model.types import ColumnType
 from changefeed.pipeline.flow import Batch
 from changefeed.protocols import protocol
+from changefeed.stages.lone_tombstones import of_tables
 from changefeed.stages.missing_ts import TimestampEstimator
 from tests.examples import TIMES
 from tests.pipeline.kit.in_memory import Storage, memory_definition, memory_flow
@@ -124,7 +125,7 @@ def chunks(records: list[Record], first: int, end: int, dated: Dated) -> list[pa
             builder.add(SHAPES[kind], place, "delete", before={"id": id}, after=None, commit_ts=None)
         else:
             builder.add(SHAPES[kind], place, "upsert", before=None, after={"id": id}, commit_ts=ts)
-    estimator = TimestampEstimator(dated)
+    estimator = TimestampEstimator(of_tables(dated))
     decoded = estimator.fill(Decoded(builder.build(), [*control], []))
     batch = record_batch([{"topic": "t", "partition": 0, "offset": number} for number in range(first, end)])
     return [pack(decoded, batch), pack_dated(estimator.dated())]

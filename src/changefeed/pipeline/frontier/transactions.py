@@ -140,7 +140,7 @@ class _Item:
         rows: number of rows of a snapshot; None for everything else.
         lacks: number of its events, and of its end, that are missing.
         time: latest commit time in milliseconds, None if unknown.
-        incomplete: what is known of it, if it lacks events or its end.
+        incomplete: what is known of it, if it lacks events or its end; also if that may still come.
     """
 
     name: gtid.Name | None
@@ -199,7 +199,7 @@ def barrier(
             passed_ends += [item.end] if item.end else []
             continue
         lost = 0 < item.lacks <= (state.counts.dead if _is_behind(item, passed) else dead)
-        given_up = idle and applies_incomplete and item.incomplete is not None and not lost
+        given_up = idle and applies_incomplete and item.lacks > 0 and not lost
         in_order = not item.is_change and not pending_changes and _follows(name, last_numbers)
         follows = not item.signal and (lost or in_order or _is_below(item, passed))
         if not (item.whole or lost or given_up) or not (idle or follows) or _is_beyond(item, target):
@@ -324,7 +324,7 @@ def _items(lines: pa.Table, ends: list[End], barrier: int | None) -> Iterator[_I
     newest = max((key for key, _ in keyed), default=0)  # an end that comes before it will not follow
     for name, (seen, first, last, time) in events.items():
         lacks = int(first < newest)
-        incomplete = Incomplete(name, seen, None) if lacks else None
+        incomplete = Incomplete(name, seen, None, is_open=not lacks)
         item = _Item(
             gtid.parse(name), first, last, False, None, name in signals, time=time, lacks=lacks, incomplete=incomplete
         )
