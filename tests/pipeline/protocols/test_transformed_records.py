@@ -145,6 +145,31 @@ def test_tombstones_that_are_sent_again_delete_nothing(
     assert [row for row in run.rows("shop.carts") if row[0] < 9] == sorted(rows.items())
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("consistency", ["key", "transaction"])
+def test_a_row_that_is_sent_again_before_the_name_of_its_table_is_known(size: int, consistency: str) -> None:
+    """The table has lost its key under another name, but the connector sends the key with each row."""
+    statements = {
+        10: "CREATE TABLE carts_new (id bigint NOT NULL, v int, UNIQUE KEY u (id))",
+        20: "ALTER TABLE carts_new DROP INDEX u",
+        30: "RENAME TABLE carts_new TO carts",
+    }
+    schema = [
+        json_record("srv", offset, {"databaseName": "shop"}, {"source": source(at), "databaseName": "shop", "ddl": ddl})
+        for offset, (at, ddl) in enumerate(statements.items())
+    ]
+    rows = [
+        json_record(
+            "srv.shop.carts", offset, {"id": number}, {"before": None, "after": image, "op": "c", "source": source(at)}
+        )
+        for offset, (number, at) in enumerate([(1, 100), (2, 200), (1, 100), (2, 200), (3, 300), (4, 400)])
+        for image in [{"id": number, "v": at}]
+    ]
+    run = RecordRun({"name": "debezium-mysql"}, consistency=consistency, keyless="append")
+    run.run([*schema[:2], *rows[:4], schema[2], *rows[4:]], size)
+    assert [row for row in run.rows("shop.carts") if row[0] < 4] == [(1, 100), (2, 200), (3, 300)]
+
+
 def test_dates_as_text_by_a_converter_are_read_by_the_definition() -> None:
     with pytest.raises(SchemaError, match='has no offset from UTC; set the option "time-zone"'):
         field_run("debezium-datetime-text-by-converter")

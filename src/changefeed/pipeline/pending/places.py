@@ -14,7 +14,8 @@ commit time and GTID, than all that was read. Where a row with a lower place is 
 highest one of the earlier binlog any more.
 Rule 5. Without cuts, rows of tables with a key are applied again when they are sent again, and the last one of a key is right.
 But below a schema change of their table that has taken effect they would bring back what it has removed: they are left out, too.
-Rule 6. A connector may send a key that DDL has taken from the table. Rows behind such a statement are of a table without a key.
+Rule 6. A connector may send a key that DDL has taken from the table. Rows behind such a statement are of a table without a key,
+also if it, or the RENAME that gave the table its name, is read after them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from changefeed.mysql.ddl.definitions import definitions_after
 from changefeed.mysql.ddl.statements import AlterTable
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import NOTHING, Positions, State, Stretches, merged
-from changefeed.stages.repeats import Stretch
+from changefeed.stages.repeats import Stretch, are_inside
 
 _MOST_REMEMBERED = 10_000
 _Mask = npt.NDArray[np.bool_]
@@ -67,6 +68,8 @@ def with_repeats(
     """
     pending, fresh = list(pending), list(fresh)
     earlier, lines = _Lines.of(pending), _Lines.of(fresh)
+    if not cuts and any(chunk.event is not None for chunk in fresh):
+        state = _with_late_repeats(state, before, earlier, [*pending, *fresh])
     if not len(lines.table):
         return state
     repeated = _have_come_before(earlier, lines)
@@ -126,6 +129,15 @@ class _Lines:
         partition_values = [values.get(topic, {}).get(number, missing) for (topic, number), _ in self.partitions]
         return np.repeat(np.array(partition_values, np.int64), [count for _, count in self.partitions])
 
+    def inside(self, repeats: Stretches) -> _Mask:
+        """For each line, whether it lies in a stretch."""
+        parts, start = list[_Mask](), 0
+        for (topic, number), count in self.partitions:
+            rows = self.table.slice(start, count).select(["offset", "index"])
+            parts.append(are_inside(rows.combine_chunks(), repeats.get(topic, {}).get(number, ())))
+            start += count
+        return np.concatenate([np.zeros(0, np.bool_), *parts])
+
     def stretches(self, chosen: _Mask) -> Stretches:
         """The positions of the chosen lines."""
         positions: Stretches = {}
@@ -182,6 +194,15 @@ def _have_come_before(earlier: _Lines, lines: _Lines) -> _Mask:
     repeated = np.zeros(len(ids), np.bool_)
     repeated[by_id] = ~first & (orders[by_id] <= before)
     return repeated[len(earlier.ids) :]
+
+
+def _with_late_repeats(state: State, before: State, earlier: _Lines, chunks: list[ChunkInfo]) -> State:
+    """The state with the pending rows that were sent again, if a schema change has shown that their table has no key: Rule 6."""
+    late = _have_come_before(_Lines.of([]), earlier) & ~earlier.inside(state.repeats)
+    if not late.any():
+        return state
+    late &= _have_lost_their_key(earlier, before, chunks)
+    return replace(state, repeats=merged(state.repeats, earlier.stretches(late)))
 
 
 def _passed_before(lines: _Lines, before: State) -> _Numbers:
