@@ -321,6 +321,16 @@ def test_a_character_set_is_kept_for_later_statements() -> None:
     assert str(altered("ADD x TEXT", binary).table.columns[-1].type) == "blob"
 
 
+@pytest.mark.parametrize("is_mariadb, charset, kind", [
+    (True, "binary", "longblob"), (True, "latin1", "json"), (False, "binary", "json"), (None, "binary", "json"),
+])  # fmt: skip
+def test_a_json_column_of_mariadb_is_text(is_mariadb: bool | None, charset: str, kind: str) -> None:
+    [statement] = parse(f"ALTER TABLE t CONVERT TO CHARACTER SET {charset}", "db")
+    assert isinstance(statement, AlterTable)
+    change = alter(table("a INT, j JSON"), statement, Execution(is_mariadb=is_mariadb))
+    assert str(change.table.columns[-1].type) == kind
+
+
 ZEROFILL = [
     ("SMALLINT", 5),
     ("INT(3)", 3),

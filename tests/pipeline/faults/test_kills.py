@@ -130,7 +130,7 @@ def test_python_workers_killed_at_random_moments_are_retried(
 def _kill_python(driver: subprocess.Popen[str], daemon: bool, enough: threading.Event) -> None:
     """Kills the Python workers of the run's JVM again and again, or the daemon that forks them and the workers."""
     java = psutil.Process(_jvm(driver))
-    while not enough.wait(random.random() * 0.3):  # seconds
+    while not enough.wait(random.random() * 0.1):  # seconds
         with suppress(psutil.NoSuchProcess):
             for child in java.children():
                 for process in (*([child] if daemon else []), *child.children()):

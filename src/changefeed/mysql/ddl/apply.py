@@ -86,7 +86,7 @@ def alter(table: Table, change: AlterTable, execution: Execution = UNKNOWN_EXECU
     Raises:
         SchemaError: the change names a column or key that does not exist, or adds one that does; the message names it.
     """
-    columns = _Columns(table, change.changes)
+    columns = _Columns(table, change.changes, is_mariadb=execution.is_mariadb is True)
     for part in change.changes:
         columns.drop(part)
     for part in change.changes:
@@ -230,7 +230,8 @@ class _Columns:
         charset: the table's character set after the statement, which its columns take wherever it stands.
     """
 
-    def __init__(self, table: Table, changes: tuple[ColumnChange, ...]) -> None:
+    def __init__(self, table: Table, changes: tuple[ColumnChange, ...], *, is_mariadb: bool) -> None:
+        self._is_mariadb = is_mariadb
         self._table = f"{table.database}.{table.name}"
         self._order = [_Slot(c, c) for c in table.columns]
         for virtual in table.virtual:
@@ -286,11 +287,17 @@ class _Columns:
                 self._fail(f"already has a column {name}")
             seen.add(name.lower())
             if self._converts and slot.old is not None and not slot.redefined:
-                slot.column = in_charset(slot.column, None, self.charset)
+                slot.column = self._converted(slot.column)
         if all(s.hidden for s in self._order):
             self._fail("would have no column left")
         self._rename_in_expressions()
         return self._order
+
+    def _converted(self, column: Column) -> Column:
+        """A column after CONVERT TO: a JSON column of MariaDB is a LONGTEXT."""
+        if column.type.name == "json" and self._is_mariadb and self.charset == charsets.BINARY:
+            return replace(column, type=ColumnType("longblob"), charset=charsets.BINARY)
+        return in_charset(column, None, self.charset)
 
     def _rename_in_expressions(self) -> None:
         names = {s.old.name.lower(): s.column.name for s in self._order if s.old and s.old.name != s.column.name}
