@@ -17,6 +17,7 @@ from changefeed.model.table import canonical
 from changefeed.pipeline.planning import unplaced
 from changefeed.protocols import protocol
 from changefeed.stores import stores_of
+from tests.pipeline.kit.debezium_made import table_change
 from tests.pipeline.kit.record_runs import RecordRun, field_run, json_record
 
 SIZES = [1, 2, 3, 1000]
@@ -168,6 +169,30 @@ def test_a_row_that_is_sent_again_before_the_name_of_its_table_is_known(size: in
     run = RecordRun({"name": "debezium-mysql"}, consistency=consistency, keyless="append")
     run.run([*schema[:2], *rows[:4], schema[2], *rows[4:]], size)
     assert [row for row in run.rows("shop.carts") if row[0] < 4] == [(1, 100), (2, 200), (3, 300)]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_table_like_one_that_is_not_known_has_the_key_that_the_producer_states(size: int) -> None:
+    stated = [table_change("shop", "carts", "id BIGINT PRIMARY KEY, v INT")]
+    statements = {10: ("CREATE TABLE carts LIKE model", stated), 20: ("DROP INDEX `PRIMARY` ON carts", [])}
+    schema = [
+        json_record(
+            "srv",
+            offset,
+            {"databaseName": "shop"},
+            {"source": source(at), "databaseName": "shop", "ddl": ddl, "tableChanges": changes},
+        )
+        for offset, (at, (ddl, changes)) in enumerate(statements.items())
+    ]
+    rows = [
+        json_record(
+            "srv.shop.carts", offset, {"id": number}, {"before": None, "after": image, "op": "c", "source": source(at)}
+        )
+        for offset, (number, at) in enumerate([(1, 100), (1, 200), (1, 100), (1, 200), (2, 300)])
+        for image in [{"id": number, "v": at}]
+    ]
+    run = RecordRun({"name": "debezium-mysql"}, consistency="key", keyless="append").run([*schema, *rows], size)
+    assert run.rows("shop.carts") == [(1, 100), (1, 200), (2, 300)]
 
 
 def test_dates_as_text_by_a_converter_are_read_by_the_definition() -> None:

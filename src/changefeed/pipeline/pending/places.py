@@ -37,8 +37,9 @@ from changefeed.model.names import full_name
 from changefeed.mysql import gtid
 from changefeed.mysql.ddl import statements_of
 from changefeed.mysql.ddl.definitions import definitions_after
-from changefeed.mysql.ddl.statements import AlterTable
+from changefeed.mysql.ddl.statements import AlterTable, CreateTable
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.planning.merging import stated_keys
 from changefeed.pipeline.state import NOTHING, Positions, State, Stretches, merged
 from changefeed.stages.repeats import Stretch, are_inside
 
@@ -289,6 +290,10 @@ def _defined(event: SchemaChange, tables: dict[str, Table]) -> Iterator[tuple[st
             folded = full_name(database, name).lower()
             if table is None and isinstance(statement, AlterTable):
                 continue  # it was sent again, or is refused: the definition is one after it
+            if table is None and isinstance(statement, CreateTable) and event.columns:
+                # LIKE a table that is not known, or of the session's database: the producer has the columns
+                columns = tuple(replace(column, key=None) for column in event.columns)
+                table = Table.define(database, name, columns, stated_keys(event.columns))
             tables.pop(folded, None)
             if table is not None:
                 tables[folded] = table
