@@ -126,3 +126,19 @@ def test_lines_in_a_log_are_ten_seconds_apart(
             line.say(f"step {number}")
             clock[0] += 1.0
     assert capsys.readouterr().err.split("\n")[:-1] == [f"step {number}" for number in [*range(0, 100, 10), 99]]
+
+
+def test_the_newest_line_of_a_log_does_not_wait_for_another_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("changefeed.cli.output.time.monotonic", lambda: clock[0])
+    with Output().run_line() as line:
+        progress = _progress(line, cuts=False)
+        progress.step(Progress.of(_pipeline(), State(counts=Counts(rows=1))))
+        progress.step(Progress.of(_pipeline(), State(counts=Counts(rows=1, applied=1))))
+        for _ in range(12):
+            clock[0] += 1.0
+            progress.watch(_now())
+        shown = capsys.readouterr().err
+    assert [text.partition(",")[0] for text in shown.splitlines()] == ["0 rows applied", "1 row applied"]

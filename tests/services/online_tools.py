@@ -22,7 +22,7 @@ COLUMNS = ["id", "status", "note", "n"]
 """Of the table `orders`, after `ALTERATION`."""
 
 _GH_OST = "1.1.6"
-_SECONDS = 120
+_SECONDS = 400
 _WRITES = 150
 _MODULE = f"""\
 module tools

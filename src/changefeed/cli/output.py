@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,9 @@ class RunLine:
 
     def bar(self, done: int, total: int | None) -> None:
         """Shows how much is done; `total` is None if that is not known."""
+
+    def tick(self) -> None:
+        """Shows a text that had to wait, if its time has come; called every second, in a thread of its own."""
 
 
 class Output:
@@ -211,19 +215,24 @@ class _SpacedLines(RunLine):
     """Prints the newest text as a line, at most every ten seconds, and at the end."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        self._note, self._waiting, self._last = note, "", -_SPACING
+        self._note, self._waiting, self._last, self._lock = note, "", -_SPACING, threading.Lock()
 
     def say(self, text: str) -> None:
-        self._waiting = text
+        with self._lock:
+            self._waiting = text
+        self.tick()
+
+    def tick(self) -> None:
         if time.monotonic() - self._last >= _SPACING:
             self.flush()
 
     def flush(self) -> None:
         """Prints the text that waits."""
-        if self._waiting:
-            self._last = time.monotonic()
-            self._note(self._waiting)
-            self._waiting = ""
+        with self._lock:
+            if self._waiting:
+                self._last = time.monotonic()
+                self._note(self._waiting)
+                self._waiting = ""
 
 
 @contextmanager

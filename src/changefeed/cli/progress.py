@@ -59,6 +59,7 @@ class RunProgress(Generic[R]):
             return
         done, total = now.done_of
         self._line.bar(done, None if total == done else total)
+        self._line.tick()
         if self._output.is_terminal:
             self._line.say(", ".join([f"{self._pipeline}: {_doing(now)}", *([self._reached] if self._reached else [])]))
 
