@@ -36,6 +36,7 @@ _OWNER = re.compile(r"\b(h\d+)[abc]\b")
 _MARK_SECONDS = 1  # between two marks
 _FOLLOW_SECONDS = 900
 _PURGE_SECONDS = 30
+_LAST = "last"
 _REASON = re.compile(
     r"^(?:Caused by: )?[a-z.A-Z]*(?:DebeziumException|ParsingException|DataException|IllegalArgumentException): (.*)",
     re.MULTILINE,
@@ -332,7 +333,10 @@ def _died_at(session: Session, log: str) -> str | None:
 
 
 def split(events: Sequence[Event], histories: Sequence[History]) -> None:
-    """Gives each history the events of its databases; what names none belongs with the event before it."""
+    """Gives each history the events of its databases; what names none belongs with the event before it.
+
+    The mark of a snapshot without rows is on the schema change of one history, and counts for those of all.
+    """
     by_name = {history.name: history for history in histories}
     transactions: dict[str, str] = {}
     owners: list[str | None] = []
@@ -352,18 +356,43 @@ def split(events: Sequence[Event], histories: Sequence[History]) -> None:
         last = owner or last
         if last in by_name:
             by_name[last].events.append(event)
+    places = {_snapshot_place(payload) for event in events if _mark(payload := payload_of(event)) == _LAST}
+    for history in histories:
+        newest = {_snapshot_place(payload_of(event)): i for i, event in enumerate(history.events)}
+        for place in places & newest.keys() - {None}:
+            history.events[newest[place]] = _marked(history.events[newest[place]])
 
 
-def payload_of(event: Event) -> dict[str, object]:
+def _snapshot_place(payload: dict[str, Any]) -> tuple[str, int] | None:
+    """Where the snapshot was taken that a schema change belongs to; None for everything else."""
+    source = payload.get("source") or {}
+    if "ddl" not in payload or _mark(payload) not in ("true", _LAST):
+        return None
+    return source["file"], source["pos"]
+
+
+def _mark(payload: dict[str, Any]) -> str | None:
+    mark: str | None = (payload.get("source") or {}).get("snapshot") if "ddl" in payload else None
+    return mark
+
+
+def _marked(event: Event) -> Event:
+    """The schema change as the last one of a snapshot without rows."""
+    value: Any = json.loads(event["value"])
+    (value["payload"] if "schema" in value else value)["source"]["snapshot"] = _LAST
+    return {**event, "value": json.dumps(value, ensure_ascii=False)}
+
+
+def payload_of(event: Event) -> dict[str, Any]:
     """The value of a record without its schema; empty for a tombstone."""
     if event["value"] is None:
         return {}
     value = json.loads(event["value"])
-    payload: dict[str, object] = value.get("payload", value) if "schema" in value else value
+    payload: dict[str, Any] = value.get("payload", value) if "schema" in value else value
     return payload
 
 
-def _owner(event: Event, payload: dict[str, object]) -> str | None:
+def _owner(event: Event, payload: dict[str, Any]) -> str | None:
     parts = event["topic"].split(".")
     match = _OWNER.search(parts[1]) if len(parts) > 2 else None
     if match is None and "ddl" in payload:

@@ -54,6 +54,11 @@ def snapshot(last: str = "true", at: int = PLACE, *, key: str = " PRIMARY KEY") 
     return [ddl(drop, "true", at, 1), ddl(create, last, at, 2)]
 
 
+def _behind(chunks: list[ChunkInfo]) -> list[ChunkInfo]:
+    """The schema changes at later offsets."""
+    return [replace(chunk, first=chunk.first + 10, last=chunk.last + 10) for chunk in chunks]
+
+
 def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE, behavior: str = "evolve") -> Planned:
     frontier, sink = CutFrontier(replace(state, barrier=upto), state.barrier), MemorySink(Lake())
     return make(frontier, list(chunks), Rules(behavior=behavior), sink, lambda spanning, window: ())
@@ -75,6 +80,32 @@ def test_a_snapshot_without_rows_creates_missing_tables_and_empties_nothing() ->
     again = planned(there, *snapshot("last", PLACE + 50), upto=PLACE + 50)
     assert (again.actions, again.tables) == ([], there.tables)
     assert again.notes == ["shop.t keeps its rows: the snapshot that defines it at srv:0:2 has none at all"]
+
+
+@pytest.mark.parametrize("interruptions", [1, 2])
+def test_a_snapshot_without_rows_that_was_interrupted_empties_nothing(interruptions: int) -> None:
+    there = replace(planned(State(), rows(), *snapshot()).state_after(State()), barrier=PLACE)
+    begun = [chunk for n in range(interruptions) for chunk in snapshot(at=PLACE + 10 + n)]
+    again = planned(there, *begun, *snapshot("last", PLACE + 50), upto=PLACE + 50)
+    assert (again.actions, again.tables) == ([], there.tables)
+    in_part = planned(there, *begun, *snapshot("last", PLACE + 50), upto=PLACE + 10)  # a step to the end of the first
+    assert (in_part.actions, in_part.tables) == ([], there.tables)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [rows(PLACE + 10)],
+        [lines("true", PLACE + 10)],
+        [lines(None, PLACE + 20)],
+        [ddl("CREATE TABLE u (a INT)", None, 120)],
+    ],
+    ids=["its rows", "one of its rows", "a streamed row", "a streamed schema change"],
+)
+def test_a_snapshot_that_was_not_interrupted_replaces_its_tables(between: list[ChunkInfo]) -> None:
+    there = replace(planned(State(), rows(), *snapshot()).state_after(State()), barrier=PLACE)
+    chunks = [*snapshot(at=PLACE + 10), *between, *snapshot("last", PLACE + 50)]
+    assert planned(there, *chunks, upto=PLACE + 50).actions != []
 
 
 def test_a_table_that_a_later_snapshot_does_not_have_stays_with_a_note() -> None:
@@ -166,8 +197,21 @@ def test_read_rows_of_a_table_without_a_key_come_right_after_its_create(known: b
         ([*snapshot(), rows(PLACE + 1), lines(None, PLACE + 1)], PLACE + 1, False, 0),
         ([*snapshot(), rows(PLACE + 1), lines(None, PLACE + 1)], PLACE + 1, True, 2),
         ([ddl("DROP TABLE t", None)], PLACE - 1, False, 1),
+        ([*snapshot(), *_behind(snapshot(at=PLACE + 9))], PLACE - 1, False, 0),
+        ([*snapshot(), *_behind(snapshot("last", PLACE + 9))], PLACE - 1, False, 4),
+        ([*snapshot(), *_behind(snapshot(at=PLACE + 9)), lines("true", PLACE + 9)], PLACE, False, 4),
     ],
-    ids=["nothing behind it yet", "it has no rows", "one of its rows", "a later row", "and no more", "a streamed one"],
+    ids=[
+        "nothing behind it yet",
+        "it has no rows",
+        "one of its rows",
+        "a later row",
+        "and no more",
+        "a streamed one",
+        "another snapshot begins",
+        "another has no rows",
+        "another has rows",
+    ],
 )
 def test_by_key_the_ddl_of_a_snapshot_waits_until_it_is_known_if_rows_follow(
     chunks: list[ChunkInfo], read: int, quiet: bool, ready: int

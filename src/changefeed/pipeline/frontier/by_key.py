@@ -22,9 +22,10 @@ may have begun.
 Rule 6. While a partition sends rows from before a schema change again, the schema change does not take effect: Rule 5 would skip
 the rest of them. It takes effect when the partition has sent it again too, or a resolved event at or above it. A folder with such
 rows stays pending until then. Rows without commit_ts show no such order.
-Rule 7. The schema changes of a snapshot wait until it is known whether rows follow: until one of its rows has been read, or
-its last schema change, which is marked if no rows follow, or a schema change after it. Any later row is enough if nothing more
-comes; otherwise it is not: a snapshot that recovers the schema may lie before rows that were read long ago.
+Rule 7. The schema changes of a snapshot wait until it is known whether rows follow: until a row of it or of a later snapshot has
+been read, or its last schema change, which is marked if no rows follow, or one after it that is not in the middle of another
+snapshot. Any later row is enough if nothing more comes; otherwise it is not: a snapshot that recovers the schema may lie before
+rows that were read long ago.
 Rule 8. Where all pending rows wait as in Rule 4, schema changes wait with them: a new table is created and filled in one commit.
 Rule 9. A statement may spell a table in another case than its rows, or leave out its database (`planning/names.py`). Rows wait
 for it if it may mean their table. It counts as sent again only under its own names.
@@ -434,17 +435,18 @@ def _is_decided(
         partition, other = (chunk.topic, chunk.partition), chunk.event
         if other is not None and other.commit_ts == ts and snapshot_mark(other) == LAST:
             return True
-        if other is not None and other.commit_ts != ts and chunk.last > offsets.get(partition, chunk.last):
-            return True  # the topic of schema changes is in order: the snapshot's are all there
-        if chunk.transactions is not None and _has_row_at(ts + 1, chunk.transactions):
+        is_later = other is not None and other.commit_ts != ts and chunk.last > offsets.get(partition, chunk.last)
+        if other is not None and is_later and snapshot_mark(other) in (None, LAST):
+            return True  # the topic of schema changes is in order: the snapshot's are all there, or it was interrupted
+        if chunk.transactions is not None and _has_row_after(ts, chunk.transactions):
             return True
     return False
 
 
-def _has_row_at(ts: int, lines: pa.RecordBatch) -> bool:
-    """Whether a row of a snapshot at this position is among the lines of a `transactions` chunk."""
+def _has_row_after(ts: int, lines: pa.RecordBatch) -> bool:
+    """Whether a row of a snapshot behind this position is among the lines of a `transactions` chunk."""
     of_row = pc.and_(pc.is_null(lines.column("events")), pc.is_valid(lines.column("snapshot")))
-    return bool(pc.any(pc.and_(of_row, pc.equal(lines.column("commit_ts"), ts))).as_py())
+    return bool(pc.any(pc.and_(of_row, pc.greater(lines.column("commit_ts"), ts))).as_py())
 
 
 def _passed(

@@ -264,9 +264,7 @@ def extended(current: TableState, columns: Columns, types: TypeMap, *, carries_v
     gaps = merger.gaps | {p.column.name for p in merger.altered().rows if p.source is None}
     rows = tuple(replace(p, default=NULL) for p in merger.altered().rows)
     notes = merger.notes()
-    applicable = Applicable(
-        current, Altered(merger.table(), rows), types, True, [], frozenset(), gaps, notes, keeps=True
-    )
+    applicable = Applicable(current, Altered(merger.table(), rows), types, True, [], None, gaps, notes, keeps=True)
     state = applicable.state()
     rewriting = (
         None if current.empty else rewritten(current.table, applicable.change, types, "null", applicable.widening)

@@ -31,7 +31,7 @@ from changefeed.pipeline.planning.captured import LeftOut
 from changefeed.pipeline.planning.names import Names, server_rule
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SchemaChanges
-from changefeed.pipeline.planning.schema_events import distinct_changes, within
+from changefeed.pipeline.planning.schema_events import distinct_changes, interrupted_snapshots, within
 from changefeed.pipeline.planning.shadows import Shadows
 from changefeed.pipeline.planning.writes import ShapesInside, Writes, by_table
 from changefeed.pipeline.state import Hold, Shadow, State, TableState, Uncaptured
@@ -118,7 +118,8 @@ def make(
     names = {(t.table.database, t.table.name) for t in tables.values()}
     rule = server_rule(state.lower_case_table_names, chunks, [*late, *events], names, restored=rules.restored_ddl)
     shadows = Shadows(dict(state.shadows))
-    schema_changes = SchemaChanges(writes, Names(writes, shadows, rule), shadows)
+    interrupted = interrupted_snapshots(chunks)
+    schema_changes = SchemaChanges(writes, Names(writes, shadows, rule), shadows, interrupted=interrupted)
     schema_changes.names.fold()
     if late:
         schema_changes.apply(after, late, late=True)

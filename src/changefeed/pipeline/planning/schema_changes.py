@@ -5,13 +5,14 @@ Rule 2. A renamed table is copied to its new path; the old one stays for earlier
 Rule 3. A statement about a table that is not known has no effect, and is noted. `names.py` finds the table that it means,
 `renames.py` plans renames and the swaps of online schema changes.
 Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow. A snapshot without rows (modes `no_data` and
-`recovery`) marks its last schema change: then existing tables keep their rows, because no others will come. A table that a
-snapshot lacks stays as it is, with a note: it was dropped while the connector did not follow, or is another connector's.
+`recovery`) marks its last schema change: then existing tables keep their rows, because no others will come. So they do if the
+connector was killed before that one, and took the snapshot again. A table that a snapshot lacks stays as it is, with a note: it
+was dropped while the connector did not follow, or is another connector's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
@@ -51,6 +52,7 @@ class SchemaChanges:
     names: Names
     shadows: Shadows
     notes: list[str] = field(default_factory=list)
+    interrupted: Container[int] = ()  # the commit_ts of `interrupted_snapshots`
     renames: Renames = field(init=False)
     _late: bool = False
     _rowless: bool = False  # the schema changes are those of a snapshot without rows
@@ -71,7 +73,7 @@ class SchemaChanges:
         parsed = [(statement, event) for event in events for statement in self._parsed(event)]
         if ts is None:
             return
-        self._rowless = any(snapshot_mark(event) == LAST for event in events)
+        self._rowless = ts in self.interrupted or any(snapshot_mark(event) == LAST for event in events)
         if self._rowless:
             self._without_rows(parsed, ts)
             parsed = [pair for pair in parsed if snapshot_mark(pair[1]) is None]
@@ -227,17 +229,17 @@ class SchemaChanges:
             if snapshot_mark(event) is None or not isinstance(statement, sql.CreateTable):
                 continue
             name = full_name(*self._spelled(statement.database, statement.table, event))
-            table = self.writes.tables.get(name)
+            if self._turn(name, ts):
+                self.writes.flush(*names_of(name), ts)  # a table that has rows before it is not left out
             if self._left_out(statement, event, ts):
                 self._follow(statement, event, ts)
-            elif table is None:
+            elif name not in self.writes.tables:
                 self._create(statement, event, ts)
                 if self.writes.after is not None and self._turn(name, ts):
                     self.notes.append(
                         f"{name} begins without rows: the snapshot that defines it at {event.place} has none at all"
                     )
             elif self._turn(name, ts):
-                self.writes.flush(table.table.database, table.table.name, ts)
                 self.notes.append(
                     f"{name} keeps its rows: the snapshot that defines it at {event.place} has none at all"
                 )

@@ -1,11 +1,15 @@
-"""Distinct schema changes among chunks."""
+"""Schema changes among chunks: each once, and those of snapshots that were interrupted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
+
+import pyarrow.compute as pc
 
 from changefeed.model.event import SchemaChange
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.protocols.origin import LAST, snapshot_mark
 
 
 def distinct_changes(chunks: Iterable[ChunkInfo], after: int | None, upto: int | None) -> list[SchemaChange]:
@@ -22,3 +26,28 @@ def within(ts: int | None, after: int | None, upto: int | None) -> bool:
     if ts is None:
         return after is None and upto is None
     return (after is None or ts > after) and (upto is None or ts <= upto)
+
+
+def interrupted_snapshots(chunks: Iterable[ChunkInfo]) -> set[int]:
+    """The commit_ts of snapshots without rows that a producer began, and began again with nothing streamed in between.
+
+    Only the last schema change of such a snapshot shows that no rows follow, and a producer that is killed has not sent it.
+
+    Args:
+        chunks: all pending chunks.
+    """
+    marks, rows = dict[int, set[str | None]](), set[int]()
+    for chunk in chunks:
+        if chunk.event is not None and chunk.event.commit_ts is not None:
+            marks.setdefault(chunk.event.commit_ts, set()).add(snapshot_mark(chunk.event))
+        if chunk.kind == "rows":
+            rows |= {ts for ts in (chunk.min_ts, chunk.max_ts) if ts is not None}
+        if chunk.transactions is not None:
+            lines = chunk.transactions
+            rows |= {*lines.filter(pc.is_null(lines.column("events"))).column("commit_ts").to_pylist()} - {None}
+    interrupted = set[int]()
+    for ts, following in reversed([*pairwise(sorted(marks))]):
+        is_rowless = LAST in marks[following] or following in interrupted
+        if is_rowless and marks[ts] == {"true"} and not any(ts < row <= following for row in rows):
+            interrupted.add(ts)
+    return interrupted
