@@ -120,7 +120,8 @@ def misunderstood(history: History) -> dict[str, str]:
             else:
                 # MariaDB has dropped the table, and no record names the error
                 if _without_spaces(last) in failed:
-                    wrong |= dict.fromkeys(_dropped(last, payload), f"sent what had failed: {last[:200]!r}")
+                    dropped = [name.lower() if history.lower_case else name for name in _dropped(last, payload)]
+                    wrong |= dict.fromkeys(dropped, f"sent what had failed: {last[:200]!r}")
                     continue
                 number_of_ddl = _find(texts, _spaced(last), done)
                 if number_of_ddl is not None:
@@ -184,11 +185,14 @@ def _pictures(payload: _Payload) -> Iterator[tuple[str, _Columns]]:
 
 
 def _is_of_table(picture: _Columns, columns: _Columns) -> bool:
-    """Whether a picture has a table's columns; of types, it is the dates and times that must be the same."""
+    """Whether a picture has a table's columns; of types, dates and times must be the same, and JSON that became bytes."""
     if [name for name, _ in picture] != [name for name, _ in columns]:
         return False
     kinds = [(kind, right.partition("(")[0]) for (_, kind), (_, right) in zip(picture, columns, strict=True)]
-    return all(not kind or kind == right or _TEMPORAL.isdisjoint((kind, right)) for kind, right in kinds)
+    return not any(
+        kind and kind != right and ((kind, right) == ("json", "longblob") or not _TEMPORAL.isdisjoint((kind, right)))
+        for kind, right in kinds
+    )
 
 
 def _fresh(history: History) -> Iterator[_Payload]:

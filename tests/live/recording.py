@@ -43,6 +43,7 @@ _REASON = re.compile(
 )
 _UNREADABLE = re.compile(r"Ignoring unparseable DDL statement '(CREATE TABLE .*?)'\nio\.debezium", re.DOTALL)
 _PLACE = re.compile(r"Last offset stored = \{.*?file=([^,]+), pos=(\d+)")
+_LEFT_OUT = re.compile(r"Error while processing event at offset \{.*?file=([^,]+), pos=(\d+)")
 _UNCONVERTED = re.compile(r"Failed to properly convert data value for '(h\d+)[abc]\.")
 _AFTER_FIRST_PHASE = ("initial", "no_data", "when_needed")
 _SETTINGS = {
@@ -123,6 +124,7 @@ class Round:
                 self._write(session, writers)
                 for writer in writers:
                     writer.end()
+                self.dead = _left_out(session, self.folder / "engine.log") | self.dead
             finally:
                 self._stop()
                 for writer in writers:
@@ -323,13 +325,24 @@ def _last_named(log: str) -> str | None:
 def _died_at(session: Session, log: str) -> str | None:
     """The history whose rows or statement the binlog has at the place of the engine's last error."""
     places = _PLACE.findall(log)
-    if not places:
+    return _written_at(session, *places[-1]) if places else None
+
+
+def _written_at(session: Session, file: str, position: str) -> str | None:
+    """The history whose rows or statement the binlog has at this place, or next behind it; None if the log is gone."""
+    if file not in {row[0] for row in session.query("SHOW BINARY LOGS")}:
         return None
-    file, position = places[-1]
     for event in session.query(f"SHOW BINLOG EVENTS IN '{file}' FROM {position} LIMIT 20"):
         if (owner := _OWNER.search(event[5])) is not None:
             return owner[1]
     return None
+
+
+def _left_out(session: Session, log: Path) -> dict[str, str]:
+    """The histories of which the engine has left out an event that it could not convert, with the place."""
+    places = dict.fromkeys(_LEFT_OUT.findall(log.read_text(errors="replace"))) if log.exists() else {}
+    owners = {place: _written_at(session, *place) for place in places}
+    return {owner: f"left out the event at {':'.join(place)}" for place, owner in owners.items() if owner is not None}
 
 
 def split(events: Sequence[Event], histories: Sequence[History]) -> None:

@@ -59,9 +59,12 @@ def _behind(chunks: list[ChunkInfo]) -> list[ChunkInfo]:
     return [replace(chunk, first=chunk.first + 10, last=chunk.last + 10) for chunk in chunks]
 
 
-def planned(state: State, *chunks: ChunkInfo, upto: int = PLACE, behavior: str = "evolve") -> Planned:
+def planned(
+    state: State, *chunks: ChunkInfo, upto: int = PLACE, behavior: str = "evolve", ddl_of_all: bool = False
+) -> Planned:
     frontier, sink = CutFrontier(replace(state, barrier=upto), state.barrier), MemorySink(Lake())
-    return make(frontier, list(chunks), Rules(behavior=behavior), sink, lambda spanning, window: ())
+    rules = Rules(behavior=behavior, uncaptured_ddl=ddl_of_all)
+    return make(frontier, list(chunks), rules, sink, lambda spanning, window: ())
 
 
 def test_rows_come_after_the_create_table_at_their_position() -> None:
@@ -220,3 +223,38 @@ def test_by_key_the_ddl_of_a_snapshot_waits_until_it_is_known_if_rows_follow(
     state = State(latest=latest, positions={topic: {0: 1} for topic in latest}, pending=("1",))
     frontier = table_frontier(state, chunks, [], CAPABILITIES, idle=True, quiet=quiet)
     assert len(frontier.changes) == ready
+
+
+def test_by_key_the_parts_of_a_statement_in_several_partitions_wait_for_each_other() -> None:
+    """A partition that has sent one part may send another, until something behind it shows that it will not."""
+    parts = [ddl("RENAME TABLE c.t TO c.u", None, offset=3), ddl("RENAME TABLE c.u TO b.t", None, offset=7)]
+    parts = [parts[0], replace(parts[1], partition=1)]
+    latest = {"srv": {0: PLACE - 1, 1: PLACE - 1}, "srv.b.t": {0: PLACE + 9}}
+    state = State(
+        latest=latest, positions={topic: dict.fromkeys(of, 1) for topic, of in latest.items()}, pending=("1",)
+    )
+    partitions = [("srv", 0), ("srv", 1), ("srv.b.t", 0)]
+    assert table_frontier(state, parts, partitions, CAPABILITIES, idle=False).changes == []
+    ended = {("srv", 0): PLACE + 5, ("srv", 1): PLACE + 5}
+    assert len(table_frontier(state, parts, partitions, CAPABILITIES, idle=False, ended=ended).changes) == 2
+
+
+def test_rows_before_a_snapshot_without_rows_stay_in_a_table_that_was_known_by_ddl_alone() -> None:
+    create = ddl("CREATE TABLE `t` (id INT PRIMARY KEY)", None, PLACE - 50, 0)
+    left_out = planned(State(), create, upto=PLACE - 40, ddl_of_all=True)
+    assert left_out.uncaptured.keys() == {"shop.t"}
+    state = replace(left_out.state_after(State()), barrier=PLACE - 40)
+    (load,) = planned(state, rows(PLACE - 30), *snapshot("last"), upto=PLACE, ddl_of_all=True).actions
+    assert load.changes is not None
+    assert load.changes.through == PLACE - 1
+
+
+def test_a_rename_onto_a_table_whose_end_was_not_read_is_noted() -> None:
+    other = ddl("CREATE TABLE `u` (id INT PRIMARY KEY)", None, PLACE, 3)
+    other = replace(other, table="u", event=replace(other.event, table="u") if other.event else None)
+    others_rows = replace(
+        rows(), table="u", shape=write_shape(TableShape("shop", "u", (Column("id", ColumnType("int"), key=True),)))
+    )
+    state = replace(planned(State(), *snapshot(), rows(), other, others_rows).state_after(State()), barrier=PLACE)
+    (note,) = planned(state, ddl("RENAME TABLE u TO t", None, PLACE + 9, 9), upto=PLACE + 9).notes
+    assert note.startswith("shop.t is shop.u from here on, at srv:0:9: RENAME TABLE u TO t. What became of the table")

@@ -104,6 +104,18 @@ def test_the_producers_charset_of_a_column_counts() -> None:
     assert column(applied(log)) == ["é".encode()]
 
 
+def test_bytes_are_read_as_the_producer_defines_them_now() -> None:
+    """A connector takes a binary MEDIUMTEXT for text; after another snapshot of the schema it knows its bytes: base64."""
+    text, known = (f"id INT NOT NULL PRIMARY KEY, c {kind}" for kind in ("MEDIUMTEXT", "MEDIUMBLOB"))
+    log = MadeLog().ddl(f"CREATE TABLE t ({text}) CHARSET binary", after=text)
+    described = log.records[-1]
+    described["value"] = described["value"].replace(b'"charsetName": null', b'"charsetName": "binary"')
+    log.rows({"id": 1, "c": "text"}).ddl("ALTER TABLE t ADD x INT", after=f"{known}, x INT").rows(
+        {"id": 2, "c": "dGV4dA=="}
+    )
+    assert column(applied(log)) == [b"text", b"text"]
+
+
 def test_text_of_an_unknown_charset_stops_before_it_becomes_bytes() -> None:
     log = table("c VARCHAR(9)", {"c": "é"}).ddl("ALTER TABLE t MODIFY c BLOB")
     with pytest.raises(UnsupportedError, match=r"varchar\(9\) to blob cannot be derived"):

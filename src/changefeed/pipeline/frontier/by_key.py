@@ -8,7 +8,7 @@ A schema change waits for the rows before it, and later rows of its tables wait 
 Rule 1. A schema change takes effect when every partition has passed it: has sent it, or a resolved event at or above it. The
 remaining changes of a partition without resolved events are known when the source has nothing more to read (*idle*).
 Rule 2. Schema changes take effect in order, those of one commit_ts together: they are the parts of one statement, which may be in
-several topics. Rows of a table up to its first pending schema change are applied, the rest wait;
+several topics or partitions. Rows of a table up to its first pending schema change are applied, the rest wait;
 other tables do not wait.
 Rule 3. Where tables have separate topics, a table may get its name by a schema change in another topic. Rows of an unknown table
 wait until every partition has passed them. Rows without commit_ts have no order to wait in, but they wait while a schema change
@@ -34,7 +34,7 @@ Rule 10. Where schema changes are in partition 0 alone, rows wait as in Rule 4, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from types import MappingProxyType
@@ -278,7 +278,7 @@ def table_frontier(
     passed = [
         _is_decided(e, shown, chunks, state, quiet=quiet)
         and (idle or not back)
-        and all(p in shown[_identity(e)] and p not in back for p in _lagging(slowest_first, e.commit_ts or 0))
+        and _is_passed(e, slowest_first, shown[_identity(e)].keys() - back, capabilities)
         for e, back in zip(new, ({(c.topic, c.partition) for c in rows} for rows in resent), strict=True)
     ]
     ready = _whole(new, passed.index(False) if False in passed else len(new))
@@ -458,9 +458,24 @@ def _passed(
     return state.resolved.get(partition[0], {}).get(partition[1], END if idle else NOTHING)
 
 
-def _lagging(slowest_first: Iterable[tuple[int, Partition]], ts: int) -> Iterator[Partition]:
-    """The partitions in which something at or below `ts` can follow, of partitions sorted by what they have passed."""
-    return (at for _, at in takewhile(lambda one: one[0] < ts, slowest_first))
+def _is_passed(
+    event: SchemaChange,
+    slowest_first: Iterable[tuple[int, Partition]],
+    senders: Collection[Partition],
+    capabilities: Capabilities,
+) -> bool:
+    """Whether nothing below a schema change can follow, nor another part of its statement: see Rules 1, 2 and 4.
+
+    Args:
+        event: the schema change.
+        slowest_first: what each partition has passed, and the partition, sorted.
+        senders: the partitions that have sent it, and none of the rows before it again.
+        capabilities: where the source sends schema changes.
+    """
+    ts = event.commit_ts or 0
+    if not capabilities.broadcast:  # a partition that has passed it by sending it may send another part
+        return all(passed > ts for passed, _ in slowest_first)
+    return all(partition in senders for _, partition in takewhile(lambda one: one[0] < ts, slowest_first))
 
 
 def _has_no_schema_changes(state: State, shown: Mapping[_Identity, object], capabilities: Capabilities) -> bool:

@@ -147,6 +147,11 @@ class Renames:
         if writes.rules.behavior == "lenient" and target in writes.tables:
             self.notes.append(f"not applied, `lenient` keeps the table that has this name: {event.ddl}")
             return
+        if target in writes.tables and target not in writes.left_out and not excluded:
+            self.notes.append(
+                f"{target} is {name} from here on, at {event.place}: {event.ddl}. What became of the table that had this name "
+                "was not read: earlier versions have its rows"
+            )
         writes.flushed[target] = ts
         self.shadows.take(target)
         self.shadows.leave(current, new)
