@@ -108,6 +108,11 @@ def test_texts_are_encoded_in_their_character_set() -> None:
     assert one("varbinary(9)", {"base64": "6YA="}, "varchar(9)", charset="latin1") == "é€"
 
 
+@pytest.mark.parametrize("server, text", [("mariadb", "A?B"), ("mysql", "A")])
+def test_a_byte_that_is_not_ascii_is_marked_or_ends_the_text(server: str, text: str) -> None:
+    assert one("varbinary(3)", {"base64": "QelC"}, "varchar(9)", charset="ascii", server=server) == text
+
+
 def test_a_member_that_is_gone_is_looked_up_as_a_number() -> None:
     assert one("enum('1','2','3')", "2", "enum('1','3')") == "3"
     assert one("set('1','x')", "1", "set('y','x')") == "y"

@@ -113,8 +113,8 @@ def decoded(array: pa.Array, charset: str, *, marked: bool) -> pa.Array:
 
 
 def _decoded(data: bytes, charset: str, marked: bool) -> str:
-    if charset in _UTF8:
-        text = data.decode(errors="surrogateescape")
+    if charset in ASCII:
+        text = data.decode("ascii" if charset == "ascii" else "utf-8", errors="surrogateescape")
     else:
         try:
             text = charsets.decode(data, charset)
