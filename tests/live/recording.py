@@ -377,7 +377,7 @@ def split(events: Sequence[Event], histories: Sequence[History]) -> None:
 
 
 def _snapshot_place(payload: dict[str, Any]) -> tuple[str, int] | None:
-    """Where the snapshot was taken that a schema change belongs to; None for everything else."""
+    """The place of the snapshot that a schema change belongs to; None for everything else."""
     source = payload.get("source") or {}
     if "ddl" not in payload or _mark(payload) not in ("true", _LAST):
         return None

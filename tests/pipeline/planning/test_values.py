@@ -105,7 +105,7 @@ def test_the_producers_charset_of_a_column_counts() -> None:
 
 
 def test_bytes_are_read_as_the_producer_defines_them_now() -> None:
-    """A connector takes a binary MEDIUMTEXT for text; after another snapshot of the schema it knows its bytes: base64."""
+    """A connector takes a binary MEDIUMTEXT for text; after another snapshot of the schema it sends base64."""
     text, known = (f"id INT NOT NULL PRIMARY KEY, c {kind}" for kind in ("MEDIUMTEXT", "MEDIUMBLOB"))
     log = MadeLog().ddl(f"CREATE TABLE t ({text}) CHARSET binary", after=text)
     described = log.records[-1]

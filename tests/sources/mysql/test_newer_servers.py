@@ -86,3 +86,7 @@ def test_a_discovery_finds_nothing_missing(database: Database) -> None:
     discovery = discover(f"mysql://dbz:dbz@127.0.0.1:{database.port}/found")
     assert [(table.table, table.key) for table in discovery.tables] == [("t", ("id",))]
     assert (discovery.wrong, discovery.notes) == ((), ())
+    database.execute("CREATE TABLE found.g (id INT PRIMARY KEY, v INT, w INT AS (v + 1) STORED, x INT AS (v + 2))")
+    notes = discover(f"mysql://dbz:dbz@127.0.0.1:{database.port}/found").notes
+    assert [note.partition(":")[0] for note in notes] == (["found.g"] if database.connector == "mariadb" else [])
+    assert all("what w, x is computed from" in note for note in notes)

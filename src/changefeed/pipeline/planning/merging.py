@@ -177,7 +177,7 @@ class Merger:
         # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
         from_own = stated.nullable is None or (own_column.type.name != "timestamp" and not undeclared)
         nullable = own_column.nullable if from_own else stated.nullable
-        # of bytes, it tells that the producer sends them as text
+        # of bytes, it shows that the producer sends them as text
         charset = stated.charset if merged.name in BINARIES else stated.charset or own_column.charset
         column = replace(own_column, type=merged, nullable=nullable, charset=charset)
         if p.source is not None or p.unknown or merged == own_column.type:

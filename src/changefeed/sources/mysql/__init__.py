@@ -93,7 +93,8 @@ class MySqlTables:
         except LostLogError:
             if not self.section.copies_lost_log:  # otherwise planning begins another copy
                 raise
-        return Compared(source_offset, notes=tuple(check_tables(server, TableFilter(self.section.tables))))
+        notes = check_tables(server, TableFilter(self.section.tables), self.section.signal_table)
+        return Compared(source_offset, notes=tuple(notes))
 
     def next_batch(
         self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False

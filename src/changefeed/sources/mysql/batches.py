@@ -20,6 +20,7 @@ from changefeed.mysql.binlog import Parser, codes
 from changefeed.mysql.binlog.events import Query
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
+from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
 from changefeed.sources.mysql.failover import Executed
 from changefeed.sources.mysql.schema_history import SchemaHistory
@@ -63,6 +64,7 @@ class LogBatch:
         begun: when the file of `end` was begun, in seconds since 1970; 0 if that is not known.
         gtids: of all transactions before `end`; None if they are not known.
         history: the definitions at `end`; None without a history.
+        requests: those of its signals.
     """
 
     slices: tuple[LogSlice, ...]
@@ -72,6 +74,7 @@ class LogBatch:
     begun: int = 0
     gtids: str | None = None
     history: SchemaHistory | None = field(default=None, repr=False)
+    requests: tuple[CopyRequest, ...] = ()
 
 
 def divide(

@@ -5,6 +5,7 @@
     tables that join    slices of the log up to L, without them; definitions and chunks at L;          `_join`, `_copy`, `_log`
                         then the log with them, up to where they are complete
     tables copied again the same; the slices up to L have them, too                                    `_join`, `_copy`, `_log`
+    signals             requests to copy tables again, which the log itself has: `signals.py`          `_divided`
 
 Rule 1. The source offset has the patterns whose tables are complete. If the definition has others, the tables that they select in
         addition join: they are copied as in a first copy (`first_copy.py`), and meanwhile there is no cut.
@@ -33,6 +34,7 @@ from changefeed.sources.mysql.reader import Part, Reading
 from changefeed.sources.mysql.schema_history import begin_history, read_history, with_copied
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.signals import SignalLog, copies_of
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
 from changefeed.sources.mysql.statements import meaning
 from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_tables, listed, mariadb_types
@@ -154,7 +156,7 @@ class Planner:
             UnsupportedError: the log does not tell the rows of a table.
         """
         self.server.check_settings()
-        for note in check_tables(self.server, self._captured.selector()):
+        for note in check_tables(self.server, self._captured.selector(), self.section.signal_table):
             _log.warning("%s", note)
 
     def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True, log_is_lost: bool = False) -> Plan:
@@ -273,18 +275,27 @@ class Planner:
             carried_out = 0 if known.copy is None else known.copy.requests
             after = replace(
                 after, copy=None, complete=None, patterns=tuple(self.section.tables), joining=None,
-                requests=known.requests[carried_out:],
+                requests=after.requests[carried_out:],
             )  # fmt: skip
         return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up)
 
     def _divided(self, known: SourceOffset, *, end: LogPosition | None) -> LogBatch:
         section, complete = self.section, known.complete
         sent = dump(self.address, known.at, section.server_id, self.server.identity)
-        return divide(
-            of_same_log(sent, known, self.address), known.at, known.maps, section.max_bytes_per_batch,
-            end=end, complete=complete, look=_Look(self._captured, complete), gtids=known.gtids,
+        events, signals = of_same_log(sent, known, self.address), self._signals()
+        batch = divide(
+            events if signals is None else signals.watched(events, known.maps), known.at, known.maps,
+            section.max_bytes_per_batch, end=end, complete=complete, look=_Look(self._captured, complete), gtids=known.gtids,
             history=None if known.history is None else read_history(known.history),
         )  # fmt: skip
+        if signals is None:
+            return batch
+        tables = partial(list_tables, self.server, self._captured.selector())
+        return replace(batch, requests=copies_of(signals.before(batch.end), tables))
+
+    def _signals(self) -> SignalLog | None:
+        table = self.section.signal_table
+        return None if table is None else SignalLog(table, ignores_case=self._captured.names_rule != 0)
 
     def _history_at(self, start: LogPosition) -> str | None:
         """The definitions at an earlier position: those of now, without tables that statements behind it mention."""
@@ -326,6 +337,7 @@ def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
     copy_bytes = known.copy_bytes if batch.end == known.at else 0
     return replace(
         known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids, copy_bytes=copy_bytes,
+        requests=(*known.requests, *batch.requests),
         history=None if batch.history is None else batch.history.text(),
     )  # fmt: skip
 

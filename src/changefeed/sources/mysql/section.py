@@ -74,6 +74,11 @@ class MySqlSource(ChangesSection):
     ssl_ca: str | None = Field(default=None, description="File of trusted certificates, in PEM.")
     ssl_cert: str | None = Field(default=None, description="File of the client's certificate, in PEM.")
     ssl_key: str | None = Field(default=None, description="File of the client's private key, in PEM.")
+    signal_table: str | None = Field(
+        default=None,
+        description="A table of the server whose new rows are signals, as Debezium's connectors read them: `execute-snapshot` "
+        "copies tables again. `database.table`, with columns for an id, a type and data.",
+    )
     chunk_rows: int = Field(
         default=50_000, ge=1, description="Number of rows that the first copy reads with one query, approximately."
     )
@@ -88,6 +93,13 @@ class MySqlSource(ChangesSection):
             TableFilter(value)
         except ConfigError as error:
             raise ValueError(str(error)) from error
+        return value
+
+    @field_validator("signal_table")
+    @classmethod
+    def _is_name(cls, value: str | None) -> str | None:
+        if value is not None and not all(names_of(value)):
+            raise ValueError("expected `database.table`")
         return value
 
     @field_validator("snapshot_mode")
@@ -118,6 +130,10 @@ class MySqlSource(ChangesSection):
             raise ValueError("give either `password` or `password-file`")
         if self.from_debezium is not None and (self.snapshot_mode != "no_data" or self.starting_position is not None):
             raise ValueError("`from-debezium` needs `snapshot.mode: no_data`, and no `starting-position`")
+        if self.signal_table is not None and self.snapshot_mode == "initial_only":
+            raise ValueError(
+                "`signal-table` needs another `snapshot.mode`: with `initial_only` the log is not followed"
+            )
         if self.starting_position is not None and self.snapshot_mode != "no_data":
             raise ValueError(
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"

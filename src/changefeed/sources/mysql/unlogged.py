@@ -1,6 +1,7 @@
 """Tables of which the log does not say what a reader of rows takes it to say.
 
 foreign key with CASCADE, SET NULL   the storage engine changes rows of the child, and logs nothing: InnoDB before MySQL 9.6
+generated column                     the log of an update does not have it: MariaDB 11.8
 MariaDB's system versioning          the log has a row event for each old row that the table keeps, too
 MariaDB's sequence                   a table of one row, in the log alone
 """
@@ -13,6 +14,7 @@ from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl.tables import table_name
 from changefeed.mysql.ddl.tokens import Tokens
 from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.signals import missing_table
 from changefeed.sources.mysql.tables import Name, is_captured, listed
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -26,6 +28,10 @@ _ACTIONS = """\
 SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS
 WHERE UPDATE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT') OR DELETE_RULE IN ('CASCADE', 'SET NULL', 'SET DEFAULT')
 ORDER BY 1, 2, 3"""
+_UNLOGGED_SINCE = (11, 8)  # of MariaDB: 10.11 logs generated columns
+_GENERATED = """\
+SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE IS_GENERATED = 'ALWAYS'
+ORDER BY 1, 2, ORDINAL_POSITION"""
 _NO_ACTION = ("NO ACTION", "RESTRICT")
 
 
@@ -79,14 +85,20 @@ def versioned_by(statement: str, database: str | None) -> Name | None:
     return None
 
 
-def check_tables(server: Server, selector: TableFilter) -> list[str]:
+def check_tables(server: Server, selector: TableFilter, signal_table: str | None = None) -> list[str]:
     """Checks that the log has the rows of all captured tables; returns a sentence for each of which it lacks some.
+
+    Args:
+        server: the server.
+        selector: of the captured tables.
+        signal_table: `database.table` of the signals; there is a sentence if the server does not have it.
 
     Raises:
         UnsupportedError: a captured table has system versioning.
     """
     _refuse_versioned(server, selector)
-    return unlogged_actions(server, selector)
+    signals = [] if signal_table is None else missing_table(server, signal_table)
+    return [*signals, *unlogged_actions(server, selector), *unlogged_generated(server, selector)]
 
 
 def _refuse_versioned(server: Server, selector: TableFilter) -> None:
@@ -119,9 +131,27 @@ def unlogged_actions(server: Server, selector: TableFilter) -> list[str]:
     ]
 
 
+def unlogged_generated(server: Server, selector: TableFilter) -> list[str]:
+    """Returns a sentence for each captured table with generated columns of which the log of an update has no values."""
+    if server.kind != "mariadb" or _version(server) < _UNLOGGED_SINCE:
+        return []
+    columns: dict[str, list[str]] = {}
+    for database, table, column in server.texts(_GENERATED):
+        if is_captured(selector, database, table):
+            columns.setdefault(f"{database}.{table}", []).append(column)
+    return [
+        f"{table}: an update that changes what {', '.join(of_table)} is computed from will stop the run, because MariaDB "
+        f"{server.version.partition('-')[0]} does not log the new value. Compute such columns in a view, or leave the table out"
+        for table, of_table in columns.items()
+    ]
+
+
+def _version(server: Server) -> tuple[int, ...]:
+    return tuple(int(part) for part in server.version.partition("-")[0].split(".")[:2])
+
+
 def _logs_actions(server: Server) -> bool:
-    numbers = tuple(int(part) for part in server.version.partition("-")[0].split(".")[:2])
-    if server.kind != "mysql" or numbers < _LOGGED_SINCE:
+    if server.kind != "mysql" or _version(server) < _LOGGED_SINCE:
         return False
     return ("innodb_native_foreign_keys", "ON") not in server.texts(
         "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
