@@ -6,10 +6,12 @@ BLOB kinds. CHAR has no spaces at its end.
 
 from __future__ import annotations
 
+from itertools import takewhile
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.errors import UnsupportedError
 from changefeed.model.types import BINARIES, ColumnType
 from changefeed.mysql import charsets
 
@@ -103,26 +105,21 @@ def _one(character: str, charset: str) -> bytes:
 
 
 def decoded(array: pa.Array, charset: str, *, marked: bool) -> pa.Array:
-    """Decodes bytes in UTF-8 or ASCII: an invalid byte becomes a question mark, or ends the text unless `marked`."""
+    """Decodes bytes: an invalid one becomes a question mark, or ends the text where the server checks it, unless `marked`."""
     if charset in _UTF8:
         try:
             return array.cast(pa.string())
         except pa.ArrowInvalid:
             pass
-    return pa.array([v if v is None else _decoded(v, charset, marked) for v in array.to_pylist()], pa.string())
+    ends = not marked and charset in (*charsets.MULTIPLE, "ascii")
+    return pa.array([v if v is None else _decoded(v, charset, ends=ends) for v in array.to_pylist()], pa.string())
 
 
-def _decoded(data: bytes, charset: str, marked: bool) -> str:
-    if charset in ASCII:
-        text = data.decode("ascii" if charset == "ascii" else "utf-8", errors="surrogateescape")
-    else:
-        try:
-            text = charsets.decode(data, charset)
-        except SchemaError:
-            text = data.decode("ascii", errors="surrogateescape")
-    if marked:
-        return "".join("?" if "\udc80" <= c <= "\udcff" else c for c in text)
-    return text[: next((n for n, c in enumerate(text) if "\udc80" <= c <= "\udcff"), len(text))]
+def _decoded(data: bytes, charset: str, *, ends: bool) -> str:
+    text = charsets.decode_marked(data, charset)
+    if ends:
+        return "".join(takewhile(lambda c: not charsets.is_marked(c), text))
+    return "".join("?" if charsets.is_marked(c) else c for c in text)
 
 
 def is_binary(t: ColumnType) -> bool:
