@@ -132,9 +132,10 @@ def encode(text: str, charset: str) -> bytes:
     Raises:
         UnsupportedError: the character set does not contain one of the characters.
     """
-    if absent := next((character for character in text if character in _ABSENT.get(charset, ())), None):
-        raise _not_encodable(absent, charset)
-    text = text.translate(_AS_CODEC[charset]) if charset in _AS_CODEC else text
+    if charset in _ABSENT:
+        if absent := next((character for character in text if character in _ABSENT[charset]), None):
+            raise _not_encodable(absent, charset)
+        text = text.translate(_AS_CODEC.get(charset, {}))
     try:
         return text.encode(_CODECS[charset], f"changefeed.{charset}")
     except UnicodeEncodeError as error:

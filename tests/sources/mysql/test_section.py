@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 import changefeed as cf
 from changefeed.redaction import redact
-from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql import open_changes, open_stream
 from changefeed.sources.mysql.section import MySqlSource
 
 OWN = {"type": "mysql", "host": "db", "user": "u"}
@@ -19,6 +19,11 @@ OWN = {"type": "mysql", "host": "db", "user": "u"}
 @pytest.mark.parametrize(
     "options, why",
     [
+        ({"signal-table": "signals"}, "expected `database.table`"),
+        (
+            {"signal-table": "ops.signals", "snapshot.mode": "initial_only"},
+            "`signal-table` needs another `snapshot.mode`",
+        ),
         (
             {"snapshot.mode": "recovery"},
             "`recovery` is not supported: set it to initial, initial_only, no_data, when_needed, always",
@@ -53,3 +58,10 @@ def test_the_password_is_in_no_text(tmp_path: Path) -> None:
     assert isinstance(definition.source, MySqlSource)
     assert "hunter22secret" not in repr(open_changes(definition.source))
     assert redact("denied for hunter22secret") == "denied for ***"
+
+
+def test_options_of_the_other_kind_of_pipeline_are_refused() -> None:
+    with pytest.raises(cf.ConfigError, match=r"source\.signal-table: .*Remove the option"):
+        open_stream(MySqlSource.model_validate(OWN | {"signal-table": "ops.signals"}), {})
+    with pytest.raises(cf.ConfigError, match=r"source\.from-debezium: .*Remove the option"):
+        open_changes(MySqlSource.model_validate(OWN | {"from-debezium": "offsets.dat", "snapshot.mode": "no_data"}))
