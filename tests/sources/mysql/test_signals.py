@@ -82,6 +82,21 @@ def test_a_signal_copies_a_table_again_once(database: Database, options: dict[st
     assert differing(follower, follower.run(), database) == {"a"}
 
 
+def test_a_run_to_the_end_of_the_log_carries_out_its_signals(database: Database) -> None:
+    source = open_changes(section(database, tables=["shop.*"], **{"signal-table": TABLE}))
+    before = None
+    while (plan := source.plan(before, None)) is not None:
+        before = plan.after.text()
+    signal(database, "one", {"data-collections": ["shop.a"]})
+    plan = source.plan(before, None)
+    assert plan is not None
+    assert (plan.caught_up, plan.after.requests) == (False, (CopyRequest((("shop", "a"),)),))
+    copying = source.plan(plan.after.text(), None)
+    assert copying is not None
+    assert copying.after.is_copying
+    source.close()
+
+
 def test_a_filter_copies_some_rows(database: Database) -> None:
     follower = Follower(database, ["shop.*"], Random(1), {"signal-table": [TABLE]})
     follower.run()

@@ -277,7 +277,8 @@ class Planner:
                 after, copy=None, complete=None, patterns=tuple(self.section.tables), joining=None,
                 requests=after.requests[carried_out:],
             )  # fmt: skip
-        return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up)
+        copies_next = is_complete and bool(after.requests)  # a run to the end of the log carries them out, too
+        return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up and not copies_next)
 
     def _divided(self, known: SourceOffset, *, end: LogPosition | None) -> LogBatch:
         section, complete = self.section, known.complete
