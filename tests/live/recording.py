@@ -353,8 +353,8 @@ def split(events: Sequence[Event], histories: Sequence[History]) -> None:
     by_name = {history.name: history for history in histories}
     transactions: dict[str, str] = {}
     owners: list[str | None] = []
-    for event in events:
-        payload = payload_of(event)
+    payloads = [payload_of(event) for event in events]
+    for event, payload in zip(events, payloads, strict=True):
         owner = _owner(event, payload)
         transaction: Any = payload.get("transaction") or {}
         identity = transaction.get("id") or (payload.get("id") if "status" in payload else None)
@@ -362,15 +362,14 @@ def split(events: Sequence[Event], histories: Sequence[History]) -> None:
             transactions[str(identity)] = owner
         owners.append(owner)
     last: str | None = None
-    for event, owner in zip(events, owners, strict=True):
-        payload = payload_of(event)
+    for event, payload, owner in zip(events, payloads, owners, strict=True):
         if owner is None and "status" in payload:
             owner = transactions.get(str(payload.get("id")))
         last = owner or last
         if last in by_name:
             by_name[last].events.append(event)
-    places = {_snapshot_place(payload) for event in events if _mark(payload := payload_of(event)) == _LAST}
-    for history in histories:
+    places = {_snapshot_place(payload) for payload in payloads if _mark(payload) == _LAST}
+    for history in histories if places else ():
         newest = {_snapshot_place(payload_of(event)): i for i, event in enumerate(history.events)}
         for place in places & newest.keys() - {None}:
             history.events[newest[place]] = _marked(history.events[newest[place]])

@@ -34,7 +34,7 @@ Rule 10. Where schema changes are in partition 0 alone, rows wait as in Rule 4, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from types import MappingProxyType
@@ -460,7 +460,7 @@ def _passed(
 
 def _is_passed(
     event: SchemaChange,
-    slowest_first: Iterable[tuple[int, Partition]],
+    slowest_first: Sequence[tuple[int, Partition]],
     senders: Collection[Partition],
     capabilities: Capabilities,
 ) -> bool:
@@ -474,7 +474,7 @@ def _is_passed(
     """
     ts = event.commit_ts or 0
     if not capabilities.broadcast:  # a partition that has passed it by sending it may send another part
-        return all(passed > ts for passed, _ in slowest_first)
+        return not slowest_first or slowest_first[0][0] > ts
     return all(partition in senders for _, partition in takewhile(lambda one: one[0] < ts, slowest_first))
 
 

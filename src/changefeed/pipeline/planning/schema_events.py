@@ -36,18 +36,24 @@ def interrupted_snapshots(chunks: Iterable[ChunkInfo]) -> set[int]:
     Args:
         chunks: all pending chunks.
     """
-    marks, rows = dict[int, set[str | None]](), set[int]()
+    chunks, marks = [*chunks], dict[int, set[str | None]]()
     for chunk in chunks:
         if chunk.event is not None and chunk.event.commit_ts is not None:
             marks.setdefault(chunk.event.commit_ts, set()).add(snapshot_mark(chunk.event))
-        if chunk.kind == "rows":
-            rows |= {ts for ts in (chunk.min_ts, chunk.max_ts) if ts is not None}
-        if chunk.transactions is not None:
-            lines = chunk.transactions
-            rows |= {*lines.filter(pc.is_null(lines.column("events"))).column("commit_ts").to_pylist()} - {None}
     interrupted = set[int]()
     for ts, following in reversed([*pairwise(sorted(marks))]):
         is_rowless = LAST in marks[following] or following in interrupted
-        if is_rowless and marks[ts] == {"true"} and not any(ts < row <= following for row in rows):
+        if is_rowless and marks[ts] == {"true"} and not any(_has_row(chunk, ts, following) for chunk in chunks):
             interrupted.add(ts)
     return interrupted
+
+
+def _has_row(chunk: ChunkInfo, after: int, upto: int) -> bool:
+    """Whether a chunk shows a row in (after, upto]; of rows alone, it shows the first and the last commit_ts."""
+    if chunk.transactions is not None:
+        is_row, ts = pc.is_null(chunk.transactions.column("events")), chunk.transactions.column("commit_ts")
+        inside = pc.and_(pc.greater(ts, after), pc.less_equal(ts, upto))
+        return bool(pc.any(pc.and_(is_row, inside)).as_py())
+    return chunk.kind == "rows" and any(
+        ts is not None and within(ts, after, upto) for ts in (chunk.min_ts, chunk.max_ts)
+    )

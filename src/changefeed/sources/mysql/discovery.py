@@ -16,7 +16,7 @@ from changefeed.redaction import remember
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.server import Requirement, Server
 from changefeed.sources.mysql.tables import SYSTEM, Name, all_keys
-from changefeed.sources.mysql.unlogged import unlogged_actions, unlogged_generated
+from changefeed.sources.mysql.unlogged import unlogged_rows
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 _TABLES = """\
@@ -132,8 +132,7 @@ def discover(uri: str) -> Discovery:
         rights = server.missing_rights(copies=True, locks=lambda: not all(table.key for table in tables))
         wrong = (*server.requirements(), *rights)
         selector = TableFilter([f"{json.dumps(only)}.*" if only else "*.*"])
-        unlogged = (*unlogged_actions(server, selector), *unlogged_generated(server, selector))
-        notes = (*([] if server.names_columns else [UNNAMED]), *unlogged)
+        notes = (*([] if server.names_columns else [UNNAMED]), *unlogged_rows(server, selector))
         return Discovery(address, server.version, tables, wrong, notes)
     finally:
         server.close()

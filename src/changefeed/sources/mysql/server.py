@@ -96,12 +96,16 @@ class Server:
         with translated(address):
             version, identity = identity_of(connection)
         server = cls(address, connection, version, identity)
-        numbers = tuple(int(part) for part in version.partition("-")[0].split(".") if part.isdigit())
-        if numbers < _OLDEST[server.kind]:
+        if server.release < _OLDEST[server.kind]:
             raise ConfigError(
                 f"{address} is {version}: the source mysql needs MySQL 8.0.1 or MariaDB 10.5, or a later one"
             )
         return server
+
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The numbers of its version, such as 10, 11 and 19."""
+        return tuple(int(part) for part in self.version.partition("-")[0].split(".") if part.isdigit())
 
     @property
     def kind(self) -> str:
@@ -175,7 +179,7 @@ class Server:
 
     @property
     def _says_binary_log(self) -> bool:
-        return self.kind == "mysql" and tuple(map(int, self.version.split(".")[:2])) >= (8, 4)
+        return self.kind == "mysql" and self.release >= (8, 4)
 
     def files(self) -> list[tuple[str, int]]:
         """Returns the files of the log that the server still has, oldest first, with their sizes in bytes."""

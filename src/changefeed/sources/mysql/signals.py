@@ -66,9 +66,9 @@ class SignalLog:
             table: `database.table`.
             ignores_case: whether the server compares names of tables without their case.
         """
-        self._name = names_of(table)
         self._ignores_case = ignores_case
-        self._bytes = self._folded(b"".join(bytes([len(n)]) + n + b"\0" for n in (n.encode() for n in self._name)))
+        self._name = names_of(self._folded(table))
+        self._bytes = b"".join(bytes([len(n)]) + n + b"\0" for n in (name.encode() for name in self._name))
         self._parser = Parser()
         self._ids = set[bytes]()  # numbers of the table in the open transaction
         self._found = list[Signal]()
@@ -116,9 +116,7 @@ class SignalLog:
         for part in self._parser.feed(event.data):
             if not isinstance(part, Rows) or part.op != "insert":
                 continue
-            if tuple(map(self._folded, (part.table.database, part.table.table))) != tuple(
-                map(self._folded, self._name)
-            ):
+            if (self._folded(part.table.database), self._folded(part.table.table)) != self._name:
                 continue
             for _, after in part.rows:
                 values = dict(zip(part.after_columns or (), after or (), strict=True))

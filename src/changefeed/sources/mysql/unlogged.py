@@ -98,7 +98,7 @@ def check_tables(server: Server, selector: TableFilter, signal_table: str | None
     """
     _refuse_versioned(server, selector)
     signals = [] if signal_table is None else missing_table(server, signal_table)
-    return [*signals, *unlogged_actions(server, selector), *unlogged_generated(server, selector)]
+    return [*signals, *unlogged_rows(server, selector)]
 
 
 def _refuse_versioned(server: Server, selector: TableFilter) -> None:
@@ -114,7 +114,12 @@ def _refuse_versioned(server: Server, selector: TableFilter) -> None:
         )
 
 
-def unlogged_actions(server: Server, selector: TableFilter) -> list[str]:
+def unlogged_rows(server: Server, selector: TableFilter) -> list[str]:
+    """Returns a sentence for each captured table, and each reason for which the log lacks some of its rows or values."""
+    return [*_unlogged_actions(server, selector), *_unlogged_generated(server, selector)]
+
+
+def _unlogged_actions(server: Server, selector: TableFilter) -> list[str]:
     """Returns a sentence for each captured table whose rows the server changes by a foreign key without logging it."""
     if _logs_actions(server):
         return []
@@ -131,9 +136,9 @@ def unlogged_actions(server: Server, selector: TableFilter) -> list[str]:
     ]
 
 
-def unlogged_generated(server: Server, selector: TableFilter) -> list[str]:
+def _unlogged_generated(server: Server, selector: TableFilter) -> list[str]:
     """Returns a sentence for each captured table with generated columns of which the log of an update has no values."""
-    if server.kind != "mariadb" or _version(server) < _UNLOGGED_SINCE:
+    if server.kind != "mariadb" or server.release < _UNLOGGED_SINCE:
         return []
     columns: dict[str, list[str]] = {}
     for database, table, column in server.texts(_GENERATED):
@@ -146,12 +151,8 @@ def unlogged_generated(server: Server, selector: TableFilter) -> list[str]:
     ]
 
 
-def _version(server: Server) -> tuple[int, ...]:
-    return tuple(int(part) for part in server.version.partition("-")[0].split(".")[:2])
-
-
 def _logs_actions(server: Server) -> bool:
-    if server.kind != "mysql" or _version(server) < _LOGGED_SINCE:
+    if server.kind != "mysql" or server.release < _LOGGED_SINCE:
         return False
     return ("innodb_native_foreign_keys", "ON") not in server.texts(
         "SHOW GLOBAL VARIABLES LIKE 'innodb_native_foreign_keys'"
