@@ -54,8 +54,13 @@ class ChangesSection(Section):
         return []
 
     @classmethod
-    def wrong(cls, written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """Names whose values cannot be right, with the reason, in addition to the model's checks; without the values."""
+    def wrong(cls, written: Mapping[str, Any], *, of_events: bool) -> Iterator[tuple[str, str]]:
+        """Names whose values cannot be right, with the reason, in addition to the model's checks; without the values.
+
+        Args:
+            written: the section, as written.
+            of_events: whether the definition is of an event pipeline.
+        """
         yield from ()
 
     def leaves_out(self, table: str) -> bool:

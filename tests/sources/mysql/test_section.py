@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 import changefeed as cf
 from changefeed.redaction import redact
-from changefeed.sources.mysql import open_changes, open_stream
+from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.section import MySqlSource
 
 OWN = {"type": "mysql", "host": "db", "user": "u"}
@@ -60,8 +60,20 @@ def test_the_password_is_in_no_text(tmp_path: Path) -> None:
     assert redact("denied for hunter22secret") == "denied for ***"
 
 
-def test_options_of_the_other_kind_of_pipeline_are_refused() -> None:
+def test_options_of_the_other_kind_of_pipeline_are_refused(tmp_path: Path) -> None:
+    tables = {"sink": {"type": "delta", "path": "lake"}}
+    events = {
+        "sink": {
+            "type": "kafka", "servers": "kafka:9092", "topic": "{topic}",
+            "protocol": {"name": "debezium-mysql", "topic.prefix": "shop"},
+        },
+        "pipeline": {"folder": "state"},
+    }  # fmt: skip
+    signals = OWN | {"signal-table": "ops.signals"}
+    continued = OWN | {"from-debezium": "offsets.dat", "snapshot.mode": "no_data"}
+    cf.Pipeline.from_dict({"source": signals, **tables}, base=tmp_path)
+    cf.EventPipeline.from_dict({"source": continued, **events}, base=tmp_path)
     with pytest.raises(cf.ConfigError, match=r"source\.signal-table: .*Remove the option"):
-        open_stream(MySqlSource.model_validate(OWN | {"signal-table": "ops.signals"}), {})
+        cf.EventPipeline.from_dict({"source": signals, **events}, base=tmp_path)
     with pytest.raises(cf.ConfigError, match=r"source\.from-debezium: .*Remove the option"):
-        open_changes(MySqlSource.model_validate(OWN | {"from-debezium": "offsets.dat", "snapshot.mode": "no_data"}))
+        cf.Pipeline.from_dict({"source": continued, **tables}, base=tmp_path)

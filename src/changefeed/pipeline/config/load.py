@@ -84,8 +84,13 @@ def _read(
         remember("", section)
     anchored = _anchored(written, base)
     definition, more = _validated(anchored)
-    place = ("sink" if _model_of(anchored) is EventDefinition else "source", "protocol")
-    others = [*more, *problems.of_names(written), *_of_protocol(_choice(definition, anchored, place[0]), place)]
+    of_events = _model_of(anchored) is EventDefinition
+    place = ("sink" if of_events else "source", "protocol")
+    others = [
+        *more,
+        *problems.of_names(written, of_events=of_events),
+        *_of_protocol(_choice(definition, anchored, place[0]), place),
+    ]
     unset = {problem.path for problem in found_problems}  # without its variable a value has other problems, too
     found_problems = [
         *found_problems,

@@ -67,8 +67,13 @@ def of_validation(error: ValidationError, root: type[BaseModel]) -> Iterator[Pro
         yield _problem(detail, root)
 
 
-def of_names(written: Mapping[str, Any]) -> Iterator[Problem]:
-    """Unknown names in a source that takes more names than its model declares, such as properties of a client."""
+def of_names(written: Mapping[str, Any], *, of_events: bool) -> Iterator[Problem]:
+    """Problems that a source finds in its section beside its model: unknown properties of a client, options of the other kind.
+
+    Args:
+        written: the definition, as written.
+        of_events: whether it is of an event pipeline.
+    """
     source = written.get("source")
     if not isinstance(source, Mapping):
         return
@@ -76,7 +81,7 @@ def of_names(written: Mapping[str, Any]) -> Iterator[Problem]:
         if section.describes(source):
             for name in section.unknown(map(str, source)):
                 yield _unknown(("source", name), section, section.also)
-            yield from (Problem(("source", str(name)), why) for name, why in section.wrong(source))
+            yield from (Problem(("source", str(name)), why) for name, why in section.wrong(source, of_events=of_events))
 
 
 def _line(path: tuple[str, ...], lines: Mapping[tuple[str, ...], int]) -> int:

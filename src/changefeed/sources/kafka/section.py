@@ -96,7 +96,7 @@ class KafkaSource(SourceSection):
         return [name for name in names if name not in known and not name.startswith("kafka.")]
 
     @classmethod
-    def wrong(cls, written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    def wrong(cls, written: Mapping[str, Any], *, of_events: bool) -> Iterator[tuple[str, str]]:
         """See `SourceSection`."""
         return wrong_properties(written)
 

@@ -236,31 +236,12 @@ class MySqlTables:
 
 
 def open_changes(section: MySqlSource) -> MySqlTables:
-    """Opens the source of a `type: mysql` section.
-
-    Raises:
-        ConfigError: an option is for pipelines of events alone.
-    """
-    if section.from_debezium is not None:
-        raise ConfigError(
-            "source.from-debezium: a pipeline of events continues a connector, and one into tables does not. Remove the option, "
-            "and set `snapshot.mode: initial` to copy the tables, or `starting-position` to read the log from the connector's "
-            "file and position"
-        )
+    """Opens the source of a `type: mysql` section."""
     return MySqlTables(section, _address(section))
 
 
 def open_stream(section: MySqlSource, tables: Mapping[str, Table]) -> MySqlStream:
-    """Opens the stream of a `type: mysql` section; see `sources.EventStream`.
-
-    Raises:
-        ConfigError: an option is for pipelines into tables alone.
-    """
-    if section.signal_table is not None:
-        raise ConfigError(
-            "source.signal-table: signals copy tables again, and a pipeline of events has none. Remove the option; a new "
-            "pipeline sends all rows"
-        )
+    """Opens the stream of a `type: mysql` section; see `sources.EventStream`."""
     from changefeed.sources.mysql.stream import MySqlStream
 
     return MySqlStream(section, _address(section), tables)

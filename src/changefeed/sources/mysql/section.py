@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -139,6 +140,23 @@ class MySqlSource(ChangesSection):
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"
             )
         return self
+
+    @classmethod
+    def wrong(cls, written: Mapping[str, Any], *, of_events: bool) -> Iterator[tuple[str, str]]:
+        """See `ChangesSection`: options that only the other kind of pipeline has."""
+        if of_events and written.get("signal-table") is not None:
+            yield (
+                "signal-table",
+                "source.signal-table: signals copy tables again, and an event pipeline has none. Remove the option; a new "
+                "pipeline sends all rows",
+            )
+        if not of_events and written.get("from-debezium") is not None:
+            yield (
+                "from-debezium",
+                "source.from-debezium: an event pipeline continues a connector, and one into tables does not. Remove the "
+                "option, and set `snapshot.mode: initial` to copy the tables, or `starting-position` to read the log from "
+                "the connector's file and position",
+            )
 
     def leaves_out(self, table: str) -> bool:
         """See `ChangesSection`."""
