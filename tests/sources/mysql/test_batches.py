@@ -23,6 +23,7 @@ from changefeed.sources.mysql.kernel_decoder import is_available
 from changefeed.sources.mysql.reader import Reading
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
 from changefeed.sources.mysql.tables import Captured
+from changefeed.sources.mysql.xa import PreparedLog
 
 VECTORS = Path(__file__).parents[2] / "mysql" / "binlog" / "vectors"
 FILE = "binlog.000007"
@@ -53,13 +54,13 @@ def from_position(sent: list[LogEvent], at: LogPosition) -> Iterator[LogEvent]:
 
 def batches(sent: list[LogEvent], most_bytes: int) -> Iterator[LogBatch]:
     """All batches of a log."""
-    at, maps = sent[0].at, tuple[bytes, ...]()
+    at, maps, prepared = sent[0].at, tuple[bytes, ...](), PreparedLog()
     while True:
-        batch = divide(from_position(sent, at), at, maps, most_bytes)
+        batch = divide(from_position(sent, at), at, maps, most_bytes, prepared=prepared)
         if not batch.slices:
             return
         yield batch
-        at, maps = batch.end, batch.maps
+        at, maps, prepared = batch.end, batch.maps, PreparedLog(dict(batch.prepared))
 
 
 def decoded(sent: list[LogEvent], batch: LogBatch, *, asks: bool) -> list[Any]:

@@ -70,6 +70,10 @@ def effects(*statements: str) -> list[tuple[str, str | None, str, str | None, bo
     "statement, expected",
     [
         ("ALTER TABLE t ADD b INT, RENAME u", [("ALTER", "u", "ALTER TABLE t ADD b INT, RENAME u", None, False)]),
+        ("/* job 7 */ ALTER TABLE t ROW_FORMAT=DYNAMIC, RENAME u",
+         [("ALTER", "u", "ALTER TABLE t ROW_FORMAT=DYNAMIC, RENAME u", None, False)]),
+        ("ALTER TABLE t RENAME u, ROW_FORMAT=DYNAMIC",
+         [("ALTER", "u", "ALTER TABLE t RENAME u, ROW_FORMAT=DYNAMIC", None, False)]),
         ("ALTER TABLE t ENGINE=InnoDB", [("ALTER", "t", "ALTER TABLE t ENGINE=InnoDB", None, False)]),
         ("ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2",
          [("ALTER", "t", "ALTER TABLE t PARTITION BY HASH (id) PARTITIONS 2", None, False)]),

@@ -8,7 +8,8 @@ Rule 1. A slice ends before the GTID that begins a transaction: what lies before
 Rule 2. A slice of more than twice the size ends before a row event. The next slice gets the table maps of the statement.
 Rule 3. The end of the log is the end of a transaction: a server shows no part of one.
 Rule 4. A small batch contains its events, so that no task needs a connection.
-Rule 5. With a schema history, a slice also ends behind a statement that changes it: each slice has one, which its task reads by.
+Rule 5. A transaction that may be prepared (XA) is not cut inside: whether its rows count is known at its end alone. See `xa.py`.
+Rule 6. With a schema history, a slice also ends behind a statement that changes it: each slice has one, which its task reads by.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from changefeed.mysql.binlog.events import Query
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
 from changefeed.sources.copies import CopyRequest
-from changefeed.sources.mysql.dump import GTIDS, LogEvent
+from changefeed.sources.mysql.dump import GTIDS, QUERIES, LogEvent
 from changefeed.sources.mysql.failover import Executed
 from changefeed.sources.mysql.schema_history import SchemaHistory
-from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.source_offset import LogPosition, Prepared
+from changefeed.sources.mysql.xa import PreparedLog
 
-_QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
 _FLAGS_AT = HEADER_SIZE + 6
 _SLICE_BYTES = 4 * 2**20
 _KEPT_BYTES = 256 * 2**10
@@ -43,6 +44,7 @@ class LogSlice:
         mark: the position that is marked as complete; None: `end`.
         events: its events, if there are few; None: the task asks the server.
         history: the definitions of its tables; None: its table maps name their columns.
+        prepared: the XA transactions that it has, and those before it that are committed in it; see `xa.py`.
     """
 
     start: LogPosition
@@ -52,6 +54,7 @@ class LogSlice:
     events: tuple[LogEvent, ...] | None = field(default=None, repr=False)
     mark: LogPosition | None = None
     history: SchemaHistory | None = field(default=None, repr=False)
+    prepared: tuple[Prepared, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class LogBatch:
         gtids: of all transactions before `end`; None if they are not known.
         history: the definitions at `end`; None without a history.
         requests: those of its signals.
+        prepared: the XA transactions that have not ended at `end`, with their names.
     """
 
     slices: tuple[LogSlice, ...]
@@ -75,6 +79,7 @@ class LogBatch:
     gtids: str | None = None
     history: SchemaHistory | None = field(default=None, repr=False)
     requests: tuple[CopyRequest, ...] = ()
+    prepared: tuple[tuple[str, Prepared], ...] = ()
 
 
 def divide(
@@ -88,6 +93,7 @@ def divide(
     look: Callable[[LogEvent], None] = lambda event: None,
     gtids: str | None = None,
     history: SchemaHistory | None = None,
+    prepared: PreparedLog | None = None,
 ) -> LogBatch:
     """Divides the events after a position into slices.
 
@@ -100,13 +106,17 @@ def divide(
         look: called for each statement, before it is in a slice; it may raise.
         gtids: of all transactions before `start`; None if they are not known.
         history: the definitions at `start`; None without a history.
+        prepared: follows the XA transactions from `start` on.
+
+    Raises:
+        LostLogError: an XA transaction is committed that the log does not have.
     """
-    cuts = _Cuts(start, maps, complete, min(_SLICE_BYTES, most_bytes), Executed(gtids), history)
+    cuts = _Cuts(start, maps, complete, min(_SLICE_BYTES, most_bytes), Executed(gtids), history, prepared)
     for event in events:
         if event.placed:
             if end is not None and event.at.number >= end.number:
                 break
-            if event.code in _QUERIES:
+            if event.code in QUERIES:
                 look(event)
             if cuts.before(event) and cuts.total >= most_bytes:
                 return cuts.finished(caught_up=False)
@@ -117,7 +127,7 @@ def divide(
 
 def queries(event: LogEvent) -> list[Query]:
     """Returns the statement of an event, if it has one other than BEGIN."""
-    if event.code not in _QUERIES or event.is_begin:
+    if event.code not in QUERIES or event.is_begin:
         return []
     return [part for part in Parser(checksum=event.has_checksum).feed(event.data) if isinstance(part, Query)]
 
@@ -146,6 +156,7 @@ class _Cuts:
         slice_bytes: int,
         executed: Executed,
         history: SchemaHistory | None,
+        prepared: PreparedLog | None,
     ) -> None:
         self.at, self.total = start, 0
         self._history = self._start_history = history  # after the last event, and at the start of the open slice
@@ -155,6 +166,8 @@ class _Cuts:
         self._kept: list[LogEvent] | None = []
         self._begun: dict[str, int] = {}
         self._executed = executed
+        self._prepared = PreparedLog() if prepared is None else prepared
+        self._of_slice = dict[LogPosition, Prepared]()  # the XA transactions of the open slice, by their starts
 
     def before(self, event: LogEvent) -> bool:
         """Ends the slice before an event if that is a good place; returns whether it did."""
@@ -164,6 +177,8 @@ class _Cuts:
             if is_changed or self._size >= self._slice_bytes:
                 self.close(event.at, inside=False)
                 return True
+        elif self._prepared.is_inside:
+            return False
         elif is_changed or (event.code in KINDS and self._maps and self._size >= 2 * self._slice_bytes):
             self.close(event.at, inside=True)
             return True
@@ -183,6 +198,8 @@ class _Cuts:
         if self._kept is not None:
             self._kept.append(event)
         self._maps = maps_after(event, self._maps)
+        if (prepared := self._prepared.add(event)) is not None:
+            self._of_slice[prepared.start] = prepared
         if self._history is not None:
             for query in queries(event):
                 self._history = self._history.after(query)
@@ -192,7 +209,11 @@ class _Cuts:
         if at == self._start:
             return
         is_complete = not inside and (self._complete is None or at.number >= self._complete.number)
-        self._slices.append(LogSlice(self._start, at, self._start_maps, is_complete, history=self._start_history))
+        prepared = tuple(self._of_slice.values())
+        self._slices.append(
+            LogSlice(self._start, at, self._start_maps, is_complete, history=self._start_history, prepared=prepared)
+        )
+        self._of_slice = {}
         if not inside:
             self._maps = ()
         self._start, self._start_maps, self._size = at, self._maps, 0
@@ -204,4 +225,7 @@ class _Cuts:
         if self._kept is not None and len(slices) == 1:
             slices = [replace(slices[0], events=tuple(self._kept))]
         begun, gtids = self._begun.get(self._start.file, 0), self._executed.text()
-        return LogBatch(tuple(slices), self._start, self._start_maps, caught_up, begun, gtids, self._start_history)
+        return LogBatch(
+            tuple(slices), self._start, self._start_maps, caught_up, begun, gtids, self._start_history,
+            prepared=tuple(self._prepared.open.items()),
+        )  # fmt: skip

@@ -8,8 +8,8 @@ Rule 1. All changes are of one partition. Their offset is their commit_ts, their
         the rows of a compressed transaction, which is one event, are numbered through.
 Rule 2. Row events of tables that are not captured are passed over before they are read. Their schema changes are not, for
         tables: such a table may be the copy of a captured one, and take its place.
-Rule 3. What the log does not have as rows is refused by name: statements that change rows, a two-phase XA transaction, a rollback
-        with rows. Nothing is skipped silently.
+Rule 3. What the log does not have as rows is refused by name: statements that change rows, a rollback with rows. So is an XA
+        transaction in two phases that `xa.py` does not follow. Nothing is skipped silently.
 Rule 4. A partial update of JSON is applied to the document before, which the row's image before has.
 Rule 5. Events without a meaning here, and the BEGIN of a transaction, are not parsed. Of GTIDs, only those of a schema change and
         of a mark are. With `Transactions`, all of these are: changes that are written as events carry their details.
@@ -17,7 +17,7 @@ Rule 5. Events without a meaning here, and the BEGIN of a transaction, are not p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -160,6 +160,7 @@ class LogDecoder:
         maps: Iterable[bytes] = (),
         transactions: Transactions | None = None,
         definitions: Definitions | None = None,
+        prepared: Collection[LogPosition] = (),
     ) -> None:
         """Begins at an event.
 
@@ -168,9 +169,11 @@ class LogDecoder:
             maps: the table maps before the event, if it is inside of a statement.
             transactions: adds the details that events carry to the changes, and marks of transactions; None: tables are written.
             definitions: adds what table maps do not have to the shapes of rows; statements are applied to it.
+            prepared: the ends of the XA transactions whose rows are taken for what they are, see `xa.py`; others are refused.
         """
         self._transactions, self._definitions = transactions, definitions
         self.server, self._name = "", ""
+        self._prepared = prepared
         self._gtid: LogEvent | None = None  # of the last transaction, if it was not read yet
         self._captured, self._selector = captured, captured.selector()
         self._parser = Parser(complete=captured.completed)
@@ -260,8 +263,8 @@ class LogDecoder:
                 self._map(part)
             case Query():
                 self._query(part, event)
-            case XaPrepare() if not part.one_phase and self._open_rows:
-                self._refuse("XA PREPARE", "let applications commit XA transactions in one phase", event)
+            case XaPrepare() if not part.one_phase and self._open_rows and event.end not in self._prepared:
+                self._refuse("XA PREPARE", _without_prepared(event), event)
             case XaPrepare():
                 self._open_rows = 0
             case FormatDescription():
@@ -489,6 +492,15 @@ def carried(table: TableMap, columns: tuple[Any, ...], indexes: Sequence[int] | 
     if indexes is None or len(indexes) == len(columns):
         return None
     return tuple(table.columns[index].name or "" for index in indexes)
+
+
+def _without_prepared(event: LogEvent) -> str:
+    """The way out of an XA transaction that is not read."""
+    if event.code == codes.TRANSACTION_PAYLOAD:
+        return (
+            "SET GLOBAL binlog_transaction_compression = OFF, or let applications commit XA transactions in one phase"
+        )
+    return "let applications commit XA transactions in one phase, or set up a pipeline into tables, which reads them"
 
 
 def _without(rows: Rows, hidden: frozenset[int]) -> Rows:

@@ -236,7 +236,7 @@ class Definitions:
 
 def _texts(statements: list[sql.Statement], text: str) -> list[str]:
     """The text of each of the statements that a text has."""
-    if all(isinstance(statement, sql.RenameTable) for statement in statements):
+    if statement_text.is_rename(text):
         return statement_text.renamed(text)
     is_drop = all(isinstance(statement, sql.DropTable) for statement in statements)
     texts = list[str]()

@@ -60,6 +60,8 @@ _OF_CONNECTION = frozenset({
 })  # fmt: skip
 GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 """The events that begin a transaction."""
+QUERIES = frozenset({codes.QUERY, codes.QUERY_COMPRESSED})
+"""The events that have a statement."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,7 +124,9 @@ def moved(server: Server, known: SourceOffset) -> SourceOffset:
         )
     at = shifted(position_after(server, known.gtids), known)
     _log.warning("%s: reading goes on at %s, behind %s", was, at, known.gtids or "no transaction")
-    return replace(known, server=server.identity, at=at, begun=0)
+    return replace(
+        known, server=server.identity, at=at, begun=0, prepared=()
+    )  # places of XA transactions, too, are others
 
 
 def shifted(at: LogPosition, known: SourceOffset) -> LogPosition:

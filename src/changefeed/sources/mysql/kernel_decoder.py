@@ -16,7 +16,7 @@ Rule 4. What both count (records, rows of the open transaction, the last GTID) i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -54,9 +54,16 @@ class KernelLogDecoder(LogDecoder):
         at: the position after the last event that was read.
     """
 
-    def __init__(self, captured: Captured, start: LogPosition, end: LogPosition, maps: Iterable[bytes] = ()) -> None:
-        """Begins at an event; `maps` as of `LogDecoder`. Events at or behind `end` are not read."""
-        super().__init__(captured, maps)
+    def __init__(
+        self,
+        captured: Captured,
+        start: LogPosition,
+        end: LogPosition,
+        maps: Iterable[bytes] = (),
+        prepared: Collection[LogPosition] = (),
+    ) -> None:
+        """Begins at an event; `maps` and `prepared` as of `LogDecoder`. Events at or behind `end` are not read."""
+        super().__init__(captured, maps, prepared=prepared)
         self._place = start  # any position in the file that is read
         self._kernel = decoding.changefeed_kernel.BinlogRows(
             at=start.number, end=end.number, ignored=bytes(WITHOUT_MEANING), gtids=bytes(GTIDS), rows=bytes(KINDS),

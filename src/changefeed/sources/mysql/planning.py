@@ -20,14 +20,16 @@ Rule 3. There may be a cut at the end of a transaction already, or rows of an ea
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import takewhile
 
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide, queries
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
-from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
+from changefeed.sources.mysql.dump import FIRST, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading
@@ -35,10 +37,11 @@ from changefeed.sources.mysql.schema_history import begin_history, read_history,
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import SignalLog, copies_of
-from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset, read
+from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, Prepared, SourceOffset, read
 from changefeed.sources.mysql.statements import meaning
 from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_tables, listed, mariadb_types
 from changefeed.sources.mysql.unlogged import check_tables
+from changefeed.sources.mysql.xa import PreparedLog, find_prepared
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 3
@@ -282,17 +285,31 @@ class Planner:
 
     def _divided(self, known: SourceOffset, *, end: LogPosition | None) -> LogBatch:
         section, complete = self.section, known.complete
-        sent = dump(self.address, known.at, section.server_id, self.server.identity)
+        sent = self._dumped(known.at)
         events, signals = of_same_log(sent, known, self.address), self._signals()
         batch = divide(
             events if signals is None else signals.watched(events, known.maps), known.at, known.maps,
             section.max_bytes_per_batch, end=end, complete=complete, look=_Look(self._captured, complete), gtids=known.gtids,
             history=None if known.history is None else read_history(known.history),
+            prepared=PreparedLog(dict(known.prepared), self._find_prepared),
         )  # fmt: skip
         if signals is None:
             return batch
         tables = partial(list_tables, self.server, self._captured.selector())
         return replace(batch, requests=copies_of(signals.before(batch.end), tables))
+
+    def _find_prepared(self, name: str, before: LogPosition) -> Prepared | None:
+        """Returns an XA transaction that was prepared before this pipeline began, or on another server."""
+        files = [LogPosition(file, FIRST, before.shift) for file, _ in self.server.files()]
+        parts = (
+            takewhile(partial(_is_between, file, before), self._dumped(file))
+            for file in reversed(files)
+            if file.number < before.number
+        )
+        return find_prepared(name, parts)
+
+    def _dumped(self, start: LogPosition) -> Iterator[LogEvent]:
+        return dump(self.address, start, self.section.server_id, self.server.identity)
 
     def _signals(self) -> SignalLog | None:
         table = self.section.signal_table
@@ -307,7 +324,7 @@ class Planner:
             server, partial(list_tables, server, self._captured.selector()), copies=False
         )
         earlier = begin_history(server, defined.tables)
-        for event in dump(self.address, start, self.section.server_id, server.identity):
+        for event in self._dumped(start):
             if event.placed and event.at.number >= replace(end, shift=start.shift).number:
                 break
             for query in queries(event):
@@ -334,11 +351,16 @@ def _further(server: Server, captured: Captured, others: Captured) -> list[Name]
     return [name for name in list_tables(server, captured.selector()) if not is_captured(selector, *name)]
 
 
+def _is_between(file: LogPosition, end: LogPosition, event: LogEvent) -> bool:
+    """Whether an event is in a file, and before a position."""
+    return event.at.file == file.file and event.at.number < end.number
+
+
 def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:
     copy_bytes = known.copy_bytes if batch.end == known.at else 0
     return replace(
         known, at=batch.end, begun=batch.begun, maps=batch.maps, gtids=batch.gtids, copy_bytes=copy_bytes,
-        requests=(*known.requests, *batch.requests),
+        requests=(*known.requests, *batch.requests), prepared=batch.prepared,
         history=None if batch.history is None else batch.history.text(),
     )  # fmt: skip
 

@@ -39,6 +39,7 @@ from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server, check_identity
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured, CopiedTable, quoted
+from changefeed.sources.mysql.xa import PreparedRows
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -95,10 +96,27 @@ def read(reading: Reading, part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
-    read_slice = _read_by_kernel if is_available() else _read_by_reference
     if part.history is not None:
         reading = replace(reading, captured=replace(reading.captured, named=part.history.named))
-    decoder, at = yield from read_slice(reading, part)
+    prepared = PreparedRows(part.prepared)
+    for each in part.prepared:
+        if each.start.number < part.start.number:
+            for decoded, _ in _decoded(reading, LogSlice(each.start, each.end, is_complete=False, prepared=(each,))):
+                prepared.without(decoded)
+    for decoded, records in _decoded(reading, part):
+        yield pack(prepared.without(decoded), records)
+    tables, positions = prepared.committed()
+    if tables:
+        yield pack(Decoded(tables), records_at(positions))
+
+
+_Changes = tuple[Decoded, pa.RecordBatch]  # with their records
+_Read = Generator[_Changes, None, tuple[LogDecoder, LogPosition]]
+
+
+def _decoded(reading: Reading, part: LogSlice) -> Iterator[_Changes]:
+    """Yields the changes of a slice."""
+    decoder, at = yield from _read_by_kernel(reading, part) if is_available() else _read_by_reference(reading, part)
     if at.number < part.end.number:
         raise SourceError(
             f"{reading.address} sent its binary log to {at} alone, and had sent it to {part.end} before: it lost the end of its "
@@ -107,22 +125,19 @@ def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
         )
     if part.is_complete:
         decoder.mark(part.mark or part.end)
-    yield pack(*decoder.decoded())
-
-
-_Read = Generator[pa.RecordBatch, None, tuple[LogDecoder, LogPosition]]
+    yield decoder.decoded()
 
 
 def _read_by_kernel(reading: Reading, part: LogSlice) -> _Read:
-    """Yields the chunks of a slice except the last; returns the decoder, and the position after the last event."""
-    decoder = KernelLogDecoder(reading.captured, part.start, part.end, part.maps)
+    """Yields the changes of a slice except the last; returns the decoder, and the position after the last event."""
+    decoder = KernelLogDecoder(reading.captured, part.start, part.end, part.maps, _ends(part))
     blocks: Iterable[bytes] = [b"".join(event.data for event in part.events or ())]
     if part.events is None:
         blocks = dump_bytes(reading.address, part.start, reading.server_id, reading.identity)
     for block in blocks:
         decoder.feed(block)
         while (stop := decoder.run(_PACKED_ROWS)) == "full":
-            yield pack(*decoder.decoded())
+            yield decoder.decoded()
         if stop == "end":
             break
     return decoder, decoder.at
@@ -130,7 +145,7 @@ def _read_by_kernel(reading: Reading, part: LogSlice) -> _Read:
 
 def _read_by_reference(reading: Reading, part: LogSlice) -> _Read:
     """Does the same as `_read_by_kernel`, event by event."""
-    decoder = LogDecoder(reading.captured, part.maps)
+    decoder = LogDecoder(reading.captured, part.maps, prepared=_ends(part))
     events: Iterable[LogEvent] = part.events or ()
     if part.events is None:
         events = dump(reading.address, part.start, reading.server_id, reading.identity)
@@ -141,8 +156,12 @@ def _read_by_reference(reading: Reading, part: LogSlice) -> _Read:
             break
         decoder.add(event)
         if decoder.count >= _PACKED_ROWS:
-            yield pack(*decoder.decoded())
+            yield decoder.decoded()
     return decoder, at
+
+
+def _ends(part: LogSlice) -> frozenset[LogPosition]:
+    return frozenset(each.end for each in part.prepared)
 
 
 def _read_chunk(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ r"""Requests to copy tables again that are rows of a table of the server: the si
     note-1       log                {"message": "after the repair"}
 
 Rule 1. A row that is inserted is a signal; its columns count by their order, not by their names. Updates and deletes are none.
+        One in an XA transaction counts when that is prepared: a copy that was not needed does no harm.
 Rule 2. The planner sees each event of the log once, before its batch is in the ledger. So a signal is carried out exactly once.
 Rule 3. A signal never stops a pipeline: anyone who may write the table can send one. What cannot be carried out is a warning.
 Rule 4. `data-collections` are regular expressions for `database.table`, of the captured tables at this moment. A table with a

@@ -11,6 +11,7 @@
     {…, "requests": [{"tables": [["shop", "orders"]], "where": "id > 7"}]}       tables to copy again, see `copying_again.py`
     {…, "history": "eJy…"}                                      definitions at the position, see `schema_history.py`
     {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
+    {…, "prepared": {"X'61',X'',1": ["binlog.000003", 14211, 14538]}}            XA transactions that have not ended, see `xa.py`
     {…, "unsent": ["binlog.000003", 14700, 1]}                  of one that continues a connector: what that has not sent
 
 While the first copy is read, the position stays where the log was when it began. See `first_copy.py`.
@@ -57,6 +58,22 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """An XA transaction that was prepared; see `xa.py`.
+
+    Attributes:
+        start, end: its GTID, and the position after its XA_PREPARE.
+        commit: the position of its XA COMMIT; None if it is not committed.
+        seconds: the time of XA COMMIT, in seconds since 1970.
+    """
+
+    start: LogPosition
+    end: LogPosition
+    commit: LogPosition | None = None
+    seconds: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class CopyProgress:
     """Progress of the first copy.
 
@@ -100,6 +117,7 @@ class SourceOffset:
             all that comes next is unsent.
         requests: tables to copy again that are not complete, in the order of the requests.
         history: the definitions of the tables at `at`, as `schema_history.read_history` takes them; None: the log names columns.
+        prepared: XA transactions before `at` that are neither committed nor rolled back, with their names.
         copy_bytes: number of bytes behind `at` that the rows of copies beside the log have; see `planning.py`.
     """
 
@@ -116,6 +134,7 @@ class SourceOffset:
     unsent: tuple[LogPosition, int] | None = None
     requests: tuple[CopyRequest, ...] = ()
     copy_bytes: int = 0
+    prepared: tuple[tuple[str, Prepared], ...] = ()
     history: str | None = field(default=None, repr=False)
 
     @property
@@ -156,6 +175,9 @@ class SourceOffset:
             document["transaction"] = self.transaction
         if self.unsent is not None:
             document["unsent"] = [self.unsent[0].file, self.unsent[0].position, self.unsent[1]]
+        if self.prepared:
+            places = {name: [each.start.file, each.start.position, each.end.position] for name, each in self.prepared}
+            document["prepared"] = places
         if self.copy_bytes:
             document["copy_bytes"] = self.copy_bytes
         if self.requests:
@@ -193,5 +215,9 @@ def read(text: str) -> SourceOffset:
         None if (unsent := document.get("unsent")) is None else (LogPosition(*unsent[:2]), unsent[2]),
         tuple(map(read_request, document.get("requests", ()))),
         document.get("copy_bytes", 0 if joining is None else 3),  # earlier versions wrote none, and always had 3
+        tuple(
+            (name, Prepared(LogPosition(file, start, shift), LogPosition(file, end, shift)))
+            for name, (file, start, end) in document.get("prepared", {}).items()
+        ),
         document.get("history"),
     )

@@ -64,6 +64,12 @@ def is_of_index(text: str) -> bool:
     return bool(tokens) and tokens[0].upper in ("CREATE", "DROP")
 
 
+def is_rename(text: str) -> bool:
+    """Whether a statement is RENAME TABLE, which may rename several; not so ALTER TABLE … RENAME."""
+    tokens = _tokens(text)
+    return bool(tokens) and tokens[0].upper == "RENAME"
+
+
 def altered_table(text: str, database: str | None) -> tuple[str, str] | None:
     """Returns the table of an ALTER TABLE, whatever it changes; None for another statement, and if it cannot be read."""
     try:
