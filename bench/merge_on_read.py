@@ -62,7 +62,8 @@ def compacted(path: Path) -> bool:
     reading: Any = ChunkReader(table("t"), Window())
     items = [
         Item(target, reading, files.filter(pc.is_in(files.column("path"), pa.array(group))), "compact")
-        for group in groups(at.stored_files(), CompactionRules())
+        for stored in at.stored_files()
+        for group in groups(stored, CompactionRules())
     ]
     if items:
         compact(at, [write_item(item, ()) for item in items])

@@ -109,7 +109,7 @@ class LakeLayout(WholeFiles):
     folder: LocalFolder
     footer: Mapping[str, str] = field(default_factory=dict)
 
-    def new_name(self, number: int) -> str:
+    def new_path(self, number: int, partition: str) -> str:
         """See `Layout`."""
         return f"{uuid.uuid4().hex}.parquet"
 

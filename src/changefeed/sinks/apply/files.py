@@ -63,9 +63,10 @@ class Added:
     """A new data file, which a commit will add to the table.
 
     Attributes:
-        path: its name in the table's folder.
+        path: its path in the log.
         stats: see `Layout.statistics`.
         modification_time: in milliseconds since 1970.
+        partition: that of its rows, see `Layout.divided`.
     """
 
     path: str
@@ -73,6 +74,7 @@ class Added:
     rows: int
     stats: str
     modification_time: int
+    partition: str = ""
 
 
 class DataFileReader:
@@ -84,7 +86,7 @@ class DataFileReader:
 
     def __init__(self, layout: Layout, file: Mapping[str, Any], schema: pa.Schema) -> None:
         """Opens a file of `Item.files`, with its `path`, its `size`, and its `vector` if it has one."""
-        path, size, vector = file["path"], file["size"], file.get("vector")
+        path, size, vector = layout.file_name(file["path"]), file["size"], file.get("vector")
         self._path, self._schema = f"{layout.folder.path}/{path}", schema
         self._layout, self._entry = layout, file
         try:
@@ -95,7 +97,9 @@ class DataFileReader:
             )  # fmt: skip
         except (OSError, pa.ArrowInvalid) as error:
             raise self._unreadable(error) from error
-        self._names = names_in_file(self._file.schema_arrow, schema)
+        self._constants = layout.constants(file)
+        names = names_in_file(self._file.schema_arrow, schema)
+        self._names = {name: of for name, of in names.items() if name not in self._constants}
         self.deleted: Mask | None = None
         if vector is not None:
             marked = layout.deleted(vector)
@@ -146,12 +150,24 @@ class DataFileReader:
                 footer = self._file.metadata
                 of = range(footer.num_row_groups) if groups is None else groups
                 count = sum(footer.row_group(number).num_rows for number in of)
-                yield _conform(pa.RecordBatch.from_arrays([], names=[]), wanted, self._names, count)
+                yield self._conformed(pa.RecordBatch.from_arrays([], names=[]), wanted, count)
                 return
             for batch in self._file.iter_batches(size, columns=present, row_groups=groups, use_threads=False):
-                yield _conform(batch, wanted, self._names, batch.num_rows)
+                yield self._conformed(batch, wanted, batch.num_rows)
         except (OSError, pa.ArrowInvalid) as error:
             raise self._unreadable(error) from error
+
+    def _conformed(self, batch: pa.RecordBatch, wanted: Sequence[pa.Field], count: int) -> pa.RecordBatch:
+        """Converts rows to the table's columns and types; `count`: number of rows, if `batch` has no columns."""
+        arrays = []
+        for field in wanted:
+            if field.name not in self._names:
+                constant = self._constants.get(field.name)
+                arrays.append(pa.nulls(count, field.type) if constant is None else pa.repeat(constant, count))
+                continue
+            column = batch.column(self._names[field.name])
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(wanted)))
 
     def _unreadable(self, error: Exception) -> SinkError:
         return SinkError(f"{self._path}: a data file of the table cannot be read: {error}. {TABLE_DAMAGED}")
@@ -196,18 +212,6 @@ def _field_id(field: pa.Field) -> bytes | None:
     return (field.metadata or {}).get(_FIELD_ID)
 
 
-def _conform(batch: pa.RecordBatch, wanted: Sequence[pa.Field], names: Mapping[str, str], count: int) -> pa.RecordBatch:
-    """Converts rows to the table's columns and types; `count`: number of rows, if `batch` has no columns."""
-    arrays = []
-    for field in wanted:
-        if field.name not in names:
-            arrays.append(pa.nulls(count, field.type))
-            continue
-        column = batch.column(names[field.name])
-        arrays.append(column if column.type == field.type else column.cast(field.type))
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(list(wanted)))
-
-
 class DataFileWriter:
     """Writes rows to new data files of limited size, those of each partition to files of their own.
 
@@ -216,7 +220,7 @@ class DataFileWriter:
     """
 
     def __init__(self, layout: Layout, schema: pa.Schema, limits: Limits) -> None:
-        self._layout, self._schema, self._limits = layout, schema, limits
+        self._layout, self._schema, self._limits = layout, layout.stored(schema), limits
         self.added: list[Added] = []
         self._names = count()
         self._open: dict[str, _PartitionFile] = {}  # by partition, the one that was written last at the end
@@ -264,7 +268,7 @@ class DataFileWriter:
         for file in self._open.values():
             file.discard()
         with contextlib.suppress(OSError, SinkError):
-            self._layout.folder.delete(file.path for file in self.added)
+            self._layout.folder.delete(self._layout.file_name(file.path) for file in self.added)
 
 
 class _PartitionFile:
@@ -287,7 +291,7 @@ class _PartitionFile:
         self._names, self._added = names, added
         self.held_bytes = 0
         self._kept: list[pa.RecordBatch] = []  # of the next row group
-        self._name: str | None = None  # of the file that is being written
+        self._path: str | None = None  # of the file that is being written
         self._file: Any = None
         self._sink: Any = None
         self._parquet: Any = None
@@ -301,16 +305,16 @@ class _PartitionFile:
     @property
     def is_begun(self) -> bool:
         """Whether a file is open, with a part of its rows."""
-        return self._name is not None
+        return self._path is not None
 
     def end_of_input(self) -> None:
         """See `DataFileWriter`."""
-        if self._name is not None and self._sink.tell() + self.held_bytes // 4 >= self._limits.file_bytes // 2:
+        if self._path is not None and self._sink.tell() + self.held_bytes // 4 >= self._limits.file_bytes // 2:
             self.end()
 
     def discard(self) -> None:
         """Deletes the file that is being written."""
-        if self._name is not None:
+        if self._path is not None:
             self._file.discard()
             with contextlib.suppress(Exception):  # the rest of it has nowhere to go
                 self._sink.close()
@@ -323,10 +327,10 @@ class _PartitionFile:
             raise SinkError(f"{self._layout.folder.path}: a data file cannot be written: {error}") from error
 
     def _begin(self, rows: list[pa.RecordBatch]) -> None:
-        name = self._layout.new_name(next(self._names))
-        self._file = self._layout.folder.writer(name)
+        path = self._layout.new_path(next(self._names), self._partition)
+        self._file = self._layout.folder.writer(self._layout.file_name(path))
         self._sink = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _WRITTEN_AT_ONCE)
-        self._name = name
+        self._path = path
         self._parquet = pq.ParquetWriter(
             self._sink,
             self._schema,
@@ -348,7 +352,7 @@ class _PartitionFile:
         batches, rows = self._kept, self._layout.ordered(pa.Table.from_batches(self._kept, self._schema))
         self._kept, self.held_bytes = [], 0
         with self._writable():
-            if self._name is None:
+            if self._path is None:
                 self._begin(batches)
             self._parquet.write_table(rows, row_group_size=len(rows))
         for name, floats in self._floats.items():
@@ -359,7 +363,7 @@ class _PartitionFile:
     def end(self) -> None:
         """Writes the rows in memory, and ends the file."""
         self.flush()
-        if self._name is None:
+        if self._path is None:
             return
         with self._writable():
             self._parquet.close()
@@ -367,8 +371,8 @@ class _PartitionFile:
             self._sink.close()
         footer = self._parquet.writer.metadata
         stats = self._layout.statistics(footer, self._schema, self._floats, self._partition)
-        self._added.append(Added(self._name, size, footer.num_rows, stats, int(time.time() * 1000)))
-        self._name = None
+        self._added.append(Added(self._path, size, footer.num_rows, stats, int(time.time() * 1000), self._partition))
+        self._path = None
 
 
 def _footer_columns(schema: pa.Schema) -> list[str]:

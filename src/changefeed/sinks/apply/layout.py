@@ -62,16 +62,32 @@ class Layout(Protocol):
         """Metadata in the footer of every new data file."""
         ...
 
-    def new_name(self, number: int) -> str:
-        """Returns the name of a new file, which no other task gives; `number` counts the files of a task from 0."""
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        """Returns the columns of a table that its data files have; the values of others are in the log."""
+        ...
+
+    def new_path(self, number: int, partition: str) -> str:
+        """Returns the path of a new file, which no other task gives.
+
+        Args:
+            number: counts the files of a task from 0.
+            partition: the partition of the file's rows, see `divided`.
+        """
+        ...
+
+    def file_name(self, path: str) -> str:
+        """Returns the name in `folder` of a file, by its path in the log."""
         ...
 
     def divided(self, rows: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
         """Divides rows by the partitions whose files they go to.
 
         Returns:
-            For each partition that rows belong to: its values, as a text that only the format reads, and the rows, in order.
-            One pair for a table without partitions.
+            For each partition that rows belong to: its values, as a text that only the format reads, and the rows, in order,
+            with the columns that files have. One pair for a table without partitions.
+
+        Raises:
+            SinkError: the format cannot keep a value of a partition.
         """
         ...
 
@@ -96,6 +112,17 @@ class Layout(Protocol):
             schema: the file's columns.
             floats: column -> statistics of its values, for columns of floating-point numbers.
             partition: the partition of the file's rows, see `divided`.
+        """
+        ...
+
+    def constants(self, file: Mapping[str, Any]) -> Mapping[str, pa.Scalar]:
+        """Returns the values that all rows of a file have, by its entry in the log: column -> value.
+
+        Args:
+            file: the file's row in `Item.files`.
+
+        Raises:
+            SinkError: the entry cannot be read.
         """
         ...
 
@@ -131,6 +158,14 @@ class WholeFiles:
         """See `Layout`."""
         return ()
 
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        """See `Layout`."""
+        return schema
+
+    def file_name(self, path: str) -> str:
+        """See `Layout`."""
+        return path
+
     def divided(self, rows: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
         """See `Layout`."""
         return (("", rows),)
@@ -142,6 +177,10 @@ class WholeFiles:
     def key_filter(self, names: Sequence[str], keys: Sequence[pa.ChunkedArray]) -> KeyFilter:
         """See `Layout`."""
         return lambda file: None
+
+    def constants(self, file: Mapping[str, Any]) -> Mapping[str, pa.Scalar]:
+        """See `Layout`."""
+        return {}
 
     def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
         """See `Layout`."""

@@ -17,7 +17,9 @@ import pyarrow.parquet as pq
 from changefeed.errors import ConfigError, SinkError
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import vectors
-from changefeed.sinks.delta.native.replay import state, vector
+from changefeed.sinks.delta.native.layout import PARTITION_TYPES, partition_values
+from changefeed.sinks.delta.native.opened import arrow_type
+from changefeed.sinks.delta.native.replay import LogState, state, vector
 from changefeed.sinks.rows_by_key import Row, value_of
 from changefeed.storage import Folder
 from changefeed.storage.local import LocalFolder
@@ -38,45 +40,60 @@ class KeyReader:
     def at(self, version: int) -> list[Row]:
         """Returns the rows with the key at a version of the table: column -> value."""
         rows = []
-        for name, file in state(self._folder, version).files.items():
+        known = state(self._folder, version)
+        for name, file in known.files.items():
             place = name, vector(file)
             if place not in self._files:
-                self._files[place] = list(self._in_file(name, file))
+                self._files[place] = list(self._in_file(name, file, _partition(known, file)))
             rows += self._files[place]
         return rows
 
-    def _in_file(self, name: str, file: LogAction) -> Iterator[Row]:
+    def _in_file(self, name: str, file: LogAction, partition: Mapping[str, pa.Scalar]) -> Iterator[Row]:
         descriptor = file.get("deletionVector")
+        inside = {column: text for column, text in self._key.items() if column not in partition}
+        others = self._key.keys() - inside
+        if any(value_of(partition[column].type, column, self._key[column]) != partition[column] for column in others):
+            return
+        values = {column: value.as_py() for column, value in partition.items()}
         deleted = set(vectors.read(self._folder, descriptor).tolist()) if descriptor else set()
         try:
             with pq.ParquetFile(self._source(unquote(name))) as parquet:
                 first = 0
                 for group in range(parquet.num_row_groups):
-                    numbers = self._numbers(parquet, group)
+                    numbers = _numbers(parquet, group, inside)
                     chosen = [number for number in numbers if first + number not in deleted]
                     if chosen:
-                        yield from parquet.read_row_group(group).take(chosen).to_pylist()
+                        rows = parquet.read_row_group(group).take(chosen).to_pylist()
+                        yield from (row | values for row in rows)
                     first += parquet.metadata.row_group(group).num_rows
         except (OSError, pa.ArrowException) as error:
             raise SinkError(f"{self._folder.path}/{name} cannot be read: {error}") from error
-
-    def _numbers(self, parquet: pq.ParquetFile, group: int) -> list[int]:
-        """The row numbers within a row group of the rows with the key."""
-        values = {column: _in_column(parquet.schema_arrow, column, text) for column, text in self._key.items()}
-        if not all(_may_contain(parquet, group, column, value) for column, value in values.items()):
-            return []
-        keys = parquet.read_row_group(group, columns=list(values))
-        mask = None
-        for column, value in values.items():
-            equal = pc.equal(keys.column(column), value)
-            mask = equal if mask is None else pc.and_kleene(mask, equal)
-        numbers: list[int] = pc.indices_nonzero(mask).to_pylist()
-        return numbers
 
     def _source(self, path: str) -> Any:
         if isinstance(self._folder, LocalFolder):
             return f"{self._folder.path}/{path}"
         return pa.PythonFile(self._folder.open(path), mode="r")
+
+
+def _partition(known: LogState, file: LogAction) -> dict[str, pa.Scalar]:
+    """The values that all rows of a file have because of its partition; of other types than those written natively, texts."""
+    texts, columns = file.get("partitionValues") or {}, known.metadata.get("partitionColumns") or ()
+    types = {field["name"]: arrow_type(field["type"]) for field in known.fields if field["type"] in PARTITION_TYPES}
+    return partition_values([pa.field(name, types.get(name, pa.string())) for name in columns], texts)
+
+
+def _numbers(parquet: pq.ParquetFile, group: int, key: Mapping[str, str]) -> list[int]:
+    """The row numbers within a row group of the rows with these values."""
+    values = {column: _in_column(parquet.schema_arrow, column, text) for column, text in key.items()}
+    if not all(_may_contain(parquet, group, column, value) for column, value in values.items()):
+        return []
+    mask = pa.repeat(True, parquet.metadata.row_group(group).num_rows)
+    if values:
+        keys = parquet.read_row_group(group, columns=list(values))
+        for column, value in values.items():
+            mask = pc.and_kleene(mask, pc.equal(keys.column(column), value))
+    numbers: list[int] = pc.indices_nonzero(mask).to_pylist()
+    return numbers
 
 
 def _in_column(schema: pa.Schema, column: str, text: str) -> pa.Scalar:

@@ -158,8 +158,8 @@ class DeltaTables:
         return f"copy-on-write ({reason})" if reason else "merge-on-read"
 
     def partitions(self, path: str, table: Table) -> tuple[str, ...]:
-        """See `TableSink`."""
-        return ()
+        """See `TableSink`: those of a table that is there; new ones have none."""
+        return () if self._native is None else self._native.partitions(path, self.owner)
 
     def sort_order(self, path: str, table: Table) -> tuple[str, ...]:
         """See `TableSink`."""

@@ -19,7 +19,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Context, Decimal
-from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -28,8 +27,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changefeed.sinks.apply.keys import codes
 from changefeed.sinks.apply.layout import Floats, KeyFilter, RowNumbers
+from changefeed.sinks.apply.partitioning import by_values
 from changefeed.sinks.iceberg.delete_files import deleted_rows
 from changefeed.sinks.iceberg.partition_fields import PartitionField
 from changefeed.sinks.iceberg.sort_fields import SortField
@@ -98,7 +97,15 @@ class IcebergLayout:
         """See `Layout`: a row of a table of format version 3 has one id for life."""
         return (ROW_ID,) if ROW_ID in self.schema.names else ()
 
-    def new_name(self, number: int) -> str:
+    def stored(self, schema: pa.Schema) -> pa.Schema:
+        """See `Layout`: files have all columns."""
+        return schema
+
+    def file_name(self, path: str) -> str:
+        """See `Layout`."""
+        return path
+
+    def new_path(self, number: int, partition: str) -> str:
         """See `Layout`."""
         return f"data/{number:05d}-{uuid.uuid4()}.parquet"
 
@@ -109,14 +116,8 @@ class IcebergLayout:
             yield "", rows
             return
         values = [transformed(rows.column(of.source), of.transform) for of in fields]
-        code, count = codes([pa.chunked_array([_comparable(column)]) for column in values])
-        if count > 1:
-            order = np.argsort(code, kind="stable")
-            code, rows = code[order], rows.take(pa.array(order))
-            values = [column.take(pa.array(order)) for column in values]
-        starts = np.searchsorted(code, np.arange(count + 1))
-        for start, end in pairwise(starts.tolist()):
-            yield partition_text([column[start] for column in values]), rows.slice(start, end - start)
+        for partition, its_rows in by_values(rows, values):
+            yield partition_text(partition), its_rows
 
     def ordered(self, rows: pa.Table) -> pa.Table:
         """See `Layout`: by the table's sort order."""
@@ -152,6 +153,10 @@ class IcebergLayout:
         made = metrics(footer, self.schema, floats)
         order_id = self.order_id if footer.num_row_groups == 1 else 0
         return msgspec.json.encode(msgspec.structs.replace(made, partition=partition, order_id=order_id)).decode()
+
+    def constants(self, file: Mapping[str, Any]) -> Mapping[str, pa.Scalar]:
+        """See `Layout`."""
+        return {}
 
     def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
         """See `Layout`: rows keep their id in another file, and if they are not changed the number of their last snapshot."""
@@ -195,11 +200,6 @@ def _whole(scalar: pa.Scalar) -> bytes | None:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return value.encode() if isinstance(value, str) else bytes(value)
     return _encoded(value, kind, upper=False)
-
-
-def _comparable(column: pa.Array) -> pa.Array:
-    """Returns a column whose values can be numbered; Arrow numbers no booleans."""
-    return column.cast(pa.int32()) if pa.types.is_boolean(column.type) else column
 
 
 def metrics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> Metrics:

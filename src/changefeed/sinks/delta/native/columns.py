@@ -52,6 +52,8 @@ def changed(
     fields: Sequence[_Field] = delta_fields(columns)
     if _has_ntz(fields) and not opened.takes_ntz():
         return False
+    if _repartitions(opened, fields):
+        return False
     added: list[Added] | None = None
     if isinstance(write, AddColumns):
         fields = with_missing(opened.state.fields, fields)
@@ -73,7 +75,7 @@ def replaced(opened: Opened, source: Opened, limits: Limits, write_id: WriteId, 
     Arguments and errors are those of `changed`.
     """
     fields = delta_fields(source.schema())
-    if _has_ntz(fields) and not opened.takes_ntz():
+    if (_has_ntz(fields) and not opened.takes_ntz()) or _repartitions(opened, fields):
         return False
     change_columns(opened, fields, copied(source, opened.layout, limits), write_id, note)
     return True
@@ -87,6 +89,12 @@ def copied(source: Opened, layout: Layout, limits: Limits) -> list[Added]:
     """
     columns, files = source.schema(), source.files().to_pylist()
     return written(source.layout, files, columns, layout, columns, [*map(column_values, columns.names)], limits)
+
+
+def _repartitions(opened: Opened, fields: Iterable[_Field]) -> bool:
+    """Whether columns of these fields lack one by which the table is partitioned, or have it with another type."""
+    has, wanted = ({field["name"]: field["type"] for field in of} for of in (opened.state.fields, fields))
+    return any(wanted.get(name) != has[name] for name in opened.partition_columns)
 
 
 def _has_ntz(fields: Iterable[_Field]) -> bool:

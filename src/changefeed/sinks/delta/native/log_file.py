@@ -91,7 +91,13 @@ def transaction(application: str, version: int) -> LogAction:
 
 def added(file: Added, *, changes_rows: bool = True, has_vectors: bool) -> LogAction:
     """Returns the action that adds a new data file; `has_vectors`: to a table with the feature for deletion vectors."""
-    fields = {"path": file.path, "partitionValues": {}, "size": file.size, "modificationTime": file.modification_time}
+    values = json.loads(file.partition or "{}")
+    fields = {
+        "path": file.path,
+        "partitionValues": values,
+        "size": file.size,
+        "modificationTime": file.modification_time,
+    }
     stats = _stats(file.stats, file.rows, tight=True) if has_vectors else file.stats
     return {"add": fields | {"dataChange": changes_rows, "stats": stats}}
 

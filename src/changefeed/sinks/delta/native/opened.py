@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -17,7 +19,7 @@ from changefeed.sinks.apply.compaction import StoredFile
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.delta.log import unpack
 from changefeed.sinks.delta.native import log_file, replay
-from changefeed.sinks.delta.native.layout import DeltaLayout
+from changefeed.sinks.delta.native.layout import PARTITION_TYPES, DeltaLayout
 from changefeed.sinks.delta.native.statistics import INDEXED, bounds_of
 from changefeed.sinks.ways_out import COLUMNS_CHANGED
 from changefeed.sinks.writes import WriteId
@@ -40,7 +42,7 @@ _PRIMITIVES = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 WAY_OUT = f"set {log_file.PROPERTY} = true, and let the pipeline go on from there: changefeed repair --accept"
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9._=-][A-Za-z0-9._=/-]*")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,6 @@ class Opened:
             return f"table features {', '.join(sorted(features))}"
         if self.has_vectors and not bitmaps.is_installed():
             return "deletion vectors, and pyroaring is not installed"
-        if self.state.metadata.get("partitionColumns"):
-            return "partitions"
         if properties.get("delta.columnMapping.mode", "none") != "none":
             return "column mapping"
         if properties.get("delta.enableChangeDataFeed", "false").lower() == "true":
@@ -105,10 +105,13 @@ class Opened:
             (f["name"] for f in fields if any(k.startswith("delta.") for k in f.get("metadata") or ())), None
         ):
             return f"generated, identity or checked column {unknown}"
-        if unknown := next((f["name"] for f in fields if _arrow(f["type"]) is None), None):
+        if unknown := next((f["name"] for f in fields if arrow_type(f["type"]) is None), None):
             return f"the type of column {unknown}"
-        if not all(map(_PLAIN_PATH.fullmatch, self.state.files)):
-            return "data files outside of its folder, or with names that a log does not hold as they are"
+        partitioned = {f["name"]: f["type"] for f in fields if f["name"] in self.partition_columns}
+        if unknown := next((name for name, kind in partitioned.items() if kind not in PARTITION_TYPES), None):
+            return f"partitions by {unknown}, of type {partitioned[unknown]}"
+        if not all(map(is_inside, self.state.files)):
+            return "data files outside of its folder"
         return None
 
     def not_upgraded(self) -> str | None:
@@ -121,7 +124,14 @@ class Opened:
     @property
     def layout(self) -> DeltaLayout:
         """The layout of the table's data files."""
-        return DeltaLayout(self.folder, int(self.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED)))
+        indexed = int(self.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
+        schema = self.schema()
+        return DeltaLayout(self.folder, indexed, tuple(schema.field(name) for name in self.partition_columns))
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns by whose values the rows are in partitions."""
+        return tuple(self.state.metadata.get("partitionColumns") or ())
 
     def takes_ntz(self) -> bool:
         """Whether the table has the feature for timestamp_ntz columns, or can get it."""
@@ -152,7 +162,8 @@ class Opened:
     def files(self, keys: Sequence[str] = ()) -> pa.Table:
         """Returns the data files: path, size, and `low_0`, `high_0`, …: bounds of the key columns, if the log has them.
 
-        For a table with deletion vectors also `vector`, the descriptor as JSON.
+        For a table with deletion vectors also `vector`, the descriptor as JSON; for one with partitions `partition`, the values
+        as JSON.
         """
         files = list(self.state.files.values())
         columns: dict[str, Any] = {
@@ -166,14 +177,19 @@ class Opened:
         if self.has_vectors:
             descriptors = [file.get("deletionVector") for file in files]
             columns["vector"] = pa.array([json.dumps(one) if one else None for one in descriptors], pa.string())
+        if self.partition_columns:
+            columns["partition"] = pa.array([json.dumps(file["partitionValues"]) for file in files], pa.string())
         return pa.table(columns)
 
-    def stored_files(self) -> Iterator[StoredFile]:
-        """Yields the data files, for compaction."""
+    def stored_files(self) -> list[list[StoredFile]]:
+        """Returns the data files for compaction, those of each partition together."""
+        partitions = defaultdict[str, list[StoredFile]](list)
         for file in self.state.files.values():
             rows = json.loads(file.get("stats") or "{}").get("numRecords") or 0
             deleted = (file.get("deletionVector") or {}).get("cardinality", 0)
-            yield StoredFile(file["path"], file["modificationTime"], file["size"], rows, deleted)
+            stored = StoredFile(file["path"], file["modificationTime"], file["size"], rows, deleted)
+            partitions[json.dumps(file.get("partitionValues"), sort_keys=True)].append(stored)
+        return list(partitions.values())
 
 
 def open_table(folder: Folder, application: str, log: replay.TableLog | None = None) -> Opened | None:
@@ -222,15 +238,21 @@ def delta_schema(columns: pa.Schema) -> str:
     return text
 
 
+def is_inside(path: str) -> bool:
+    """Whether a path in the log is that of a file in the table's folder, or in a folder in it."""
+    name = unquote(path)
+    return _SCHEME.match(path) is None and not name.startswith("/") and ".." not in name.split("/")
+
+
 def _types(fields: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, bool]]:
     return {f["name"]: (f["type"], f.get("nullable", True)) for f in fields}
 
 
 def _schema(fields: Sequence[Mapping[str, Any]]) -> pa.Schema:
-    return pa.schema([pa.field(f["name"], _arrow(f["type"]), f.get("nullable", True)) for f in fields])
+    return pa.schema([pa.field(f["name"], arrow_type(f["type"]), f.get("nullable", True)) for f in fields])
 
 
-def _arrow(kind: Any) -> pa.DataType | None:
+def arrow_type(kind: Any) -> pa.DataType | None:
     """Converts a Delta type to an Arrow type; None if native writes do not support it."""
     if isinstance(kind, str):
         if kind.startswith("decimal("):
@@ -238,12 +260,12 @@ def _arrow(kind: Any) -> pa.DataType | None:
         return _PRIMITIVES.get(kind)
     match kind:
         case {"type": "struct", "fields": fields}:
-            types = [(f["name"], _arrow(f["type"]), f.get("nullable", True)) for f in fields]
+            types = [(f["name"], arrow_type(f["type"]), f.get("nullable", True)) for f in fields]
             return None if any(t is None for _, t, _ in types) else pa.struct([pa.field(*t) for t in types])
         case {"type": "array", "elementType": element, "containsNull": nullable}:
-            inner = _arrow(element)
+            inner = arrow_type(element)
             return None if inner is None else pa.list_(pa.field("element", inner, nullable))
         case {"type": "map", "keyType": key, "valueType": value}:
-            pair = _arrow(key), _arrow(value)
+            pair = arrow_type(key), arrow_type(value)
             return None if None in pair else pa.map_(*pair)
     return None

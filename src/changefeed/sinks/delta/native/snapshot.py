@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from changefeed.sinks.base import TableSnapshot
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.native import replay, vectors
-from changefeed.sinks.delta.native.opened import Opened
+from changefeed.sinks.delta.native.opened import Opened, is_inside
 from changefeed.storage import Folder
 
 
@@ -25,15 +25,16 @@ def damaged_files(folder: Folder, version: int) -> list[str]:
         SinkError: the log or the folder cannot be read.
     """
     files = replay.state(folder, version).files.values()
-    there = {info.name: info.size for info in folder.files()}
-    wanted = ((name, sizes) for file in files for name, sizes in files_of(file) if "/" not in name)
+    wanted = [named for file in files for named in files_of(file)]
+    in_partitions = any("/" in name for name, _ in wanted)
+    there = {info.name: info.size for info in (folder.files_below() if in_partitions else folder.files())}
     return sorted({name for name, sizes in wanted if there.get(name, -1) not in sizes})
 
 
 def files_of(file: LogAction) -> Iterator[tuple[str, range]]:
     """The files in a table's folder that an `add` names, data and vectors, with the sizes that they may have."""
     name, size = unquote(file["path"]), int(file["size"])
-    if "/" not in file["path"]:
+    if is_inside(file["path"]):
         yield name, range(size, size + 1)
     if descriptor := file.get("deletionVector"):
         stored = vectors.path_of(descriptor)

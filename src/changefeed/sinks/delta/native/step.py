@@ -232,7 +232,7 @@ class NativeWrites:
         opened = open_table(written.folder, owner, written.log)
         if opened is None or opened.version % rules.every:
             return
-        chosen = list(groups(opened.stored_files(), rules))
+        chosen = [group for stored in opened.stored_files() for group in groups(stored, rules)]
         if not chosen:
             return
         compact(opened, compact_files(spark, opened.target((), ()), opened.files(), chosen, Limits()))
@@ -401,6 +401,11 @@ class NativeWrites:
         """Returns why Spark writes the rows of the table at a path; None if they are native, or there is no table."""
         there = self._there(path, owner)
         return there.opened.refused() if there.opened is not None else there.unreadable
+
+    def partitions(self, path: str, owner: str) -> tuple[str, ...]:
+        """Returns the columns by which the table at a path is partitioned."""
+        opened = self._there(path, owner).opened
+        return () if opened is None else opened.partition_columns
 
     def _reason(
         self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None, spark: SparkSession | None
