@@ -261,3 +261,23 @@ def test_the_first_column_without_a_time_zone_may_be_converted(
     )
     apply(sink, Upsert, 6, table("*id int", "on datetime"), {"id": 3, "on": None})
     assert [row["id"] for row in content(sink)[1]] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("marks", [False, True], ids=["copy-on-write", "merge-on-read"])
+def test_rows_with_other_columns_replace_a_table_without_spark(tmp_path: Path, marks: bool) -> None:
+    """DROP, CREATE and INSERT in one step make such writes; the second was prepared when the table had other columns."""
+    sink = DeltaTables(str(tmp_path), (), None, "test", merges_on_read=marks)
+    apply(sink, Load, 1, OLD, *ROWS)
+    other = table("*id int", "at datetime(6)")
+    rows = [{"id": number, "at": datetime(2026, 1, number)} for number in (1, 2)]
+    writes: list[Any] = [Load(path=PATH, number=1, table=other), Upsert(path=PATH, number=2, table=other)]
+    requests = [
+        WriteRequest(write, Given(other, (row,)), WriteId(1, 2, n), "{}")
+        for n, (write, row) in enumerate(zip(writes, rows, strict=True), 1)
+    ]
+    for prepared in sink.prepare(requests):
+        sink.apply(prepared)
+    fields, rows_now = content(sink)
+    assert [field["name"] for field in fields] == ["id", "at"]
+    assert [row["id"] for row in rows_now] == [1, 2]
+    assert engine(sink) == "native"

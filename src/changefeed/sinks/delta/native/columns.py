@@ -50,9 +50,7 @@ def changed(
         SinkError: a data file cannot be read or written, or the commit cannot be made (transient).
     """
     fields: Sequence[_Field] = delta_fields(columns)
-    if _has_ntz(fields) and not opened.takes_ntz():
-        return False
-    if _repartitions(opened, fields):
+    if not has_place_for(opened, columns):
         return False
     added: list[Added] | None = None
     if isinstance(write, AddColumns):
@@ -74,10 +72,9 @@ def replaced(opened: Opened, source: Opened, limits: Limits, write_id: WriteId, 
 
     Arguments and errors are those of `changed`.
     """
-    fields = delta_fields(source.schema())
-    if (_has_ntz(fields) and not opened.takes_ntz()) or _repartitions(opened, fields):
+    if not has_place_for(opened, source.schema()):
         return False
-    change_columns(opened, fields, copied(source, opened.layout, limits), write_id, note)
+    change_columns(opened, delta_fields(source.schema()), copied(source, opened.layout, limits), write_id, note)
     return True
 
 
@@ -89,6 +86,12 @@ def copied(source: Opened, layout: Layout, limits: Limits) -> list[Added]:
     """
     columns, files = source.schema(), source.files().to_pylist()
     return written(source.layout, files, columns, layout, columns, [*map(column_values, columns.names)], limits)
+
+
+def has_place_for(opened: Opened, columns: pa.Schema) -> bool:
+    """Whether a commit can give a table these columns in place of its own."""
+    fields = delta_fields(columns)
+    return not _repartitions(opened, fields) and (not _has_ntz(fields) or opened.takes_ntz())
 
 
 def _repartitions(opened: Opened, fields: Iterable[_Field]) -> bool:

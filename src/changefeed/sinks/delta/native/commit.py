@@ -27,7 +27,7 @@ from changefeed.sinks.apply.item import TaskResult
 from changefeed.sinks.delta.actions import LogAction
 from changefeed.sinks.delta.log import pack
 from changefeed.sinks.delta.native import delta_rs, log_file
-from changefeed.sinks.delta.native.opened import Opened, delta_schema, open_table
+from changefeed.sinks.delta.native.opened import Opened, delta_fields, delta_schema, open_table
 from changefeed.sinks.delta.native.replay import TableLog, lost_checkpoint
 from changefeed.sinks.writes import WriteId
 
@@ -35,7 +35,13 @@ _CHECKPOINTS = 10  # commits, as Delta's own writer does without a table propert
 
 
 def commit(
-    opened: Opened, written: Iterable[TaskResult], write_id: WriteId, note: str, *, merges_on_read: bool = False
+    opened: Opened,
+    written: Iterable[TaskResult],
+    write_id: WriteId,
+    note: str,
+    *,
+    merges_on_read: bool = False,
+    columns: pa.Schema | None = None,
 ) -> int:
     """Commits the results of items as the version after the opened one; returns the new version.
 
@@ -45,6 +51,7 @@ def commit(
         write_id: the write id of the commit.
         note: the note of the commit, for people.
         merges_on_read: adds the table feature for deletion vectors in this commit, if the table lacks it.
+        columns: those of the table after the commit, if the results replace all files; None to keep them.
 
     Raises:
         FencedError: a newer run writes this table.
@@ -55,12 +62,25 @@ def commit(
     files, has_vectors, done = opened.state.files, merges_on_read or opened.has_vectors, list(written)
     actions = [log_file.commit_info("WRITE", {"mode": "Append"}, opened.version, note)]
     actions.append(log_file.transaction(opened.application, pack(write_id)))
-    if merges_on_read:
-        actions += log_file.upgrade(opened.state.protocol, opened.state.metadata)
+    actions += _with_columns(opened, columns, upgrade=merges_on_read)
     actions += [log_file.removed(files[path]) for w in done for path, _ in w.removed]
     actions += log_file.marked(opened.folder, files, [mark for w in done for mark in w.marked])
     actions += [log_file.added(file, has_vectors=has_vectors) for w in done for file in w.added]
     return _put(opened, actions, write_id)
+
+
+def _with_columns(opened: Opened, columns: pa.Schema | None, *, upgrade: bool) -> list[LogAction]:
+    """The actions that give a table other columns, if any, and the feature for deletion vectors; one of a kind at most."""
+    now: LogAction = {"protocol": opened.state.protocol, "metaData": opened.state.metadata}
+    changed: LogAction = {}
+    if columns is not None:
+        for action in log_file.new_columns(now["protocol"], now["metaData"], delta_fields(columns)):
+            changed |= action
+    if upgrade:
+        after = now | changed
+        for action in log_file.upgrade(after["protocol"], after["metaData"]):
+            changed |= action
+    return [{name: action} for name, action in changed.items()]
 
 
 def compact(opened: Opened, written: Sequence[TaskResult]) -> None:

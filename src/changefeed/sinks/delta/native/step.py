@@ -31,7 +31,7 @@ from changefeed.sinks.apply.step import HERE_BYTES, NO_FILES, compact_files, ite
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import Applied, Changes, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.delta.native import replay
-from changefeed.sinks.delta.native.columns import changed, copied, replaced, size
+from changefeed.sinks.delta.native.columns import changed, copied, has_place_for, replaced, size
 from changefeed.sinks.delta.native.commit import checkpoint, commit, compact, create, fenced, forget_lost_checkpoint
 from changefeed.sinks.delta.native.layout import DeltaLayout
 from changefeed.sinks.delta.native.opened import Opened, arrow_schema, delta_fields, open_table
@@ -158,6 +158,9 @@ class NativeWrites:
                 is_made = self._create(spark, owner, request)
             case AddColumns() | Rewrite() | Create() as write:
                 is_made = self._twice(owner, request, partial(self._change_columns, owner, request, write))
+            case Load() | Upsert() | Append():  # when it was prepared, another write of the step was not made
+                (again,) = self.prepare(spark, owner, [request])
+                return self._apply_files(spark, owner, again) if isinstance(again, _WithFiles) else None
             case Copy() | Import() | Restore():
                 is_made = self._twice(owner, request, partial(self._copy, spark, owner, request))
             case _:
@@ -222,7 +225,10 @@ class NativeWrites:
                 merges_on_read=merges_on_read,
             )  # fmt: skip
             return
-        commit(opened, [prepared.written], request.write_id, request.note, merges_on_read=merges_on_read)
+        commit(
+            opened, [prepared.written], request.write_id, request.note, merges_on_read=merges_on_read,
+            columns=None if opened.has_columns(prepared.schema) else prepared.schema,
+        )  # fmt: skip
         _checkpoint(opened)
 
     def _compact(self, spark: SparkSession | None, owner: str, written: Opened, rules: CompactionRules) -> None:
@@ -417,7 +423,10 @@ class NativeWrites:
             return None if isinstance(write, Load) and not self._has_defaults(spark) else "the table is not there yet"
         if reason := opened.refused():
             return reason
-        return None if opened.has_columns(self._columns(write.table)) else "other columns than the pipeline's"
+        columns = self._columns(write.table)
+        if opened.has_columns(columns) or (isinstance(write, Load) and has_place_for(opened, columns)):
+            return None
+        return "other columns than the pipeline's"
 
     def _has_vectors(self, table: Table, opened: Opened | None) -> bool:
         """Whether the table has deletion vectors after this write, as the pipeline's definition requires."""
@@ -443,11 +452,11 @@ class NativeWrites:
 
     def _item(self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None) -> Item:
         names, keys = tuple(c.name for c in write.table.columns), tuple(write.table.keys)
-        if opened is None:
-            target = Target(
-                DeltaLayout(self._folder(write.path)), arrow_schema(self._columns(write.table)), names, keys
-            )
-            return item_of(write, changes, target, NO_FILES, self.limits)
+        columns = self._columns(write.table)
+        if opened is None or (isinstance(write, Load) and not opened.has_columns(columns)):
+            layout = DeltaLayout(self._folder(write.path)) if opened is None else opened.layout
+            files = NO_FILES if opened is None else opened.files()
+            return item_of(write, changes, Target(layout, arrow_schema(columns), names, keys), files, self.limits)
         target, files = opened.target(names, keys), opened.files(keys if isinstance(write, Upsert) else ())
         return item_of(write, changes, target, files, self.limits, marks=self._has_vectors(write.table, opened))
 
