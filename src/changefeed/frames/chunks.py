@@ -84,13 +84,19 @@ _Run = tuple[str, int, TableBatch]
 
 
 def pack(
-    decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None, *, transactions: bool = False
+    decoded: Decoded,
+    records: pa.RecordBatch,
+    fresh: pa.RecordBatch | None = None,
+    *,
+    transactions: bool = False,
+    keyed: bool = False,
 ) -> pa.RecordBatch:
     """Packs decoded records into chunks: their changes, and the offsets that were read.
 
     Args:
         fresh: those of the records that count as read now; None for all.
         transactions: whether cuts are made from transactions.
+        keyed: see `frames.sent.sent_lines`.
     """
     partitions = by_partition(records)
     chunks = [chunk for part in (partitions if fresh is None else by_partition(fresh)) for chunk in _read(*part)]
@@ -110,7 +116,7 @@ def pack(
         for topic, partition, lines in transaction_lines(decoded):
             at = _at(topic, partition, 0, 0)
             chunks.append({"kind": "transactions", "rows": lines.num_rows, "payload": lines} | at)
-    for topic, partition, lines in sent_lines(decoded, places=transactions):
+    for topic, partition, lines in sent_lines(decoded, places=transactions, keyed=keyed):
         ends = _ends(lines.column("offset"))
         named = {"kind": "places" if transactions else "sent", "rows": lines.num_rows, "payload": lines}
         chunks.append(named | _at(topic, partition, *ends))

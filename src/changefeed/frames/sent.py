@@ -12,8 +12,8 @@
 Rule 1. Where a row has a place in a binlog (`places`), its hash is made of its number in the event at `commit_ts`, its op and its
 commit time. The events of a compressed transaction of MySQL have one place, and their rows are numbered from 0 again: so the
 values belong to the hash of a row without a key, and rows differ in `order`.
-Rule 2. In other protocols it is made of the op and of the key, or of all values if the table has no key. Lines are made for the
-partitions in which a batch has rows of a table without a key.
+Rule 2. In other protocols it is made of the op and of the key, or of all values if the table has no key. Rows with a key have
+lines if there may be a table without one: in any partition, they prove where the producer began again.
 Rule 3. Rows of snapshots have no lines, see `stages.latest.last_reading`.
 
 Hashes are computed by columns: 64 bits, of the values as they are in Arrow.
@@ -56,17 +56,26 @@ _NULL = np.uint64(0xD6E8FEB86659FD93)
 _Hashes = npt.NDArray[np.uint64]
 
 
-def sent_lines(decoded: Decoded, *, places: bool) -> Iterator[Part]:
-    """The lines of each partition; `places`: rows have a place in a binlog, see Rule 1."""
+KEYLESS = "*keyless"
+"""In place of a table's name in `Dated`: the pipeline may have a table without a key."""
+
+
+def sent_lines(decoded: Decoded, *, places: bool, keyed: bool) -> Iterator[Part]:
+    """The lines of each partition.
+
+    Args:
+        decoded: the rows.
+        places: whether rows have a place in a binlog, see Rule 1.
+        keyed: whether rows with a key have lines, although the batch has no others; see Rule 2.
+    """
     tables = adjacent(table for table in decoded.tables if len(table))
     keyless = [not any(column.key for column in table.shape.columns) for table in tables]
-    if not tables or not (places or any(keyless)):
+    if not tables or not (places or keyed or any(keyless)):
         return
     lines = _lines(tables, keyless, places=places)
     streamed = pc.and_(pc.not_equal(column_of_tables(tables, "op"), "read"), pc.is_valid(lines.column("commit_ts")))
     for topic, partition, of_partition in by_partition(lines.filter(streamed)):
-        if places or pc.any(of_partition.column("keyless")).as_py():
-            yield topic, partition, of_partition.select(LINES.names)
+        yield topic, partition, of_partition.select(LINES.names)
 
 
 def keyless_lines(lines: pa.RecordBatch) -> pa.RecordBatch:

@@ -33,12 +33,12 @@ from changefeed.pipeline.pending import places
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.counting import check_counts, rows_within, shapes_inside
 from changefeed.pipeline.pending.places import are_left_out, with_repeats
-from changefeed.pipeline.pending.resent import sendings, still_needed, surplus
+from changefeed.pipeline.pending.resent import below_marks, may_be_keyless, sendings, still_needed, surplus
 from changefeed.pipeline.planning.actions import Plan
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SKIPPED
-from changefeed.pipeline.state import State, Stretches, counted
+from changefeed.pipeline.state import State, Stretches, counted, merged
 from changefeed.pipeline.store.base import StateStore
 from changefeed.stages.changes import Window
 from changefeed.stages.lone_tombstones import with_latest
@@ -201,9 +201,10 @@ class Flow:
         # records -> chunks, on disk before anything else
         passed("stage.before")
         fragments = self.pending.waiting(before.waiting) if before.waiting is not None else None
-        folder, total = self.pending.stage(
-            batch.chunks(with_latest(before.dated, before.latest, before.barrier), fragments), self.ledger.epoch
-        )
+        waiting_before = self.pending.index(before.pending, before.sums)
+        keyless = self.strategy.drops_resent and may_be_keyless(before, waiting_before)
+        dated = with_latest(before.dated, before.latest, before.barrier, keyless=keyless)
+        folder, total = self.pending.stage(batch.chunks(dated, fragments), self.ledger.epoch)
         passed("stage.after")
         fresh = self.pending.index([folder], {folder: total})
         # chunks of what could not be decoded -> dead letters, and the policy
@@ -217,9 +218,12 @@ class Flow:
         if self.strategy.drops_resent:
             state = with_heads(state, held, fresh)
         # rows that the producer sends again
-        waiting_before = self.pending.index(held.pending, held.sums)
         covered = passed_by_all(state, state.partitions().union(batch.partitions), ended)
         state = with_repeats(state, held, waiting_before, fresh, covered, cuts=self.strategy.drops_resent)
+        if self.strategy.drops_resent:
+            state = replace(
+                state, repeats=merged(state.repeats, below_marks(held.resolved, waiting_before, fresh, held.barrier))
+            )
         resent, last = sendings(held.resent, held.marks, waiting_before, fresh, held.barrier)
         passed("batch.read", records=state.counts.records)
         return replace(state, resent=resent, marks=last)

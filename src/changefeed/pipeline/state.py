@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -16,8 +17,9 @@ NOTHING = -1  # below every commit_ts
 DatedRecords = dict[str, dict[int, dict[str, tuple[int, int]]]]
 # topic -> partition -> offsets at which the producer began to send again
 Sendings = dict[str, dict[int, tuple[int, ...]]]
+Stretch = tuple[int, int, int, int]
 # topic -> partition -> stretches of rows that were sent again: see `stages.repeats`
-Stretches = dict[str, dict[int, tuple[tuple[int, int, int, int], ...]]]
+Stretches = dict[str, dict[int, tuple[Stretch, ...]]]
 
 
 class LastWrite(msgspec.Struct, frozen=True, rename={"revision": "version", "number": "action"}):
@@ -350,13 +352,24 @@ def counted(state: State, *, applied: int) -> State:
 
 
 def merged(old: Stretches, new: Stretches) -> Stretches:
-    """The stretches of both, in order; none overlaps another."""
+    """The stretches of both, in order; those that overlap are one."""
     both = {topic: dict(partitions) for topic, partitions in old.items()}
     for topic, partitions in new.items():
         for partition, stretches in partitions.items():
             of_topic = both.setdefault(topic, {})
-            of_topic[partition] = tuple(sorted({*of_topic.get(partition, ()), *stretches}))
+            of_topic[partition] = tuple(_united(sorted({*of_topic.get(partition, ()), *stretches})))
     return both
+
+
+def _united(stretches: Iterable[Stretch]) -> list[Stretch]:
+    united = list[Stretch]()
+    for first, first_index, last, last_index in stretches:
+        if united and (first, first_index) <= united[-1][2:]:
+            begin, end = united[-1][:2], max(united[-1][2:], (last, last_index))
+            united[-1] = (*begin, *end)
+        else:
+            united.append((first, first_index, last, last_index))
+    return united
 
 
 def write_state(state: State) -> str:

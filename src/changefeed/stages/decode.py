@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 from changefeed.codec.decoding import decoder
 from changefeed.frames.chunks import RECORDS_DDL, Dated, pack, pack_dated, pack_waiting, unpack_records
 from changefeed.frames.mapped import Mapped, Work
+from changefeed.frames.sent import KEYLESS
 from changefeed.frames.slices import Slices
 from changefeed.model.batch import RECORDS, Decoded, TableBatch, no_headers, record_batch
 from changefeed.model.event import Control, DeadLetter, Heartbeat, Resolved, SchemaChange
@@ -222,6 +223,7 @@ class RecordReader:
         capabilities = protocol_named(protocol).capabilities
         self._protocol = protocol
         self._transactions, self._key_only = capabilities.cuts == "transactions", capabilities.key_only
+        self._keyed = any(KEYLESS in named for of in dated.values() for named in of.values())
         known = lone_tombstones.of_tables(dated)
         self._estimator = TimestampEstimator(known) if capabilities.missing_commit_ts else None
         self._tombstones = lone_tombstones.LoneTombstones(dated) if self._transactions else None
@@ -243,7 +245,7 @@ class RecordReader:
 
     def pack(self, decoded: Decoded, records: pa.RecordBatch, fresh: pa.RecordBatch | None = None) -> pa.RecordBatch:
         """Packs the decoded records into chunks, with the marks that this protocol's cuts require; see `frames.chunks`."""
-        return pack(decoded, records, fresh, transactions=self._transactions)
+        return pack(decoded, records, fresh, transactions=self._transactions, keyed=self._keyed)
 
     def waiting(self) -> pa.RecordBatch:
         """The incomplete fragments: records of events whose remainder has not been read."""

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.frames.chunks import Dated
+from changefeed.frames.sent import KEYLESS
 from changefeed.model.batch import Decoded, TableBatch
 from changefeed.model.shared_rows import adjacent, column_of_tables
 from changefeed.protocols.origin import is_tombstone
@@ -37,18 +38,21 @@ LAST = "*last"
 """The offset of the last record, and the commit_ts of the last row; it is kept while that is not the highest."""
 DELETED = "*deleted"
 """The offset of the last record, which was a delete, and 0."""
-_NAMES = frozenset({LATEST, LAST, DELETED})
+_NAMES = frozenset({LATEST, LAST, DELETED, KEYLESS})
 _Partition = tuple[str, int]
 _Records = dict[str, dict[int, dict[str, tuple[int, int]]]]  # `Dated` as it is built
 
 
-def with_latest(dated: Dated, positions: Mapping[str, Mapping[int, int]], barrier: int | None) -> Dated:
+def with_latest(
+    dated: Dated, positions: Mapping[str, Mapping[int, int]], barrier: int | None, *, keyless: bool = False
+) -> Dated:
     """Returns the records of earlier batches with the highest commit_ts of each partition.
 
     Args:
         dated: those that are kept in the state.
         positions: topic -> partition -> its highest commit_ts, negative if it has sent none.
         barrier: the commit_ts up to which changes have been applied; None before the first cut.
+        keyless: whether the pipeline may have a table without a key.
     """
     first = 0 if barrier is None else barrier + 1
     merged = {topic: {number: dict(named) for number, named in of.items()} for topic, of in dated.items()}
@@ -56,6 +60,8 @@ def with_latest(dated: Dated, positions: Mapping[str, Mapping[int, int]], barrie
         for number, ts in of.items():
             if ts >= 0:
                 merged.setdefault(topic, {}).setdefault(number, {})[LATEST] = (first, ts)
+    if keyless:
+        merged.setdefault("", {})[0] = {KEYLESS: (0, 0)}  # of no partition
     return merged
 
 

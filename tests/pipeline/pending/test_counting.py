@@ -11,9 +11,16 @@ import pytest
 
 from changefeed.errors import SinkError
 from changefeed.frames.chunk_files import rename, write_files
+from changefeed.frames.chunks import pack
+from changefeed.model.batch import BatchBuilder, Decoded, record_batch
+from changefeed.model.position import Place
+from changefeed.model.table import Column, TableShape
+from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending import store as pending_store
-from changefeed.pipeline.pending.counting import Across, across_here
+from changefeed.pipeline.pending.counting import Across, across_here, rows_within
+from changefeed.pipeline.pending.memory import MemoryPending
 from changefeed.pipeline.pending.store import PendingStore
+from changefeed.pipeline.state import Stretches, merged
 from changefeed.stages.changes import Window
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.histories import History, all_types
@@ -51,7 +58,11 @@ def test_the_driver_counts_as_a_spark_job_does(
     for _ in range(3):
         window = Window(random.choice([None, random.randint(1, 40)]), random.randint(41, 80))
         tables = [*((folder, "t") for folder in dated), ("000001-0", "other")]
-        wanted: Across = {(folder, "app", table, shape): [("applied", window)] for folder, table in tables}
+        wanted: Across = {
+            (folder, "app", table, shape, "t", partition): [("applied", window)]
+            for folder, table in tables
+            for partition in (0, 1)
+        }
         counts = store.across(wanted)
         with monkeypatch.context() as patch:
             patch.setattr(pending_store, "_HERE_BYTES", -1)
@@ -68,11 +79,15 @@ def test_only_chunks_that_span_a_bound_are_counted(tmp_path: Path) -> None:
     store, files = LocalFolder(str(tmp_path)), {f"{folder}/part-00000.parquet": 0 for folder in dated}
     last = dated["000001-2"]
     window = Window(last[0], last[-2])  # both bounds lie in the last folder, which has two batches from two partitions
-    wanted: Across = {(folder, "app", "t", shape): [("a", window), ("b", Window())] for folder in dated}
+    wanted: Across = {
+        (folder, "app", "t", shape, "t", partition): [("a", window), ("b", Window())]
+        for folder in dated
+        for partition in (0, 1)
+    }
     counted = across_here(store, files, wanted)
     assert set(counted) == {"a"}
     assert 0 < counted["a"] <= len(last) - 2
-    assert across_here(store, files, {("000001-0", "app", "t", shape): [("a", window)]}) == Counter()
+    assert across_here(store, files, {("000001-0", "app", "t", shape, "t", 0): [("a", window)]}) == Counter()
 
 
 def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
@@ -85,5 +100,31 @@ def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
         across_here(
             LocalFolder(str(tmp_path)),
             {"000001-0/part-00000.parquet": len(data)},
-            {("000001-0", "app", "t", shape): [("a", Window(3, 9))]},
+            {("000001-0", "app", "t", shape, "t", 0): [("a", Window(3, 9))]},
         )
+
+
+def test_stretches_that_overlap_are_one() -> None:
+    old: Stretches = {"t": {0: ((10, 0, 11, 0), (20, 0, 20, 5)), 1: ((1, 0, 1, 0),)}}
+    new: Stretches = {"t": {0: ((10, 0, 17, 0), (20, 6, 21, 0), (30, 0, 30, 0))}, "u": {0: ((1, 0, 2, 0),)}}
+    assert merged(old, new) == {
+        "t": {0: ((10, 0, 17, 0), (20, 0, 20, 5), (20, 6, 21, 0), (30, 0, 30, 0)), 1: ((1, 0, 1, 0),)},
+        "u": {0: ((1, 0, 2, 0),)},
+    }
+
+
+def test_rows_of_one_partition_are_counted_alone() -> None:
+    """Chunks of other partitions, with the same table and shape, may have rows in a window that this one only spans."""
+    storage = MemoryPending()
+    records, shape = [], TableShape("app", "t", (Column("id", ColumnType.parse("int")),))
+    builder = BatchBuilder()
+    for n, (partition, ts) in enumerate([(0, 1), (0, 9), (1, 5)]):
+        builder.add(shape, Place("t", partition, n, None, n), "insert", before=None, after={"id": n}, commit_ts=ts)
+        records.append({"topic": "t", "partition": partition, "offset": n})
+    folder, total = storage.stage([pack(Decoded(builder.build(), [], []), record_batch(records))], 1)
+    of_partition = {
+        chunk.partition: chunk for chunk in storage.index([folder], {folder: total}) if chunk.kind == "rows"
+    }
+    windows = [Window(2, 6)]
+    assert rows_within(storage, [of_partition[0]], rows=lambda _: windows) == {"rows": 0}
+    assert rows_within(storage, [of_partition[1]], rows=lambda _: windows) == {"rows": 1}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
+
+import pyarrow as pa
 
 from changefeed.model import text
 from changefeed.model.batch import record_batch
@@ -17,7 +20,7 @@ from changefeed.stages.decode import RecordReader
 from tests.examples import TIMES
 from tests.pipeline.kit.in_memory import Storage, memory_definition, memory_flow
 
-HISTORIES = max(8, round(16 * TIMES))
+HISTORIES = max(8, round(200 * TIMES))
 _STEP = 1 << 18
 _BASE = 450_000_000_000_000_000
 
@@ -126,12 +129,14 @@ def test_random_restarts_leave_every_cut_exact() -> None:
                 left[partition] = records[count:]
             if not batch:
                 continue
-            read = record_batch(batch)
-            reader = RecordReader("ticdc-open", {})
-            chunks = [reader.pack(reader(read), read)]
-            flow.take(Batch(lambda dated, fragments: chunks, "", partitions))  # noqa: B023
+            flow.take(Batch(partial(packed, record_batch(batch)), "", partitions))
             compare(flow.ledger.state, storage, producer, seed)
         assert flow.ledger.state.counts.pending == 0
+
+
+def packed(records: pa.RecordBatch, dated: Any, fragments: Any) -> list[pa.RecordBatch]:
+    reader = RecordReader("ticdc-open", {}, dated)
+    return [reader.pack(reader(records), records)]
 
 
 def compare(state: Any, storage: Storage, producer: Changefeed, seed: int) -> None:

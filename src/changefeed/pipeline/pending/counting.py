@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 # The windows of a chunk in which its rows count; they do not overlap.
 Windows = Callable[[ChunkInfo], Iterable[Window]]
-_Rows = tuple[str, str | None, str | None, str | None]  # folder, database, table and shape of chunks
+_Rows = tuple[
+    str, str | None, str | None, str | None, str, int
+]  # folder, database, table, shape and partition of chunks
 # the windows in which rows of chunks that span a bound are to be counted, by name
 Across = Mapping[_Rows, Iterable[tuple[str, Window]]]
 
@@ -37,7 +39,7 @@ Across = Mapping[_Rows, Iterable[tuple[str, Window]]]
 def rows_within(store: Pending, chunks: Iterable[ChunkInfo], **windows: Windows) -> dict[str, int]:
     """Number of rows of the chunks in their windows, for each name."""
     totals = Counter[str](dict.fromkeys(windows, 0))
-    # chunks of one folder, table and shape share their windows
+    # chunks of one folder, table, shape and partition share their windows
     across: dict[_Rows, dict[tuple[str, Window], None]] = {}
     for chunk in chunks:
         for name, windows_of in windows.items() if chunk.kind == "rows" else ():
@@ -84,7 +86,7 @@ def check_counts(counts: Counts, pending: int) -> None:
 
 
 def _rows_of(chunk: ChunkInfo) -> _Rows:
-    return chunk.folder, chunk.database, chunk.table, chunk.shape
+    return chunk.folder, chunk.database, chunk.table, chunk.shape, chunk.topic, chunk.partition
 
 
 def _place(low: int | None, high: int | None, window: Window) -> tuple[bool, bool]:
@@ -165,6 +167,6 @@ def _bounds(windows: Across) -> list[int]:
     return sorted({b for pairs in windows.values() for _, w in pairs for b in (w.after, w.upto) if b is not None})
 
 
-_ROWS = ("folder", "database", "table", "shape")
+_ROWS = ("folder", "database", "table", "shape", "topic", "partition")
 _PLAIN = ("kind", *_ROWS[1:], "min_commit_ts", "max_commit_ts")
 _COUNTED = pa.schema([("name", pa.string()), ("rows", pa.int64())])

@@ -77,7 +77,9 @@ class MemoryPending:
         counts = Counter[str]()
         for folder in {rows[0] for rows in windows}:
             for row in self._rows([folder]):
-                pairs = windows.get((folder, row["database"], row["table"], row["shape"]), ())
+                pairs = windows.get(
+                    (folder, row["database"], row["table"], row["shape"], row["topic"], row["partition"]), ()
+                )
                 for name, rows in count_across(row, pairs) if row["kind"] == "rows" else ():
                     counts[name] += rows
         return counts

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -73,18 +74,22 @@ def with_repeats(
         state = _with_late_repeats(state, before, earlier, [*pending, *fresh])
     if not len(lines.table):
         return state
-    repeated = _have_come_before(earlier, lines)
-    if not cuts:
+    if cuts:
+        repeated = _have_come_before(earlier, lines)
+    else:
         keyless = lines.mask("keyless") | _have_lost_their_key(lines, before, [*pending, *fresh])
         bound, newer = _passed_before(lines, before), _are_newer(lines, before)
         low = lines.numbers("commit_ts") < bound
         remembered = np.isin(lines.ids, np.array([hash for _, hash in before.recent], np.int64))
-        repeated |= remembered
+        known = remembered | (low & ~newer)
+        may_count = ~(keyless & known)  # an equal row is left out for one of these alone
+        repeated = np.array(remembered)
+        repeated[may_count] |= _have_come_before(earlier.where(~earlier.inside(state.repeats)), lines.where(may_count))
         in_another_binlog = ~repeated & newer & (low | _go_back(lines))
         removed = (lines.numbers("commit_ts") <= bound) & ~newer
         if removed.any():  # not so in a batch in which nothing is sent again
             removed &= _are_before_last_change(lines, before, fresh)
-        repeated = (keyless & (repeated | (low & ~newer))) | removed
+        repeated = (keyless & (repeated | known)) | removed
         state = _remembering(
             state, before, lines, keyless, repeated, passed, another_binlog=bool(in_another_binlog.any())
         )
@@ -138,6 +143,13 @@ class _Lines:
             parts.append(are_inside(rows.combine_chunks(), repeats.get(topic, {}).get(number, ())))
             start += count
         return np.concatenate([np.zeros(0, np.bool_), *parts])
+
+    def where(self, chosen: _Mask) -> _Lines:
+        """The chosen lines."""
+        ends = np.cumsum([0, *(count for _, count in self.partitions)])
+        counts = [int(chosen[start:end].sum()) for start, end in pairwise(ends.tolist())]
+        partitions = [(at, count) for (at, _), count in zip(self.partitions, counts, strict=True)]
+        return _Lines(self.table.filter(pa.array(chosen)).combine_chunks(), partitions, self.ids[chosen])
 
     def stretches(self, chosen: _Mask) -> Stretches:
         """The positions of the chosen lines."""
@@ -199,7 +211,9 @@ def _have_come_before(earlier: _Lines, lines: _Lines) -> _Mask:
 
 def _with_late_repeats(state: State, before: State, earlier: _Lines, chunks: list[ChunkInfo]) -> State:
     """The state with the pending rows that were sent again, if a schema change has shown that their table has no key: Rule 6."""
-    late = _have_come_before(_Lines.of([]), earlier) & ~earlier.inside(state.repeats)
+    counting = ~earlier.inside(state.repeats)  # of equal rows, one counts: not always the first in this order
+    late = np.zeros(len(counting), np.bool_)
+    late[counting] = _have_come_before(_Lines.of([]), earlier.where(counting))
     if not late.any():
         return state
     late &= _have_lost_their_key(earlier, before, chunks)

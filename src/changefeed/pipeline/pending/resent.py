@@ -14,9 +14,11 @@ Rule 2. It began with the first record of the longest run of records, up to the 
 same order. It has had the changes at or below the barrier, too.
 Rule 3. A change counts as often as in the sending that contains it most often: equal rows of one transaction are kept, and a
 sending that stopped within a transaction does no harm.
-Rule 4. A row of a table without a key that comes again without such a proof cannot be distinguished from an equal row of the same
+Rule 4. A resolved event promises that its partition has had all rows up to it. A row that follows one at or above it, in any
+sending, does not count if an equal one came before.
+Rule 5. A row of a table without a key that comes again without such a proof cannot be distinguished from an equal row of the same
 transaction, and is applied: the sending begins with the last rows of its partition, and nothing else of them is sent again.
-Rule 5. Each partition counts for itself. TiCDC's dispatchers use the table, the commit_ts or the row's values, and put equal rows
+Rule 6. Each partition counts for itself. TiCDC's dispatchers use the table, the commit_ts or the row's values, and put equal rows
 into one partition.
 """
 
@@ -29,11 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.frames.sent import LINES, combined
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.places import stretches_of
-from changefeed.pipeline.state import NOTHING, Positions, Sendings, Stretches
+from changefeed.pipeline.state import NOTHING, Positions, Sendings, State, Stretch, Stretches
 
 _Partition = tuple[str, int]
 _Numbers = npt.NDArray[np.int64]
@@ -73,6 +76,70 @@ def sendings(
         else:
             last.get(topic, {}).pop(partition, None)
     return offsets_of, last
+
+
+def may_be_keyless(state: State, pending: Iterable[ChunkInfo]) -> bool:
+    """Whether a batch may have rows of a table without a key: one is known, or tables are not known yet, or change."""
+    is_known = any(not known.table.keys for known in state.tables.values())
+    return state.barrier is None or is_known or any(c.sent is not None or c.kind == "schema" for c in pending)
+
+
+def below_marks(
+    resolved: Positions, pending: Iterable[ChunkInfo], fresh: Iterable[ChunkInfo], barrier: int | None
+) -> Stretches:
+    """The positions of those rows of a batch, of tables without a key, that do not count: see Rule 4.
+
+    Args:
+        resolved: the highest resolved commit_ts of each partition before the batch.
+        pending, fresh, barrier: as of `sendings`; rows up to the barrier do not count anyway.
+    """
+    positions: Stretches = {}
+    earlier, later = _by_partition(pending), _by_partition(fresh)
+    for (topic, partition), chunks in later.items():
+        lines = _lines(chunks)
+        if not len(lines) or not pc.any(lines.column("keyless")).as_py():
+            continue
+        offsets, ts = _column(lines, "offset"), _column(lines, "commit_ts")
+        marks = sorted((c.first, c.max_ts) for c in chunks if c.kind == "resolved" and c.max_ts is not None)
+        before = resolved.get(topic, {}).get(partition, NOTHING)
+        passed = np.maximum.accumulate(np.array([before, *(mark for _, mark in marks)], np.int64))
+        below = ts <= passed[np.searchsorted(np.array([at for at, _ in marks], np.int64), offsets)]
+        below &= lines.column("keyless").to_numpy(zero_copy_only=False).astype(np.bool_)
+        below &= ts > (NOTHING if barrier is None else barrier)
+        if not below.any():
+            continue
+        known = _lines(earlier.get((topic, partition), []))
+        ids = np.concatenate([combined(_column(of, "commit_ts"), _column(of, "same")) for of in (known, lines)])
+        came_before = _is_not_first(ids)[len(known) :]
+        if (repeated := below & came_before).any():
+            positions.setdefault(topic, {})[partition] = _without_gaps(offsets, _column(lines, "index"), repeated)
+    return positions
+
+
+def _without_gaps(offsets: _Numbers, indexes: _Numbers, mask: _Mask) -> tuple[Stretch, ...]:
+    """The stretches of these rows, with no offset between them: a row without a line may be there."""
+    gap = np.concatenate([[False], np.diff(offsets) > 1])
+    part = np.cumsum(gap)
+    of_parts = (stretches_of(offsets[part == n], indexes[part == n], mask[part == n]) for n in np.unique(part[mask]))
+    return tuple(stretch for stretches in of_parts for stretch in stretches)
+
+
+def _is_not_first(ids: _Numbers) -> _Mask:
+    """For each number, whether an equal one is before it."""
+    mask = np.ones(len(ids), np.bool_)
+    mask[np.unique(ids, return_index=True)[1]] = False
+    return mask
+
+
+def _going_back(tables: _Numbers, ts: _Numbers) -> _Numbers:
+    """The places of rows with a lower commit_ts than an earlier row of their table, in ascending order."""
+    if not len(ts):
+        return np.zeros(0, np.int64)
+    order = np.argsort(tables, kind="stable")
+    of, rank = (np.unique(numbers[order], return_inverse=True)[1].astype(np.int64) for numbers in (tables, ts))
+    value = of * len(ts) + rank  # of a later table, all are higher
+    back = order[value < np.maximum.accumulate(value)]
+    return np.sort(back[tables[back] != 0])
 
 
 def still_needed(begun: Sendings, pending: Iterable[ChunkInfo]) -> Sendings:
@@ -153,7 +220,7 @@ class _Records:
         offsets: of their records.
         ts: their commit_ts.
         ids: equal for a row that is sent again, and for an equal resolved event.
-        tables: hash of the table's name of a row without a key; 0 of others.
+        tables: hash of the table's name; 0 of resolved events.
         is_mark, is_keyed: whether it is a resolved event, or a row with a key.
         pending_count: how many of them were pending before the batch.
     """
@@ -178,12 +245,11 @@ class _Records:
         offsets = np.concatenate([_column(lines, "offset"), marks[:, 0]])
         order = np.argsort(offsets, kind="stable")
         first = min((c.first for c in fresh), default=0)
-        tables = np.where(keyless, _column(lines, "table"), 0)
         return cls(
             offsets[order],
             np.concatenate([_column(lines, "commit_ts"), marks[:, 1]])[order],
             np.concatenate([row_ids, mark_ids])[order],
-            np.concatenate([tables, np.zeros(len(marks), np.int64)])[order],
+            np.concatenate([_column(lines, "table"), np.zeros(len(marks), np.int64)])[order],
             np.repeat([False, True], [len(lines), len(marks)])[order],
             np.concatenate([~keyless, np.zeros(len(marks), np.bool_)])[order],
             pending_count=int(np.searchsorted(offsets[order], first)),
@@ -230,11 +296,8 @@ class _Scan:
         passed = np.maximum.accumulate(np.concatenate([[self.mark], marks]))[:-1]
         proofs = [start + np.flatnonzero(ts <= passed)[:1]]
         sending = slice(self._begin, len(records))
-        for table in np.unique(records.tables[sending]).tolist():
-            if table:
-                rows = self._begin + np.flatnonzero(records.tables[sending] == table)
-                back = rows[records.ts[rows] < np.maximum.accumulate(records.ts[rows])]
-                proofs.append(back[back >= start][:1])
+        back = self._begin + _going_back(records.tables[sending], records.ts[sending])
+        proofs.append(back[back >= start][:1])
         keyed = self._begin + np.flatnonzero(records.is_keyed[sending])
         order = keyed[np.argsort(records.ids[keyed], kind="stable")]
         twice = order[1:][records.ids[order][1:] == records.ids[order][:-1]]
