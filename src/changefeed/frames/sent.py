@@ -49,15 +49,13 @@ LINES = pa.schema(
     ]
 )
 _LINES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), *LINES])
+KEYLESS = "*keyless"
+"""In place of a table's name in `Dated`: the pipeline may have a table without a key."""
 _OPS = pa.array(["insert", "update", "delete", "upsert"])
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _NULL = np.uint64(0xD6E8FEB86659FD93)
 _Hashes = npt.NDArray[np.uint64]
-
-
-KEYLESS = "*keyless"
-"""In place of a table's name in `Dated`: the pipeline may have a table without a key."""
 
 
 def sent_lines(decoded: Decoded, *, places: bool, keyed: bool) -> Iterator[Part]:

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
 # The windows of a chunk in which its rows count; they do not overlap.
 Windows = Callable[[ChunkInfo], Iterable[Window]]
-_Rows = tuple[
-    str, str | None, str | None, str | None, str, int
-]  # folder, database, table, shape and partition of chunks
+# folder, database, table, shape, topic and partition of chunks
+_Rows = tuple[str, str | None, str | None, str | None, str, int]
 # the windows in which rows of chunks that span a bound are to be counted, by name
 Across = Mapping[_Rows, Iterable[tuple[str, Window]]]
 

@@ -148,7 +148,7 @@ class _Lines:
         """The chosen lines."""
         ends = np.cumsum([0, *(count for _, count in self.partitions)])
         counts = [int(chosen[start:end].sum()) for start, end in pairwise(ends.tolist())]
-        partitions = [(at, count) for (at, _), count in zip(self.partitions, counts, strict=True)]
+        partitions = [(partition, count) for (partition, _), count in zip(self.partitions, counts, strict=True)]
         return _Lines(self.table.filter(pa.array(chosen)).combine_chunks(), partitions, self.ids[chosen])
 
     def stretches(self, chosen: _Mask) -> Stretches:

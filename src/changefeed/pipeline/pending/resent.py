@@ -80,8 +80,12 @@ def sendings(
 
 def may_be_keyless(state: State, pending: Iterable[ChunkInfo]) -> bool:
     """Whether a batch may have rows of a table without a key: one is known, or tables are not known yet, or change."""
-    is_known = any(not known.table.keys for known in state.tables.values())
-    return state.barrier is None or is_known or any(c.sent is not None or c.kind == "schema" for c in pending)
+    if state.barrier is None or any(not known.table.keys for known in state.tables.values()):
+        return True
+    return any(
+        chunk.kind == "schema" or (chunk.sent is not None and pc.any(chunk.sent.column("keyless")).as_py())
+        for chunk in pending
+    )
 
 
 def below_marks(
