@@ -66,7 +66,8 @@ _AWAY = re.compile(
 
 # When a worker is killed, the JVM may see the end of its own pipe first.
 _WORKER_ENDED = re.compile(
-    r"Python worker exited unexpectedly|reading the port number from|java\.io\.IOException: Stream closed"
+    r"Python worker exited unexpectedly|Python daemon failed to launch worker|Bad data in \S+'s standard output"
+    r"|reading the port number from|java\.io\.IOException: Stream closed"
     r"|Lost task [^\n]*\): java\.io\.EOFException"
 )
 

@@ -101,6 +101,14 @@ JAVA = "An error occurred while calling o1.save.\n: {}\n\tat org.apache.spark.sq
             True,
         ),
         (
+            "Lost task 0.0 in stage 4.0 (TID 4) (localhost executor driver): java.lang.IllegalStateException: Python daemon "
+            "failed to launch worker",
+            ResourceError,
+            "a Python worker has ended: killed, or out of memory. Run again; if it happens again, give the machine more memory, "
+            "or lower source.max-records-per-batch",
+            True,
+        ),
+        (
             "java.lang.OutOfMemoryError: Java heap space",
             ResourceError,
             "Spark's JVM does not have enough memory: lower source.max-records-per-batch, or raise spark.driver.memory if the "
