@@ -6,7 +6,7 @@ not exclude the key are read, and of these first the columns of the key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -41,14 +41,16 @@ class KeyReader:
         """Returns the rows with the key at a version of the table: column -> value."""
         rows = []
         known = state(self._folder, version)
+        columns = _partition_columns(known)
         for name, file in known.files.items():
             place = name, vector(file)
             if place not in self._files:
-                self._files[place] = list(self._in_file(name, file, _partition(known, file)))
+                self._files[place] = list(self._in_file(name, file, columns))
             rows += self._files[place]
         return rows
 
-    def _in_file(self, name: str, file: LogAction, partition: Mapping[str, pa.Scalar]) -> Iterator[Row]:
+    def _in_file(self, name: str, file: LogAction, columns: Sequence[pa.Field]) -> Iterator[Row]:
+        partition = partition_values(columns, file.get("partitionValues") or {})
         descriptor = file.get("deletionVector")
         inside = {column: text for column, text in self._key.items() if column not in partition}
         others = self._key.keys() - inside
@@ -75,11 +77,12 @@ class KeyReader:
         return pa.PythonFile(self._folder.open(path), mode="r")
 
 
-def _partition(known: LogState, file: LogAction) -> dict[str, pa.Scalar]:
-    """The values that all rows of a file have because of its partition; of other types than those written natively, texts."""
-    texts, columns = file.get("partitionValues") or {}, known.metadata.get("partitionColumns") or ()
+def _partition_columns(known: LogState) -> list[pa.Field]:
+    """The columns by which a table is partitioned; of other types than those written natively, as texts."""
+    if not (columns := known.metadata.get("partitionColumns")):
+        return []
     types = {field["name"]: arrow_type(field["type"]) for field in known.fields if field["type"] in PARTITION_TYPES}
-    return partition_values([pa.field(name, types.get(name, pa.string())) for name in columns], texts)
+    return [pa.field(name, types.get(name, pa.string())) for name in columns]
 
 
 def _numbers(parquet: pq.ParquetFile, group: int, key: Mapping[str, str]) -> list[int]:

@@ -58,6 +58,8 @@ class DeltaLayout(WholeFiles):
 
     def stored(self, schema: pa.Schema) -> pa.Schema:
         """See `Layout`."""
+        if not self.partition:
+            return schema
         outside = {column.name for column in self.partition}
         return pa.schema([field for field in schema if field.name not in outside])
 

@@ -125,6 +125,8 @@ class Opened:
     def layout(self) -> DeltaLayout:
         """The layout of the table's data files."""
         indexed = int(self.state.properties.get("delta.dataSkippingNumIndexedCols", INDEXED))
+        if not self.partition_columns:
+            return DeltaLayout(self.folder, indexed)
         schema = self.schema()
         return DeltaLayout(self.folder, indexed, tuple(schema.field(name) for name in self.partition_columns))
 
