@@ -10,6 +10,8 @@ import pytest
 from changefeed.model.batch import record_batch
 from changefeed.protocols.ticdc_open import framing
 from changefeed.stages.decode import RecordReader
+from tests.protocols.debezium_mysql.records import SOURCE, value
+from tests.protocols.debezium_mysql.records import record as row_record
 
 HIGHEST = 2**63 - 2
 ROW = {"u": {"id": {"t": 3, "h": True, "f": 11, "v": 1}}}
@@ -48,6 +50,28 @@ def test_the_highest_commit_ts_is_applied(kind: str) -> None:
     assert not decoded.dead
     chunks = read.pack(decoded, records).to_pylist()
     assert [chunk["max_commit_ts"] for chunk in chunks if chunk["kind"] == kind] == [HIGHEST]
+
+
+@pytest.mark.parametrize("file", [1 << 23, (1 << 24) - 1])
+@pytest.mark.parametrize("op", ["c", "d"])
+def test_the_position_of_a_row_may_be_too_high(file: int, op: str) -> None:
+    read = RecordReader("debezium-mysql", {})
+    far = debezium(1, op, file)
+    records = record_batch([debezium(0, "c", 2), far, {**far, "offset": 2, "value": None}, debezium(3, "d", 3)])
+    decoded = read(records)
+    reason = f"debezium-mysql: commit_ts {file << 40 | 13400} is above 9223372036854775806, the highest that a table"
+    dead = {letter.place.offset: letter.error for letter in decoded.dead}
+    assert dead.keys() == ({1} if op == "d" else {1, 2})
+    assert all(error.startswith(reason) for error in dead.values())
+    kept = [row for table in decoded.tables for row in table.rows.select(["offset", "commit_ts"]).to_pylist()]
+    assert kept == [{"offset": at, "commit_ts": number << 40 | 13400} for at, number in ((0, 2), (3, 3))]
+
+
+def debezium(offset: int, op: str, file: int) -> dict[str, object]:
+    """A row of the binlog file of this number."""
+    source = SOURCE.replace("mysql-bin.000001", f"mysql-bin.{file:06}")
+    images = ('{"id":1}', "null") if op == "d" else ("null", '{"id":1}')
+    return row_record(b'{"id":1}', value(images[1], images[0], op, source), offset=offset)
 
 
 def record(offset: int, kind: str, ts: int) -> dict[str, object]:

@@ -235,10 +235,9 @@ class RecordReader:
 
     def complete(self, decoded: Decoded, records: pa.RecordBatch) -> Decoded:
         """Sets the commit_ts of decoded events, and makes dead letters of those that cannot be applied."""
-        decoded = ordered(decoded, places=self._transactions)
+        decoded = _in_range(ordered(decoded, places=self._transactions), records, self._protocol)
         if self._tombstones is not None:
             decoded = self._tombstones.placed(decoded, records)
-        decoded = _in_range(decoded, records, self._protocol)
         if self._estimator is not None:
             decoded = self._estimator.fill(decoded)
         return _without_key_only(decoded, records, self._protocol) if self._key_only else decoded

@@ -70,6 +70,16 @@ def test_a_tombstone_at_the_beginning_is_a_delete_before_the_next_row() -> None:
     ]
 
 
+@pytest.mark.parametrize("number", [1 << 23, (1 << 24) - 1])
+def test_the_place_may_be_of_the_highest_binlog_files(number: int) -> None:
+    source = SOURCE.replace("mysql-bin.000001", f"mysql-bin.{number:06}")
+    row = {**record(key(1), value(source=source)), "offset": 0}
+    ddl = {**record(b"{}", f'{{"source":{source},"databaseName":"inv","ddl":"DROP TABLE t"}}'.encode()), "offset": 0}
+    place = number << 40 | 13400
+    assert events(decode(row, at(1, 2, None))) == [("insert", 0, place), ("delete", 1, place)]
+    assert events(decode(ddl, at(1, 2, None))) == [("delete", 1, place)]
+
+
 @pytest.mark.parametrize("mode", ["on", "off"])
 def test_the_delete_may_be_in_an_earlier_batch(mode: Any) -> None:
     decoder = decoding.decoder("debezium-mysql", kernel=mode)

@@ -106,9 +106,9 @@ def _located(
     first = np.maximum.accumulate(np.where(starts, at, 0))  # of the partition of each place in the order
     stops = np.r_[starts[1:], True]
     final = np.minimum.accumulate(np.where(stops, at, len(order))[::-1])[::-1]
-    sequence = _sequences(len(order), tables, control)[order]
-    before = np.maximum.accumulate(np.where(sequence >= 0, at, -1))
-    after = np.minimum.accumulate(np.where(sequence >= 0, at, len(order))[::-1])[::-1]
+    sequence, known = (numbers[order] for numbers in _sequences(len(order), tables, control))
+    before = np.maximum.accumulate(np.where(known, at, -1))
+    after = np.minimum.accumulate(np.where(known, at, len(order))[::-1])[::-1]
     is_delete = np.zeros(len(order), bool)
     is_delete[deleted] = True
     places = np.flatnonzero(marks[order])
@@ -121,8 +121,8 @@ def _located(
         record = int(order[i])
         follows: bool | None = bool(own)
         if i == first[i]:
-            known = deletes.get((topics.dictionary[topic[record]].as_py(), int(partition[record])))
-            follows = True if known == offset[record] - 1 else None
+            last = deletes.get((topics.dictionary[topic[record]].as_py(), int(partition[record])))
+            follows = True if last == offset[record] - 1 else None
         place = None
         if before[i] >= first[i]:
             place = int(sequence[before[i]])
@@ -132,17 +132,17 @@ def _located(
     return sorted(located, key=lambda one: one.record)
 
 
-def _sequences(count: int, tables: list[TableBatch], control: Iterable[object]) -> np.ndarray:
-    """The sequence of each record, -1 for none."""
-    sequences = np.full(count, -1, np.int64)
+def _sequences(count: int, tables: list[TableBatch], control: Iterable[object]) -> tuple[np.ndarray, np.ndarray]:
+    """The sequence of each record, and whether it has one."""
+    sequences, known = np.zeros(count, np.uint64), np.zeros(count, bool)
     if tables:
-        known = column_of_tables(tables, "sequence")
-        records = column_of_tables(tables, "record").filter(pc.is_valid(known)).to_numpy()
-        sequences[records] = known.drop_null().to_numpy()
+        of_rows = column_of_tables(tables, "sequence")
+        records = column_of_tables(tables, "record").filter(pc.is_valid(of_rows)).to_numpy()
+        sequences[records], known[records] = of_rows.drop_null().to_numpy(), True
     for event in control:
         if isinstance(event, SchemaChange) and event.sequence is not None:
-            sequences[event.place.record] = event.sequence
-    return sequences
+            sequences[event.place.record], known[event.place.record] = event.sequence, True
+    return sequences, known
 
 
 def spelled(tables: Iterable[TableBatch]) -> dict[tuple[str, str, str], tuple[str, str]]:
