@@ -303,6 +303,28 @@ def test_a_table_whose_rows_were_excluded_does_not_take_a_name_in_silence() -> N
     assert _applied(*changes, **rules, behavior="try_evolve").rows("app.t") == [FULL]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [("DROP DATABASE app", None), ("CREATE TABLE x LIKE nowhere", "x")],
+        [("CREATE TABLE gone (a INT)", "gone"), ("RENAME TABLE gone TO _x_gho", "_x_gho"), ("CREATE TABLE gone (b INT)", "gone")],
+    ],
+    ids=["drop", "rename"],
+)  # fmt: skip
+def test_ddl_that_is_planned_again_for_a_released_table_changes_no_shadow(
+    changes: list[tuple[str, str | None]],
+) -> None:
+    lake = Lake(replace(RULES, excluded=lambda name: name in {"app.gone", "app._x_gho"}), Random(0))
+    lake.state = replace(lake.state, held={"other.t": Hold(None)})
+    lake.read(chunks_of(_events(*changes), 0, 0))
+    assert lake.step({("log", 0)})
+    shadows = lake.state.shadows
+    assert shadows
+    lake.state = replace(lake.state, held={"other.t": Hold(None, released=True)})
+    assert lake.step({("log", 0)})
+    assert (lake.state.shadows, lake.state.held) == (shadows, {})
+
+
 def test_lenient_does_not_rename_over_a_table_that_it_keeps() -> None:
     other = _insert(0, 7, "u", a=1, b=1)
     lake = _applied(

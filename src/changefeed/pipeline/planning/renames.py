@@ -51,12 +51,14 @@ class Answers:
 
     Attributes:
         turn: whether one of a table is applied at a commit_ts.
+        comes: the same, whether the table is excluded or not.
         forbidden: whether the rules forbid changes of existing tables; notes or raises it.
         refuse: stops or notes, for a reason.
         alter: plans an ALTER TABLE of a table of the sink.
     """
 
     turn: Callable[[str, int], bool]
+    comes: Callable[[str, int], bool]
     forbidden: Callable[[SchemaChange], bool]
     refuse: Callable[[SchemaChange, str, Exception | None], None]
     alter: Callable[[sql.AlterTable, str, str, SchemaChange, int], None]
@@ -118,7 +120,8 @@ class Renames:
         excluded = self.writes.rules.excluded
         if excluded(full_name(*old)):
             if excluded(full_name(*new)):
-                self.shadows.rename(old, new)
+                if self.answers.comes(full_name(*old), ts):
+                    self.shadows.rename(old, new)
             elif self.answers.turn(full_name(*new), ts) and not self.answers.forbidden(event):
                 self._unread(old, new, event, ts)
         elif self.answers.turn(full_name(*old), ts) and not self.answers.forbidden(event):

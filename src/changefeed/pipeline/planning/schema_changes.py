@@ -59,7 +59,7 @@ class SchemaChanges:
 
     def __post_init__(self) -> None:
         self.names.notes = self.notes
-        answers = Answers(self._turn, self._forbidden, self._refuse, self._alter)
+        answers = Answers(self._turn, self._comes, self._forbidden, self._refuse, self._alter)
         self.renames = Renames(self.writes, self.names, self.shadows, self.notes, answers)
 
     @property
@@ -204,7 +204,7 @@ class SchemaChanges:
             case sql.DropTable(database=database, table=table):
                 self._drop([self._spelled(database, table, event)], event, ts, if_exists=statement.if_exists)
             case sql.DropDatabase(database=database):
-                self.shadows.drop_database(database)
+                self.shadows.drop_database(database, lambda name: self._comes(name, ts))
                 self._drop(self.names.inside(database), event, ts)
             case sql.TruncateTable(database=database, table=table):
                 self._truncate(*self._spelled(database, table, event), event, ts)
@@ -264,7 +264,11 @@ class SchemaChanges:
 
     def _turn(self, name: str, ts: int) -> bool:
         """Whether a schema change of a table is applied now: not if the table is held, excluded, or had it before."""
-        if self.writes.is_held(name) or self.rules.excluded(name):
+        return not self.rules.excluded(name) and self._comes(name, ts)
+
+    def _comes(self, name: str, ts: int) -> bool:
+        """Whether a schema change of a name, which may be excluded, is planned now: not if it is held, or had it before."""
+        if self.writes.is_held(name):
             return False
         return within(ts, self.writes.start(name), None) or (self._late and ts == self.writes.after)
 
@@ -275,8 +279,6 @@ class SchemaChanges:
         """Follows the DDL of shadows."""
         if not isinstance(statement, sql.CreateTable | sql.AlterTable | sql.DropTable):
             return
-        if not within(ts, self.writes.after, None):
-            return
         model = None
         if isinstance(statement, sql.CreateTable):
             name = self._created_name(statement, event)
@@ -286,6 +288,8 @@ class SchemaChanges:
                 model = None if model_state is None else model_state.table
         else:
             name = self._spelled(statement.database, statement.table, event)
+        if not self._comes(full_name(*name), ts):
+            return
         self.shadows.follow(statement, name, model, excluded=self.rules.excluded(full_name(*name)))
 
     def _created_name(self, statement: sql.CreateTable, event: SchemaChange) -> Name:

@@ -18,6 +18,7 @@ Rule 4. Only a name shows that a table is a copy: `_orders_gho` (gh-ost), `_orde
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from changefeed.errors import SchemaError
@@ -92,9 +93,9 @@ class Shadows:
         shadow = self.shadows.get(name)
         return shadow is not None and not shadow.sources and shadow.former is None
 
-    def drop_database(self, database: str) -> None:
-        """Forgets the shadows of a database."""
-        self.shadows = {n: s for n, s in self.shadows.items() if s.table.database != database}
+    def drop_database(self, database: str, drops: Callable[[str], bool]) -> None:
+        """Forgets the shadows of a database; `drops`: whether one of this name, too, because its turn has come."""
+        self.shadows = {n: s for n, s in self.shadows.items() if s.table.database != database or not drops(n)}
 
     def rename(self, old: Name, new: Name) -> None:
         """Renames a shadow."""
