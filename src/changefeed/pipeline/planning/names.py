@@ -14,7 +14,7 @@ columns are as good as one. Not so where events have the session's database.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from changefeed.model.names import full_name, in_topic
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
+from changefeed.pipeline.planning.schema_events import within
 from changefeed.pipeline.planning.writes import Writes
 from changefeed.protocols.origin import names_rule
 
@@ -72,9 +73,9 @@ class Names:
         stated, known_names = (database, table), self.known_names()
         if self.rule == LOWER:  # a held table keeps its spelling until it is released
             return stated if full_name(*stated) in self.writes.tables else lowered(stated)
-        if self.rule == IGNORED and stated not in self.shadows.names() and full_name(*stated) not in self.writes.tables:
+        if self.rule == IGNORED and full_name(*stated) not in self.writes.tables:
             in_sink = [name for name in known_names if same(name, stated) and full_name(*name) in self.writes.tables]
-            if len(in_sink) == 1:  # rows of the stated name are those of a table that was dropped
+            if len(in_sink) == 1:  # what else has the stated name, had it before
                 return in_sink[0]
         if self.rule == EXACT or (stated in known_names and not self.comes_later(stated, event)):
             return stated
@@ -240,16 +241,18 @@ def server_rule(
         return stated
     if rule == LOWER:
         return rule
-    topics: defaultdict[Name, set[str]] = defaultdict(set)
+    rows: defaultdict[Name, list[ChunkInfo]] = defaultdict(list)
     for chunk in chunks:
         if chunk.kind == "rows":
-            topics[str(chunk.database), str(chunk.table)].add(chunk.topic)
+            rows[str(chunk.database), str(chunk.table)].append(chunk)
+    topics = {name: {chunk.topic for chunk in of_name} for name, of_name in rows.items()}
     if any(lowered(row) == row and _is_spelled_otherwise(row, topics[row]) for row in topics):
         return LOWER
     shown = [shows for event in events if (shows := _shown_by(event)) is not None]
-    if shown:  # this proves it; two spellings may also be those of a table that was created again
+    if shown:  # this proves it
         return min(shown)
-    if rule is None and (_has_two_spellings(topics) or _has_two_spellings(tables)):
+    pending = [chunk.event for chunk in chunks if chunk.event is not None]
+    if rule is None and (_has_two_spellings(tables) or _has_two_at_once(rows, [*events, *pending])):
         return EXACT
     declared = {*tables, *(name for event in events for name in _new_names(event))}
     if rule is None and all(lowered(row) == row for row in topics):
@@ -276,6 +279,27 @@ def _tail(row: Name) -> str:
 
 def _has_two_spellings(names: Collection[Name]) -> bool:
     return len({lowered(name) for name in names}) < len(set(names))
+
+
+def _has_two_at_once(rows: Mapping[Name, list[ChunkInfo]], events: Iterable[SchemaChange]) -> bool:
+    """Whether there are rows of two spellings, and none is of a table that was made between them, perhaps again."""
+    spellings: defaultdict[Name, list[Name]] = defaultdict(list)
+    for name in rows:
+        spellings[lowered(name)].append(name)
+    spans = {}
+    for folded, names in spellings.items():
+        if len(names) > 1:
+            chunks = [chunk for name in names for chunk in rows[name]]
+            spans[folded] = min(c.min_ts or 0 for c in chunks), max(c.max_ts or 0 for c in chunks)
+    if not spans:
+        return False
+    made_between = {
+        lowered(name)
+        for event in events
+        for name in _new_names(event)
+        if lowered(name) in spans and within(event.commit_ts or 0, *spans[lowered(name)])
+    }
+    return bool(spans.keys() - made_between)
 
 
 def _new_names(event: SchemaChange) -> list[Name]:
