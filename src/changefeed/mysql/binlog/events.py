@@ -187,6 +187,11 @@ class Query:
     status: StatusVars
 
     @property
+    def is_executed(self) -> bool:
+        """Whether the server has executed the statement; False for the start of a two-phase ALTER, and for its rollback."""
+        return self.status.alter is None or bool(self.status.alter[0] & codes.ALTER_COMMITTED)
+
+    @property
     def text(self) -> str:
         """The statement as text.
 

@@ -34,7 +34,7 @@ from changefeed.mysql.binlog.cursor import EventCursor
 from changefeed.mysql.binlog.events import Header, Query, StatusVars
 
 _TOO_MANY_DATABASES = 254
-_ALTER_ENDS = 4 | 8
+_ALTER_ENDS = codes.ALTER_COMMITTED | codes.ALTER_ROLLED_BACK
 
 
 def read_query(cursor: EventCursor, header: Header) -> Query:

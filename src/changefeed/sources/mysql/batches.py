@@ -126,10 +126,11 @@ def divide(
 
 
 def queries(event: LogEvent) -> list[Query]:
-    """Returns the statement of an event, if it has one other than BEGIN."""
+    """Returns the statement of an event, if it has one that was executed, other than BEGIN."""
     if event.code not in QUERIES or event.is_begin:
         return []
-    return [part for part in Parser(checksum=event.has_checksum).feed(event.data) if isinstance(part, Query)]
+    parts = Parser(checksum=event.has_checksum).feed(event.data)
+    return [part for part in parts if isinstance(part, Query) and part.is_executed]
 
 
 def maps_after(event: LogEvent, maps: tuple[bytes, ...]) -> tuple[bytes, ...]:

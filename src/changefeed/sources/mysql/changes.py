@@ -251,8 +251,6 @@ class LogDecoder:
         for part in self._parser.feed(event.data):
             if isinstance(part, Gtid | MariaDbGtid):
                 self._name = part.gtid or ""
-            if isinstance(part, MariaDbGtid) and part.alter is not None and part.alter[1] is not None:
-                self._refuse("ALTER TABLE is logged in two phases", "SET GLOBAL binlog_alter_two_phase = OFF", event)
         return self._name
 
     def _part(self, part: Any, event: LogEvent) -> None:
@@ -330,6 +328,8 @@ class LogDecoder:
         return shape
 
     def _query(self, query: Query, event: LogEvent) -> None:
+        if not query.is_executed:
+            return
         text = query.text
         database = query.database or None
         what = meaning(text, database, self._selector, all_changes=self._definitions is None)
