@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
@@ -106,6 +108,21 @@ def test_texts_are_encoded_in_their_character_set() -> None:
     assert one("varchar(9)", "é€", "varbinary(9)", charset="latin1") == {"base64": "6YA="}
     assert one("varchar(9)", "é", "blob", charset="utf8mb4") == {"base64": "w6k="}
     assert one("varbinary(9)", {"base64": "6YA="}, "varchar(9)", charset="latin1") == "é€"
+
+
+@pytest.mark.parametrize(
+    "server, charset, new, data",
+    [
+        ("mysql", "latin1", "binary(2)", b"0 "), ("mysql", "latin1", "binary(3)", b"0\0\0"),
+        ("mysql", "utf8mb4", "binary(2)", b"0\0"), ("mysql", "ucs2", "binary(2)", b"\x000"),
+        ("mariadb", "latin1", "binary(2)", b"0\0"), ("tidb", "latin1", "binary(2)", b"0\0"),
+    ],
+)  # fmt: skip
+def test_mysql_keeps_the_spaces_of_a_char_in_a_binary_of_its_size(
+    server: Server, charset: str, new: str, data: bytes
+) -> None:
+    assert one("char(2)", "0", new, charset=charset, server=server) == {"base64": b64encode(data).decode()}
+    assert conversion(ColumnType.parse("char(2)"), ColumnType.parse("binary(2)"), Details(charset="latin1")) is None
 
 
 @pytest.mark.parametrize("server, text", [("mariadb", "A?B"), ("mysql", "A")])

@@ -27,6 +27,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changefeed.frames.reshape import family, plain_text
 from changefeed.frames.retype import members, moments, numbers, printing, texts
@@ -206,7 +207,13 @@ def _binary(old: ColumnType, new: ColumnType, details: Details) -> Conversion | 
 
 
 def _encoded(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
-    """Text to bytes."""
+    """Text to bytes: MySQL keeps the spaces that fill up a CHAR in a BINARY of the same size."""
+    is_filled = (old.name, new.name) == ("char", "binary") and texts.room(old) == texts.room(new)
+    if is_filled and texts.has_single_bytes(details.charset):
+        if not details.server:
+            return None
+        if details.server == "mysql":
+            return Conversion(lambda array: texts.encoded(pc.utf8_rpad(array, texts.room(old)), details.charset))
     if not details.charset:
         return None
     return Conversion(lambda array: texts.fitted(texts.encoded(array, details.charset), new))

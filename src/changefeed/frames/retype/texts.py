@@ -74,6 +74,11 @@ def is_unicode(charset: str) -> bool:
     return charset in ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
 
 
+def has_single_bytes(charset: str) -> bool:
+    """Whether every character is one byte; False for an empty name."""
+    return bool(charset) and charset not in charsets.MULTIPLE
+
+
 def recoded(array: pa.Array, charset: str) -> pa.Array:
     """Replaces the characters that a character set does not have by question marks."""
     if charset in _UTF8:
