@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ from changefeed.pipeline.operations.check import CheckReport, checks
 if TYPE_CHECKING:
     from changefeed.api.pipeline import Pipeline
     from changefeed.pipeline.monitoring.view import RunNow
+    from changefeed.pipeline.operations.snapshot import Requested
     from changefeed.pipeline.retry import Retry
     from changefeed.pipeline.state import State
 
@@ -174,6 +175,22 @@ class EventPipeline:
             SourceError: the source cannot be read.
         """
         return explain_events(self.definition)
+
+    def snapshot(self, tables: Sequence[str], where: str | None = None) -> Requested:
+        """Requests that rows of a server's tables are sent again, by the run that is alive or by the next one.
+
+        Args:
+            tables: names as `database.table`.
+            where: a condition in the server's SQL, for a part of the rows; None: all of them.
+
+        Raises:
+            ConfigError: the source does not copy tables, or cannot copy these with this condition.
+            AccessError, SourceError: the server refuses the user, or does not answer.
+            SinkError: the request cannot be stored.
+        """
+        from changefeed.pipeline.operations.snapshot import snapshot
+
+        return snapshot(self.definition, tables, where)
 
     def status(self, *, ask_source: bool = True) -> EventStatus:
         """Reads the pipeline's positions and counts from its ledger, and asks its source what is left to read.

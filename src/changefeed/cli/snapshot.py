@@ -26,20 +26,24 @@ from changefeed.cli.output import Output
 @common
 @click.pass_obj
 def snapshot(output: Output, path: Path, tables: tuple[str, ...], where: str | None) -> None:
-    """Copy tables of a MySQL or MariaDB server again, while the pipeline follows its log.
+    """Copy tables of a MySQL or MariaDB server again, or send their rows again, while the pipeline follows its log.
 
     The request is stored in the pipeline's folder, and the command returns. The run that is alive, or else the next one, copies
     the tables as in a first copy; the next cut has them whole. Without a condition, the rows replace those of the table:
     rows that the server does not have are gone. With a condition, they are merged by their keys.
 
+    An event pipeline sends the rows, or those for which the condition holds, with the operation `r` of a snapshot.
+
     `changefeed status` shows the requests that are not complete.
     """
-    from changefeed.api.pipeline import Pipeline
+    from changefeed.api.events import EventPipeline, load_pipeline
 
-    result = Pipeline.load(path).snapshot(tables, where)
+    pipeline = load_pipeline(path)
+    result = pipeline.snapshot(tables, where)
     if output.json:
         output.document(result.to_dict())
         return
     names = ", ".join(".".join(name) for name in result.request.tables)
     who = "the run that is alive" if result.running else "the next run"
-    output.lines([f"requested: {who} copies {names} again"])
+    does = "sends the rows of" if isinstance(pipeline, EventPipeline) else "copies"
+    output.lines([f"requested: {who} {does} {names} again"])

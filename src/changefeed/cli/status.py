@@ -106,7 +106,8 @@ def _show_events(output: Output, report: EventStatus) -> None:
     else:
         output.lines(["inside of the first copy: a run that ends there begins it again", ""])
     counts = f"{many(report.rows, 'row')} appended, {many(report.schema_changes, 'schema change')}"
-    output.lines([*_facts(report), "", f"{report.pipeline}, epoch {report.epoch}: {counts}"])
+    requests = [_copy_text(request) for request in report.snapshots]
+    output.lines([*_facts(report), *requests, "", f"{report.pipeline}, epoch {report.epoch}: {counts}"])
 
 
 def _show_tables(output: Output, report: Status) -> None:

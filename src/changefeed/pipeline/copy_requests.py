@@ -43,6 +43,23 @@ def waiting(folder: LedgerFolder) -> dict[str, CopyRequest]:
     return requests
 
 
+def unfinished(folder: LedgerFolder, opened: object, source_offset: str | None) -> tuple[CopyRequest, ...]:
+    """Returns the requests whose tables are not complete: those that a run has taken, then those that wait for one.
+
+    Args:
+        folder: with the requests that wait.
+        opened: the source; there are none if it does not copy tables again.
+        source_offset: that of the ledger; None before the first batch.
+
+    Raises:
+        SinkError: as `waiting`.
+    """
+    if not isinstance(opened, CopyingSource):
+        return ()
+    begun = () if source_offset is None else opened.copies(source_offset)
+    return (*begun, *waiting(folder).values())
+
+
 def take(folder: WritableFolder, ledger: StateStore, source: CopyingSource) -> None:
     """Gives the requests that wait to the source, in the ledger's source offset: Rule 2."""
     state = ledger.state

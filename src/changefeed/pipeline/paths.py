@@ -16,7 +16,7 @@ def tables_folder(definition: Definition) -> str:
 def own_folder(definition: AnyDefinition) -> str:
     """Returns the folder that contains `ledger`, `pending` and `dead_letters`: `pipeline.folder`, or one beside the tables.
 
-    An event pipeline always has `pipeline.folder`, and in it only `ledger` and `heartbeat`.
+    An event pipeline always has `pipeline.folder`, and in it only `ledger`, `heartbeat` and `snapshots`.
     """
     if isinstance(definition, EventDefinition):
         return definition.pipeline.folder.rstrip("/")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from changefeed import record_log, telemetry
 from changefeed.api.events import load_pipeline
 from changefeed.errors import ConfigError
 from tests.cli.command import invoke
+from tests.pipeline.events.stopping import StopError, stop_at
 from tests.services.database import Database, MariaDb118, MySql97
 
 
@@ -220,19 +219,3 @@ def test_other_commands_name_the_way_out(tmp_path: Path, database: Database) -> 
         invoke("dlq", "list", path)
     with pytest.raises(click.UsageError, match="--until is for pipelines to tables"):
         invoke("run", path, "--until", 5)
-
-
-class StopError(Exception):
-    """Ends a run in a test."""
-
-
-def stop_at(place: str, number: int) -> Callable[[str], None]:
-    """A function that ends the run when it passes a place for the time of this number."""
-    passes = Counter[str]()
-
-    def look(name: str) -> None:
-        passes[name] += 1
-        if name == place and passes[name] == number:
-            raise StopError(name)
-
-    return look

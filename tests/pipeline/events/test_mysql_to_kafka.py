@@ -12,7 +12,7 @@ import pytest
 from changefeed import telemetry
 from changefeed.api.events import EventPipeline
 from changefeed.errors import ConfigError
-from tests.pipeline.events.test_mysql_to_events import StopError, stop_at
+from tests.pipeline.events.stopping import StopError, stop_at
 from tests.services.database import Database, MariaDb, MySql
 from tests.services.kafka import KafkaBroker
 from tests.sinks.event_harnesses import read_partition

@@ -67,8 +67,8 @@ def read_any(
 def _of_tables(definition: Definition | EventDefinition, where: str) -> Definition:
     if isinstance(definition, EventDefinition):
         raise ConfigError(
-            f"{where}: an event pipeline, whose sink is {definition.sink.type}: only `run`, `check`, `explain`, `status` "
-            "and `monitor` take it"
+            f"{where}: an event pipeline, whose sink is {definition.sink.type}: only `run`, `check`, `explain`, `status`, "
+            "`snapshot` and `monitor` take it"
         )
     return definition
 

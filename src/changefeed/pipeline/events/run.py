@@ -5,7 +5,7 @@
 Rule 1. A step has two entries in the ledger, as that of a pipeline to tables: `begun` with the state after it, and `done`.
 Rule 2. A run that finds a begun step makes a touch, which fences off the run that began it, and asks the sink whether the append
         was made. If it was, the state after it counts; if not, the state before it: its changes are read again.
-Rule 3. Inside of a snapshot the stream cannot continue. A run that finds no source offset begins with another snapshot.
+Rule 3. Inside of the first snapshot the stream cannot continue. A run that finds no source offset begins with another one.
 Rule 4. The driver alone reads, encodes and appends: no Spark is started.
 Rule 5. The run is observed as a run to tables is (`telemetry`); what is left to read is asked over a connection of its own.
 """
@@ -26,6 +26,7 @@ from changefeed.model.definition import Table
 from changefeed.model.event import Heartbeat as HeartbeatEvent
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
+from changefeed.pipeline import copy_requests
 from changefeed.pipeline.config.events import EventDefinition
 from changefeed.pipeline.edge import full_disk
 from changefeed.pipeline.events.parts import open_folder, open_ledger, open_sink
@@ -42,6 +43,7 @@ from changefeed.pipeline.waiting import wait_for_records
 from changefeed.sinks.events import EventSink
 from changefeed.sinks.writes import WriteId
 from changefeed.sources import Backlog, StreamBatch, event_stream, source
+from changefeed.sources.copies import CopyingSource
 from changefeed.telemetry import passed
 
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
@@ -146,6 +148,7 @@ class _Runner:
         self._definition, self._once, self._progress, self._stopping = definition, once, progress, stopping
         self.ledger = open_ledger(definition)
         self._source = source(definition.source)  # asked what is left to read
+        self._requests = open_folder(definition, copy_requests.FOLDER)
         self._copied = 0  # rows of the snapshot that is being read
         self._copy_rows: int | None = None  # about all of its rows
         self._sink: EventSink | None = None
@@ -171,6 +174,8 @@ class _Runner:
         try:
             while not self._stopping():
                 began, continued = time.monotonic(), self.ledger.state.source is not None
+                if isinstance(self._source, CopyingSource):
+                    copy_requests.take(self._requests, self.ledger, self._source)
                 self._ask()
                 for batch in stream.batches(self.ledger.state.source):
                     self._take(batch)

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from changefeed.errors import ConfigError, SourceError
+from changefeed.pipeline import copy_requests
 from changefeed.pipeline.config.events import EventDefinition
-from changefeed.pipeline.events.parts import read_ledger
+from changefeed.pipeline.events.parts import open_folder, read_ledger
 from changefeed.pipeline.monitoring.cuts import offset_in_json
 from changefeed.pipeline.monitoring.heartbeat import heartbeat_folder, read_heartbeat
 from changefeed.pipeline.monitoring.holders import has_binlog
@@ -19,7 +20,8 @@ from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.texts import run_dict
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.state import State
-from changefeed.sources import Backlog, source
+from changefeed.sources import Backlog, Source, source
+from changefeed.sources.copies import CopyRequest
 
 _OF_TABLES = ("pending_rows", "read_time", "seconds_behind_read")  # in the lag
 
@@ -37,6 +39,7 @@ class EventStatus:
         run: the newest heartbeat of the newest run, which may be over; None if there is none.
         source_error: why the source does not answer; None if it does, or was not asked.
         binlog: whether positions are places in a binlog: file number << 40 | position.
+        snapshots: requests of `changefeed snapshot` that are not complete, in their order.
     """
 
     pipeline: str
@@ -48,6 +51,7 @@ class EventStatus:
     run: RunNow | None = None
     source_error: str | None = None
     binlog: bool = False
+    snapshots: tuple[CopyRequest, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON document of `changefeed status --json`; what is not there, or not known, is left out."""
@@ -64,6 +68,7 @@ class EventStatus:
             "lag": event_lag_dict(self.lag, now),
             **({"run": run_dict(self.run, now)} if self.run else {}),
             **({"source_error": self.source_error} if self.source_error else {}),
+            **({"snapshots": [request.to_dict() for request in self.snapshots]} if self.snapshots else {}),
         }
 
 
@@ -85,9 +90,13 @@ def event_status(
     state = latest.state if latest else State()
     last = beat.backlog if beat is not None else None
     in_copy = beat is not None and state.source is None and beat.is_alive(datetime.now(UTC))
-    source_error = None
-    if ask_source:
-        backlog, source_error = _ask_backlog(definition, state.source)
+    source_error, opened = None, source(definition.source)
+    try:
+        if ask_source:
+            backlog, source_error = _ask_backlog(opened, state.source)
+        requests = copy_requests.unfinished(open_folder(definition, copy_requests.FOLDER), opened, state.source)
+    finally:
+        opened.close()
     binlog = has_binlog(definition)
     return EventStatus(
         definition.pipeline.name,
@@ -99,6 +108,7 @@ def event_status(
         beat,
         source_error,
         binlog,
+        requests,
     )
 
 
@@ -107,15 +117,12 @@ def event_lag_dict(lag: Lag, now: datetime) -> dict[str, Any]:
     return {name: value for name, value in lag.to_dict(now).items() if name not in _OF_TABLES}
 
 
-def _ask_backlog(definition: EventDefinition, before: str | None) -> tuple[Backlog | None, str | None]:
+def _ask_backlog(opened: Source, before: str | None) -> tuple[Backlog | None, str | None]:
     """Returns the backlog, and why the source does not answer.
 
     Inside of a snapshot the backlog is that of another one, with which the next run begins.
     """
-    opened = source(definition.source)
     try:
         return opened.backlog(before), None
     except (ConfigError, SourceError) as error:
         return None, str(error)
-    finally:
-        opened.close()

@@ -1,4 +1,4 @@
-"""Requests that a pipeline copies tables again: `changefeed snapshot`."""
+"""Requests that a pipeline copies tables again, or sends their rows again: `changefeed snapshot`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline import copy_requests
-from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.events import AnyDefinition, spark_of
 from changefeed.pipeline.monitoring.heartbeat import heartbeat_folder, read_heartbeat
 from changefeed.pipeline.paths import own_folder
 from changefeed.sources import source
@@ -35,8 +35,8 @@ class Requested:
         return {"tables": tables, "where": self.request.where, "running": self.running}
 
 
-def snapshot(definition: Definition, tables: Sequence[str], where: str | None = None) -> Requested:
-    """Requests that tables are copied again, by the run that is alive or by the next one.
+def snapshot(definition: AnyDefinition, tables: Sequence[str], where: str | None = None) -> Requested:
+    """Requests that tables are copied again, or in an event pipeline their rows sent again, by the run that is alive or the next.
 
     Args:
         definition: the pipeline.
@@ -60,7 +60,7 @@ def snapshot(definition: Definition, tables: Sequence[str], where: str | None = 
     finally:
         opened.close()
     path = f"{own_folder(definition)}/{copy_requests.FOLDER}"
-    folder = folder_at(path, definition.storage, definition.spark)
+    folder = folder_at(path, definition.storage, spark_of(definition))
     if folder is None:
         raise ConfigError(f"{path} is on a file system that only Spark can reach: set pipeline.folder to another one")
     copy_requests.add(folder, request)

@@ -28,7 +28,7 @@ from changefeed.pipeline.store.base import StoreReader
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.sinks.section import version_in_json
 from changefeed.sources import Backlog, Source, source
-from changefeed.sources.copies import CopyingSource, CopyRequest
+from changefeed.sources.copies import CopyRequest
 from changefeed.ticdc.tso import iso
 
 NEWEST = 100  # cuts that are shown unless more are asked for
@@ -156,6 +156,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
     state = latest.state if latest else State()
     published = list(islice(_published(ledger, definition), None if cuts is None else cuts + 1))
     opened, beat = source(definition.source), read_heartbeat(heartbeat_folder(definition))
+    requests = folder_to_read(f"{own_folder(definition)}/{copy_requests.FOLDER}", definition.storage, definition.spark)
     backlog, source_error = _ask_backlog(opened, state.source) if ask_source else (None, None)
     held_by, binlog = held_by_of(definition, state), has_binlog(definition)
     return Status(
@@ -176,20 +177,10 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         beat,
         source_error,
         binlog,
-        _snapshots(definition, opened, state),
+        copy_requests.unfinished(requests, opened, state.source),
         pending_rows_of(definition, state),
         definition.sink.numbered_versions,
     )
-
-
-def _snapshots(definition: Definition, opened: Source, state: State) -> tuple[CopyRequest, ...]:
-    """The requests to copy tables again: those that a run has taken, then those that wait for one."""
-    if not isinstance(opened, CopyingSource):
-        return ()
-    path = f"{own_folder(definition)}/{copy_requests.FOLDER}"
-    folder = folder_to_read(path, definition.storage, definition.spark)
-    begun = () if state.source is None else opened.copies(state.source)
-    return (*begun, *copy_requests.waiting(folder).values())
 
 
 def _ask_backlog(opened: Source, before: str | None) -> tuple[Backlog | None, str | None]:

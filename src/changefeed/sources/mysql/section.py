@@ -78,7 +78,8 @@ class MySqlSource(ChangesSection):
     signal_table: str | None = Field(
         default=None,
         description="A table of the server whose new rows are signals, as Debezium's connectors read them: `execute-snapshot` "
-        "copies tables again. `database.table`, with columns for an id, a type and data.",
+        "copies tables again; an event pipeline sends their rows again. `database.table`, with columns for an id, a type and "
+        "data.",
     )
     chunk_rows: int = Field(
         default=50_000, ge=1, description="Number of rows that the first copy reads with one query, approximately."
@@ -144,12 +145,6 @@ class MySqlSource(ChangesSection):
     @classmethod
     def wrong(cls, written: Mapping[str, Any], *, of_events: bool) -> Iterator[tuple[str, str]]:
         """See `ChangesSection`: options that only the other kind of pipeline has."""
-        if of_events and written.get("signal-table") is not None:
-            yield (
-                "signal-table",
-                "source.signal-table: signals copy tables again, and an event pipeline has none. Remove the option; a new "
-                "pipeline sends all rows",
-            )
         if not of_events and written.get("from-debezium") is not None:
             yield (
                 "from-debezium",

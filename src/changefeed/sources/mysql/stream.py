@@ -1,6 +1,6 @@
 """The changes of a server as one ordered stream with all details, for sinks to which changes are appended as events.
 
-    view.py      all rows, in one consistent view          ─┐
+    view.py      rows, in one consistent view              ─┐
     dump.py ─▶ changes.py, transactions.py, definitions.py ─┴─▶ batches in the order of the log
 
 Rule 1. One connection reads the log, in order: the events of a topic have an order, so nothing is divided among tasks, and no
@@ -9,6 +9,9 @@ Rule 2. A batch ends between two transactions, or inside of one that is larger t
         transaction and the table maps of its statement.
 Rule 3. Inside of the snapshot there is no source offset: a run that was killed there takes another snapshot. With
         `snapshot.mode: always` so does every other run, and with `when_needed` one whose log is lost.
+Rule 4. A snapshot that is requested while the log is followed lies at one position of it: the log is read up to there, then come
+        the rows. Until all of them have come, the source offset is that position with the request: a run that was killed there
+        takes the snapshot again, and what was written of it stays.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -25,6 +29,7 @@ from changefeed.errors import ConfigError, SourceError
 from changefeed.model.batch import Decoded
 from changefeed.model.definition import Table
 from changefeed.model.event import Control
+from changefeed.model.names import full_name
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.sources import StreamBatch
@@ -37,8 +42,17 @@ from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_
 from changefeed.sources.mysql.failover import Executed, beginning, moved
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.signals import SignalLog, copies_of
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, read
-from changefeed.sources.mysql.tables import Captured, CopiedTable, database_charsets, mariadb_types, sequences
+from changefeed.sources.mysql.tables import (
+    Captured,
+    CopiedTable,
+    database_charsets,
+    list_tables,
+    listed,
+    mariadb_types,
+    sequences,
+)
 from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
 from changefeed.sources.mysql.view import View, captured_tables, first_changes
 
@@ -91,12 +105,43 @@ class MySqlStream:
                 known = self._moved(server, known)
             server.check_has(known.at)
             self._definitions.charsets |= database_charsets(server)
-            yield from self._log(server, known)
+            yield from self._to_end(server, known)
         except LostLogError as error:
             if not self._section.copies_lost_log:
                 raise
             _log.warning("%s. A snapshot is taken, because of `snapshot.mode: %s`", error, self._section.snapshot_mode)
             yield from self._snapshot(server)
+
+    def _to_end(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
+        """Yields what the log has behind a source offset, and the snapshots that are requested there: Rule 4."""
+        while True:
+            for batch in self._log(server, known):
+                yield batch
+                known = _offset_of(batch)
+            if not known.requests:
+                return
+            for batch in self._requested(server, known):
+                yield batch
+                known = _offset_of(batch)
+
+    def _requested(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
+        """Yields the log up to a view, and then the rows that the first request wants of it."""
+        request = known.requests[0]
+        view = View.open(server, self._tables, self._context, request)
+        view.low = replace(view.low, shift=known.at.shift)
+        if gone := sorted({*request.tables}.difference(table.name for table in view.tables)):
+            _log.warning("not sent again, because they are not captured or do not exist: %s", listed(gone))
+        for batch in self._log(server, known, until=view.low):
+            yield batch
+            known = _offset_of(batch)
+        for table in view.tables:
+            if (
+                full_name(*table.name) not in self._definitions.tables
+            ):  # it is captured since the definition was changed
+                self._definitions.apply(table.create, table.name[0])
+        for rows in view.rows(self._definitions):
+            yield self._batch(rows, known)
+        yield self._batch(Decoded(), replace(known, requests=known.requests[1:]))
 
     def close(self) -> None:
         """See `EventStream`."""
@@ -187,15 +232,24 @@ class MySqlStream:
         now = int(time.time()) if seconds is None else seconds
         return list(first_changes(server, tables, self._definitions, at, run, seconds=now, is_all=seconds is None))
 
-    def _log(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
-        """Yields what the log has behind a source offset."""
+    def _log(self, server: Server, known: SourceOffset, until: LogPosition | None = None) -> Iterator[StreamBatch]:
+        """Yields what the log has behind a source offset, to its end or to a position between two transactions."""
         section, most = self._section, self._section.max_bytes_per_batch
         begun = None if known.transaction is None else OpenTransaction.restored(known.transaction)
         transactions = Transactions(self._context, begun)
         decoder = LogDecoder(self._tables, known.maps, transactions, self._definitions)
         at, size, maps, executed = known, 0, known.maps, Executed(known.gtids)
+        signals, taken = self._signals(server), 0
 
         def cut(*, inside: bool) -> StreamBatch:
+            nonlocal at, taken
+            if signals is not None:
+                new_signals = signals.before(at.at)[taken:]
+                tables = partial(list_tables, server, self._tables.selector())
+                at, taken = (
+                    replace(at, requests=(*at.requests, *copies_of(new_signals, tables))),
+                    taken + len(new_signals),
+                )
             transaction = None if transactions.open is None or not inside else transactions.open.plain()
             after = replace(at, maps=maps if inside else (), transaction=transaction, gtids=executed.text())
             changes = decoder.decoded()[0]
@@ -207,7 +261,9 @@ class MySqlStream:
 
         log = dump(self._address, known.at, section.server_id, server.identity, statements=True)
         events = of_same_log(log, known, self._address)
-        for event in events:
+        for event in events if signals is None else signals.watched(events, known.maps):
+            if until is not None and event.placed and event.at.number >= until.number:
+                break
             if size >= most and event.code in GTIDS:
                 yield cut(inside=False)
                 size = 0
@@ -222,6 +278,10 @@ class MySqlStream:
         if at.at != known.at:
             yield cut(inside=False)
 
+    def _signals(self, server: Server) -> SignalLog | None:
+        table = self._section.signal_table
+        return None if table is None else SignalLog(table, ignores_case=server.lower_case_table_names > 0)
+
     def _batch(self, changes: Decoded, after: SourceOffset | None) -> StreamBatch:
         tables = dict(self._definitions.tables)
         return (
@@ -229,6 +289,11 @@ class MySqlStream:
             if after is None
             else StreamBatch(changes, after.text(), tables, after.at.number)
         )
+
+
+def _offset_of(batch: StreamBatch) -> SourceOffset:
+    assert batch.source_offset is not None
+    return read(batch.source_offset)
 
 
 def _from(changes: Decoded, first: LogPosition, rows: int) -> Decoded:

@@ -1,4 +1,4 @@
-"""A snapshot for events: all rows of the tables in one consistent view, in order, over one connection.
+"""A snapshot for events: the rows of tables in one consistent view, in order, over one connection.
 
     START TRANSACTION WITH CONSISTENT SNAPSHOT ─▶ position L ─▶ definitions ─▶ rows of table after table ─▶ COMMIT
 
@@ -6,13 +6,14 @@ Rule 1. Every row is as it was at L, and the log is read from L on. The copy for
         which a table with a key does not show; a reader of events would see a row that is newer than the changes after it.
 Rule 2. No lock lasts: MariaDB shows the position of a view; MySQL locks while the view begins.
 Rule 3. A snapshot that is interrupted begins again, with another view: what was written of it stays.
-Rule 4. The first and the last row of each table, and of the snapshot, are marked. So one row is always held back.
+Rule 4. The first and the last row of each table, and of the snapshot, are marked. So one row is always held back. Not so in a
+        snapshot that was requested while the log is followed: its rows have the connector's mark of such a one, `incremental`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from changefeed.model.batch import Decoded
 from changefeed.model.event import Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
+from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, schema_change
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.connection import translated
@@ -32,7 +34,15 @@ from changefeed.sources.mysql.selected import copied_rows
 from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition
-from changefeed.sources.mysql.tables import Captured, CopiedTable, database_charsets, describe, list_tables, quoted
+from changefeed.sources.mysql.tables import (
+    Captured,
+    CopiedTable,
+    Name,
+    database_charsets,
+    describe,
+    list_tables,
+    quoted,
+)
 from changefeed.sources.mysql.transactions import RowDetails, closing
 
 _SCHEMATA = "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
@@ -47,8 +57,9 @@ class View:
         low: the position in the log that belongs to the view.
         gtids: of all transactions before it; None if they are not known.
         seconds: the server's time when it began, in seconds since 1970.
-        tables: the captured tables, in the order of their names.
+        tables: those of the snapshot, in the order of their names.
         context: identifies the run; see `Transactions`.
+        request: what was requested; None: the snapshot with which a pipeline begins.
         now: returns the time in nanoseconds since 1970.
     """
 
@@ -58,11 +69,14 @@ class View:
     seconds: int
     tables: tuple[CopiedTable, ...]
     context: dict[str, str]
+    request: CopyRequest | None = None
     now: Callable[[], int] = time.time_ns
 
     @classmethod
-    def open(cls, server: Server, captured: Captured, context: dict[str, str]) -> View:
-        """Begins a view.
+    def open(
+        cls, server: Server, captured: Captured, context: dict[str, str], request: CopyRequest | None = None
+    ) -> View:
+        """Begins a view of all captured tables, or of those that are requested and exist.
 
         Raises:
             AccessError: MySQL alone: the user may not lock.
@@ -70,7 +84,8 @@ class View:
         """
         low, gtids = server.begin_view()
         [(seconds,)] = server.texts("SELECT UNIX_TIMESTAMP()")
-        return cls(server, low, gtids, int(seconds), captured_tables(server, captured), context)
+        tables = captured_tables(server, captured, None if request is None else request.tables)
+        return cls(server, low, gtids, int(seconds), tables, context, request)
 
     def rows(self, definitions: Definitions) -> Iterator[Decoded]:
         """Yields all rows, in batches of one table."""
@@ -78,7 +93,9 @@ class View:
         for (table, columns), following in _with_next(self._read()):
             marks = [mark, *["true"] * (len(columns[0]) - 1)]
             mark = "true"
-            if following is None:
+            if self.request is not None:
+                marks = ["incremental"] * len(columns[0])
+            elif following is None:
                 marks[-1] = "last"
             elif following[0] is not table:
                 marks[-1], mark = "last_in_data_collection", "first_in_data_collection"
@@ -90,6 +107,8 @@ class View:
         for table in self.tables:
             database, name = table.name
             query = f"SELECT {table.expressions} FROM {quoted(database)}.{quoted(name)}"
+            if self.request is not None and self.request.where is not None:
+                query += f" WHERE ({self.request.where})"
             with translated(self.server.address):
                 for columns in select(self.server.connection, query):
                     yield table, columns
@@ -116,14 +135,18 @@ class View:
         return {"server_id": 0, "file": self.low.file, "pos": self.low.position, "snapshot": mark}
 
 
-def captured_tables(server: Server, captured: Captured) -> tuple[CopiedTable, ...]:
-    """Returns the captured tables, in the order of their names.
+def captured_tables(
+    server: Server, captured: Captured, requested: Collection[Name] | None = None
+) -> tuple[CopiedTable, ...]:
+    """Returns the captured tables, or those of them that are requested, in the order of their names.
 
     Raises:
         SourceError: one was dropped at this moment.
     """
     tables = []
     for name in list_tables(server, captured.selector()):
+        if requested is not None and name not in requested:
+            continue
         table = describe(server, *name)
         if table is None:
             raise SourceError(f"{'.'.join(name)} was dropped while the snapshot began", transient=True)
