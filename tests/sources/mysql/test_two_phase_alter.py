@@ -25,7 +25,7 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
 def rows(follower: Follower) -> list[tuple[str, ...]]:
     state = follower.run()
     lines = follower.storage.tables.rows(state.tables["shop.a"].path)
-    return sorted(tuple(map(str, row.values())) for row in lines)
+    return sorted(tuple("NULL" if value is None else str(value) for value in row.values()) for row in lines)
 
 
 def on_server(database: Database) -> list[tuple[str, ...]]:
