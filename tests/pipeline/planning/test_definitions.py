@@ -343,6 +343,16 @@ def test_a_timestamp_that_the_server_makes_not_null_has_unknown_values() -> None
     assert applied(log).rows() == [{"id": 1, "seen": None}]
 
 
+def test_a_column_of_the_primary_key_is_not_null_whatever_the_producer_states() -> None:
+    """MariaDB takes `NULL` of such a column without a word, and the connector believes it."""
+    log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, seen TIMESTAMP NULL)").rows({"id": 1, "seen": None})
+    log.ddl(
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id, seen), MODIFY seen TIMESTAMP NULL",
+        after="id INT PRIMARY KEY, seen TIMESTAMP NULL",
+    )
+    assert "column seen: NULL becomes the time of the statement, and no row event contains the values" in refusal(log)
+
+
 def test_rows_keep_the_columns_that_the_connector_has_not_changed() -> None:
     """The connector sends the statement, but has not read it: its rows and its definition have the old columns."""
     log = MadeLog().ddl("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)").rows({"id": 1, "a": 1, "b": 1})
