@@ -39,6 +39,10 @@ _SENT_AS_THEY_ARE = frozenset(
     }
 )  # fmt: skip
 _TEMPORAL = frozenset({"date", "time", "datetime", "timestamp", "year"})
+_NUMBERS = {
+    **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint"), "integer"), "decimal": "decimal",
+    "float": "real", "double": "real",
+}  # fmt: skip
 _Payload = dict[str, Any]
 _Columns = list[tuple[str, str]]  # name and type; the type is empty if a record does not have it
 
@@ -185,14 +189,25 @@ def _pictures(payload: _Payload) -> Iterator[tuple[str, _Columns]]:
 
 
 def _is_of_table(picture: _Columns, columns: _Columns) -> bool:
-    """Whether a picture has a table's columns; of types, dates and times must be the same, and JSON that became bytes."""
+    """Whether a picture has a table's columns.
+
+    Of types, dates and times must be the same, JSON that became bytes, and whether a number is whole, decimal or neither.
+    """
     if [name for name, _ in picture] != [name for name, _ in columns]:
         return False
     kinds = [(kind, right.partition("(")[0]) for (_, kind), (_, right) in zip(picture, columns, strict=True)]
     return not any(
-        kind and kind != right and ((kind, right) == ("json", "longblob") or not _TEMPORAL.isdisjoint((kind, right)))
+        kind
+        and kind != right
+        and ((kind, right) == ("json", "longblob") or not _TEMPORAL.isdisjoint((kind, right)) or _is_other(kind, right))
         for kind, right in kinds
     )
+
+
+def _is_other(kind: str, right: str) -> bool:
+    """Whether two types are numbers of different kinds."""
+    numbers = {_NUMBERS.get(name.split(" ")[0], "") for name in (kind, right)}
+    return len(numbers) == 2 and "" not in numbers
 
 
 def _fresh(history: History) -> Iterator[_Payload]:

@@ -175,7 +175,9 @@ class Merger:
         if is_known and own_column.nullable and stated.nullable is False and own_column.type.name != "timestamp":
             self._differences.append(f"{own_column.name} is NOT NULL: rows may have another value for NULL")
         # a connector may take a column that allows NULL for one that does not; for TIMESTAMP, a setting of the server decides
-        in_key = self.certain and own_column.name in self.effect.table.keys  # so it is NOT NULL, whatever a statement says
+        in_key = (
+            self.certain and own_column.name in self.effect.table.keys
+        )  # so it is NOT NULL, whatever a statement has
         from_own = stated.nullable is None or in_key or (own_column.type.name != "timestamp" and not undeclared)
         nullable = own_column.nullable if from_own else stated.nullable
         # of bytes, it shows that the producer sends them as text
