@@ -104,6 +104,15 @@ def test_zerofill_pads_the_texts_of_numbers() -> None:
     assert one("int unsigned", 123_456, "char(9)", width=5) == "123456"
 
 
+@pytest.mark.parametrize(
+    "old, value, text",
+    [("int", -7, "-7"), ("decimal(5,2)", "1.50", "1.50"), ("double", 1e20, "1e20")],
+)
+def test_a_number_becomes_json_in_mariadb(old: str, value: object, text: str) -> None:
+    assert one(old, value, "json", server="mariadb") == text
+    assert conversion(ColumnType.parse(old), ColumnType("json"), Details(server="mysql")) is None
+
+
 def test_texts_are_encoded_in_their_character_set() -> None:
     assert one("varchar(9)", "é€", "varbinary(9)", charset="latin1") == {"base64": "6YA="}
     assert one("varchar(9)", "é", "blob", charset="utf8mb4") == {"base64": "w6k="}

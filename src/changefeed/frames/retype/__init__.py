@@ -238,6 +238,11 @@ def _to_json(old: ColumnType, new: ColumnType, details: Details) -> Conversion |
     return _copy() if details.server == "mariadb" else None
 
 
+def _number_to_json(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
+    """A number as MariaDB prints it is valid JSON."""
+    return _printed(old, ColumnType("longtext"), details) if details.server == "mariadb" else None
+
+
 def _members(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
     if old.name == new.name and members.keeps_all(old, new):
         return _copy()
@@ -344,6 +349,7 @@ _ROUTES: dict[tuple[str, str], _Route] = {
     **{(old, "timestamp"): _instants for old in ("date", "datetime")},
     ("text", "text"): _text,
     ("text", "json"): _to_json,
+    **{(old, "json"): _number_to_json for old in _NUMBERS},
     ("json", "text"): _from_json,
     ("text", "binary"): _encoded,
     ("enum members", "binary"): _encoded,
