@@ -32,7 +32,7 @@ source:
   # password: secret               # or ${MYSQL_PASSWORD} from the environment, or password-file: /run/secrets/mysql
   # tables: ["shop.*"]             # patterns of database.table
   # snapshot.mode: initial         # or initial_only, when_needed, always, no_data (for events, from-debezium: offsets.dat)
-  # signal-table: ops.signals      # a table whose new rows copy tables again, as signals of Debezium do
+  # signal-table: ops.signals      # a table whose new rows copy tables again (for events, also notification-topic: notes)
   # server-id: 4200                # the first of 100 ids that no replica has; left out: at random
   # ssl-mode: preferred            # TLS, with the files ssl-ca: …, ssl-cert: …, ssl-key: …
   # chunk-rows: 50000              # rows that the first copy reads with one query

@@ -19,20 +19,24 @@ class CopyRequest:
     Attributes:
         tables: database and name of each table.
         where: a condition in the server's SQL: only its rows are read, and no row is removed; None: all rows replace the table's.
+        id: the name that its sender has given it; None without one.
     """
 
     tables: tuple[tuple[str, str], ...]
     where: str | None = None
+    id: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the request as a JSON object."""
-        condition = {} if self.where is None else {"where": self.where}
-        return {"tables": [list(name) for name in self.tables], **condition}
+        more = {name: text for name, text in (("where", self.where), ("id", self.id)) if text is not None}
+        return {"tables": [list(name) for name in self.tables], **more}
 
 
 def read_request(document: dict[str, Any]) -> CopyRequest:
     """Returns the request that `CopyRequest.to_dict` wrote."""
-    return CopyRequest(tuple((database, table) for database, table in document["tables"]), document.get("where"))
+    return CopyRequest(
+        tuple((database, table) for database, table in document["tables"]), document.get("where"), document.get("id")
+    )
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from changefeed.api.events import load_pipeline
 from tests.cli.command import invoke
 from tests.pipeline.events.stopping import StopError, stop_at
 from tests.pipeline.kit.server_log import run, tables
+from tests.protocols.debezium_mysql.records import log
 from tests.services.database import Database
 
 ORDERS = [{"id": number, "note": f"n{number}"} for number in range(1, 6)]
@@ -64,6 +65,11 @@ def sent(folder: Path, table: str, mark: str | None = None) -> list[tuple[int, A
         for value in values
         if mark is None or value["source"]["snapshot"] == mark
     ]
+
+
+def members(notification: dict[str, Any]) -> tuple[str, ...]:
+    """Type and names of the members of a notification."""
+    return (notification["type"], *notification, *sorted(notification["additional_data"]))
 
 
 def check_tables(folder: Path, database: Database) -> None:
@@ -178,4 +184,48 @@ def test_rows_that_change_meanwhile_are_right(
         pipeline.run()
     assert writes > 3
     pipeline.run()
+    check_tables(tmp_path, database)
+
+
+def test_notifications_show_how_far_a_snapshot_is(tmp_path: Path, database: Database) -> None:
+    """They have the members of those that the connector has sent."""
+    database.execute("CREATE TABLE shop.empty (id INT PRIMARY KEY)")
+    path = write(tmp_path, database, **{"signal-table": "ops.signals", "notification-topic": "notes"})
+    pipeline = load_pipeline(path)
+    pipeline.run()
+    order = json.dumps({"data-collections": ["shop.orders"]})
+    database.execute(f"INSERT INTO ops.signals VALUES ('one', 'execute-snapshot', '{order}')")
+    pipeline.run()
+    values = [(r["topic"], r["key"], json.loads(r["value"])) for r in records(tmp_path) if r["value"]]
+    places = [
+        (
+            value["type"],
+            value["additional_data"].get("scanned_collection"),
+            value["additional_data"].get("total_rows_scanned"),
+        )
+        if topic == "notes"
+        else topic
+        for topic, _, value in values
+        if topic in ("notes", "srv.shop.orders", "srv.shop.visits")
+    ]
+    assert places == [
+        ("STARTED", None, None),
+        ("IN_PROGRESS", None, None), ("TABLE_SCAN_COMPLETED", "shop.empty", "0"),
+        ("IN_PROGRESS", None, None), *["srv.shop.orders"] * 5, ("TABLE_SCAN_COMPLETED", "shop.orders", "5"),
+        ("IN_PROGRESS", None, None), *["srv.shop.visits"] * 2, ("TABLE_SCAN_COMPLETED", "shop.visits", "2"),
+        ("COMPLETED", None, None),
+        ("STARTED", None, None),
+        ("IN_PROGRESS", None, None), *["srv.shop.orders"] * 5, ("TABLE_SCAN_COMPLETED", "shop.orders", "5"),
+        ("COMPLETED", None, None),
+    ]  # fmt: skip
+    notes = [(json.loads(key), value) for topic, key, value in values if topic == "notes"]
+    assert all(key == {"id": value["id"]} for key, value in notes)
+    assert {(v["aggregate_type"], v["id"]) for _, v in notes if v["aggregate_type"] != "Initial Snapshot"} == {
+        ("Incremental Snapshot", "one")
+    }
+    assert {v["additional_data"]["connector_name"] for _, v in notes} == {"srv"}
+    recorded = [
+        json.loads(r["value"])["payload"] for r in log("mariadb-opt_notif") if r["topic"] == "notif" and r["value"]
+    ]
+    assert {members(v) for _, v in notes if v["aggregate_type"] == "Initial Snapshot"} == {members(v) for v in recorded}
     check_tables(tmp_path, database)

@@ -74,5 +74,7 @@ def test_options_of_the_other_kind_of_pipeline_are_refused(tmp_path: Path) -> No
     cf.Pipeline.from_dict({"source": signals, **tables}, base=tmp_path)
     cf.EventPipeline.from_dict({"source": continued, **events}, base=tmp_path)
     cf.EventPipeline.from_dict({"source": signals, **events}, base=tmp_path)
+    with pytest.raises(cf.ConfigError, match=r"source\.notification-topic: .*Remove the option"):
+        cf.Pipeline.from_dict({"source": OWN | {"notification-topic": "notes"}, **tables}, base=tmp_path)
     with pytest.raises(cf.ConfigError, match=r"source\.from-debezium: .*Remove the option"):
         cf.Pipeline.from_dict({"source": continued, **tables}, base=tmp_path)

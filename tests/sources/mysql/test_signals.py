@@ -90,7 +90,7 @@ def test_a_run_to_the_end_of_the_log_carries_out_its_signals(database: Database)
     signal(database, "one", {"data-collections": ["shop.a"]})
     plan = source.plan(before, None)
     assert plan is not None
-    assert (plan.caught_up, plan.after.requests) == (False, (CopyRequest((("shop", "a"),)),))
+    assert (plan.caught_up, plan.after.requests) == (False, (CopyRequest((("shop", "a"),), None, "one"),))
     copying = source.plan(plan.after.text(), None)
     assert copying is not None
     assert copying.after.is_copying
@@ -121,17 +121,25 @@ def test_a_table_of_signals_that_is_not_there_is_named(database: Database) -> No
 @pytest.mark.parametrize(
     "kind, data, wanted",
     [
-        ("execute-snapshot", '{"data-collections": ["shop.log", "shop.a"]}', [CopyRequest((TABLES[1], TABLES[0]))]),
-        ("execute-snapshot", '{"data-collections": [".*"], "type": "incremental"}', [CopyRequest(tuple(TABLES))]),
+        (
+            "execute-snapshot",
+            '{"data-collections": ["shop.log", "shop.a"]}',
+            [CopyRequest((TABLES[1], TABLES[0]), None, "one")],
+        ),
+        (
+            "execute-snapshot",
+            '{"data-collections": [".*"], "type": "incremental"}',
+            [CopyRequest(tuple(TABLES), None, "one")],
+        ),
         (
             "execute-snapshot",
             '{"data-collections": [".*.a"], "additional-conditions": [{"data-collection": "shop.a", "filter": "id = 5"}]}',
-            [CopyRequest((TABLES[2],)), CopyRequest((TABLES[0],), "id = 5")],
+            [CopyRequest((TABLES[2],), None, "one"), CopyRequest((TABLES[0],), "id = 5", "one")],
         ),
         (
             "execute-snapshot",
             '{"data-collections": ["shop.a"], "additional-condition": "v"}',
-            [CopyRequest((TABLES[0],), "v")],
+            [CopyRequest((TABLES[0],), "v", "one")],
         ),
         ("execute-snapshot", '{"data-collections": ["hop.a", "shop.A"]}', "it names no table that is captured"),
         ("execute-snapshot", '{"data-collections": ["("]}', "missing ), unterminated subpattern"),

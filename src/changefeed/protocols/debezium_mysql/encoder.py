@@ -96,7 +96,7 @@ class Encoder:
                     place = foreign.place_of(event, self._options)
                     yield self._control(place, marks.write_transaction(foreign.transaction(event, self._options)))
             case Heartbeat() if "notification" in event.origin:
-                yield self._control(event.place, notices.write_notification(event))
+                yield self._control(event.place, notices.write_notification(foreign.notification(event, self._options)))
             case Heartbeat() if "signal" in event.origin:
                 yield _record(event.place, *notices.write_signal(event), ())
             case Heartbeat() if "tombstone" in event.origin:

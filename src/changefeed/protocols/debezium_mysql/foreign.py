@@ -93,6 +93,15 @@ def transaction(event: TransactionMark, options: Options) -> TransactionMark:
     return with_schemas(replace(event, tables=tables), options)
 
 
+def notification(event: Heartbeat, options: Options) -> Heartbeat:
+    """Returns a notification with the connector's name, as `with_schemas` does; one that was read from this protocol as it is."""
+    if "schemas" in event.origin:
+        return event
+    content = event.origin["notification"]
+    data = {"connector_name": prefix(options), **content["additional_data"]}
+    return with_schemas(replace(event, origin={"notification": content | {"additional_data": data}}), options)
+
+
 def source(origin: dict[str, Any], options: Options) -> dict[str, Any]:
     """Returns the members of a foreign change's origin that the source block has."""
     texts = set(TEXTS) - {"version", "connector", "name"}  # those are always from the options

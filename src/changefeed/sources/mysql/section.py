@@ -81,6 +81,11 @@ class MySqlSource(ChangesSection):
         "copies tables again; an event pipeline sends their rows again. `database.table`, with columns for an id, a type and "
         "data.",
     )
+    notification_topic: str | None = Field(
+        default=None,
+        description="The topic of an event pipeline's notifications of snapshots, as with the option "
+        "`notification.sink.topic.name` of Debezium's connectors; with the sink's protocol `debezium-mysql`.",
+    )
     chunk_rows: int = Field(
         default=50_000, ge=1, description="Number of rows that the first copy reads with one query, approximately."
     )
@@ -145,6 +150,12 @@ class MySqlSource(ChangesSection):
     @classmethod
     def wrong(cls, written: Mapping[str, Any], *, of_events: bool) -> Iterator[tuple[str, str]]:
         """See `ChangesSection`: options that only the other kind of pipeline has."""
+        if not of_events and written.get("notification-topic") is not None:
+            yield (
+                "notification-topic",
+                "source.notification-topic: only an event pipeline writes notifications. Remove the option; `changefeed status` "
+                "shows the progress of a copy",
+            )
         if not of_events and written.get("from-debezium") is not None:
             yield (
                 "from-debezium",

@@ -177,8 +177,8 @@ def _carried_out(signal: Signal, tables: Callable[[], list[Name]]) -> list[CopyR
         raise ValueError("it names no table that is captured")
     whole = tuple(dict.fromkeys(name for name in chosen if name not in filters))
     return [
-        *([CopyRequest(whole)] if whole else []),
-        *(CopyRequest((name,), where) for name, where in filters.items()),
+        *([CopyRequest(whole, None, signal.id)] if whole else []),
+        *(CopyRequest((name,), where, signal.id) for name, where in filters.items()),
     ]
 
 

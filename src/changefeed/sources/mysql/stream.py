@@ -40,6 +40,7 @@ from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsen
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.failover import Executed, beginning, moved
+from changefeed.sources.mysql.notifications import Notifications
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import SignalLog, copies_of
@@ -139,8 +140,13 @@ class MySqlStream:
                 full_name(*table.name) not in self._definitions.tables
             ):  # it is captured since the definition was changed
                 self._definitions.apply(table.create, table.name[0])
-        for rows in view.rows(self._definitions):
-            yield self._batch(rows, known)
+        notifications = Notifications(self._section.notification_topic, view.tables, request)
+        for changes in notifications.started():
+            yield self._batch(changes, known)
+        for changes in notifications.among(view.rows(self._definitions)):
+            yield self._batch(changes, known)
+        for changes in notifications.completed():
+            yield self._batch(changes, known)
         yield self._batch(Decoded(), replace(known, requests=known.requests[1:]))
 
     def close(self) -> None:
@@ -220,9 +226,14 @@ class MySqlStream:
 
     def _snapshot(self, server: Server) -> Iterator[StreamBatch]:
         view = View.open(server, self._tables, self._context)
+        notifications = Notifications(self._section.notification_topic, view.tables)
+        for changes in notifications.started():
+            yield self._batch(changes, None)
         yield self._batch(Decoded(control=self._first(server, view.tables, view.low, view.seconds)), None)
-        for rows in view.rows(self._definitions):
-            yield self._batch(rows, None)
+        for changes in notifications.among(view.rows(self._definitions)):
+            yield self._batch(changes, None)
+        for changes in notifications.completed():
+            yield self._batch(changes, None)
         yield self._batch(Decoded(), SourceOffset(server.identity, view.low, gtids=view.gtids))
 
     def _first(

@@ -87,8 +87,8 @@ class View:
         tables = captured_tables(server, captured, None if request is None else request.tables)
         return cls(server, low, gtids, int(seconds), tables, context, request)
 
-    def rows(self, definitions: Definitions) -> Iterator[Decoded]:
-        """Yields all rows, in batches of one table."""
+    def rows(self, definitions: Definitions) -> Iterator[tuple[CopiedTable, Decoded]]:
+        """Yields all rows, in batches of one table, with the table; nothing of a table without rows."""
         mark = "first"
         for (table, columns), following in _with_next(self._read()):
             marks = [mark, *["true"] * (len(columns[0]) - 1)]
@@ -99,7 +99,7 @@ class View:
                 marks[-1] = "last"
             elif following[0] is not table:
                 marks[-1], mark = "last_in_data_collection", "first_in_data_collection"
-            yield self._decoded(table, columns, marks, definitions)
+            yield table, self._decoded(table, columns, marks, definitions)
         self.server.rows("COMMIT")
 
     def _read(self) -> Iterator[_Part]:
