@@ -219,7 +219,7 @@ class Campaign:
         """Modes by chance; a round with parts of histories has simple ones, in which most faults show as well."""
         if any(job.statements is not None for job in jobs):
             return Modes("streamed", ("none", "none"), True, False)
-        return draw_modes(Random(f"{self.seed} {number}"))
+        return draw_modes(Random(f"{self.seed} {number}"), self.server)
 
     def _path(self, name: str) -> Path:
         return self.folder / "histories" / f"{name}.json.gz"

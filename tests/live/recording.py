@@ -91,10 +91,11 @@ class Modes:
         return ", ".join([*words, *(["lazy offsets"] if self.lazy else [])])
 
 
-def draw_modes(random: Random, mode: str | None = None) -> Modes:
-    """The modes of a round."""
+def draw_modes(random: Random, server: str, mode: str | None = None) -> Modes:
+    """The modes of a round; the engine for MySQL is of a version that has no `never`."""
     restarts = tuple(random.choice(["none", "none", "stop", "kill", "kill"]) for _ in range(PHASES - 1))
-    mode = mode or random.choices(list(MODES), list(MODES.values()))[0]
+    weights = MODES if server == "mariadb" else MODES | {"never": 0}
+    mode = mode or random.choices(list(weights), list(weights.values()))[0]
     return Modes(mode, restarts, random.random() < 0.8, random.random() < 0.5)
 
 
