@@ -41,12 +41,8 @@ class Notifications:
         """Yields the first notification."""
         yield from self._made("STARTED", {} if self.request is None else {"data_collections": self._names})
 
-    def completed(self) -> Iterator[Decoded]:
-        """Yields the last one."""
-        yield from self._made("COMPLETED", {})
-
     def among(self, parts: Iterable[tuple[CopiedTable, Decoded]]) -> Iterator[Decoded]:
-        """Yields the rows of a snapshot, with notifications where a table begins and ends; one without rows has both.
+        """Yields the rows of a snapshot, with notifications where a table begins and ends, and at the end of all.
 
         Args:
             parts: rows of one table each, in the order of the tables.
@@ -67,6 +63,7 @@ class Notifications:
                 "data_collections": self._names,
             }  # fmt: skip
             yield from self._made("TABLE_SCAN_COMPLETED", data)
+        yield from self._made("COMPLETED", {})
 
     @property
     def _names(self) -> str:

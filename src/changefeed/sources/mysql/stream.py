@@ -136,16 +136,13 @@ class MySqlStream:
             yield batch
             known = _offset_of(batch)
         for table in view.tables:
-            if (
-                full_name(*table.name) not in self._definitions.tables
-            ):  # it is captured since the definition was changed
+            is_known = full_name(*table.name) in self._definitions.tables
+            if not is_known:  # it is captured since the patterns were changed
                 self._definitions.apply(table.create, table.name[0])
         notifications = Notifications(self._section.notification_topic, view.tables, request)
         for changes in notifications.started():
             yield self._batch(changes, known)
         for changes in notifications.among(view.rows(self._definitions)):
-            yield self._batch(changes, known)
-        for changes in notifications.completed():
             yield self._batch(changes, known)
         yield self._batch(Decoded(), replace(known, requests=known.requests[1:]))
 
@@ -232,8 +229,6 @@ class MySqlStream:
         yield self._batch(Decoded(control=self._first(server, view.tables, view.low, view.seconds)), None)
         for changes in notifications.among(view.rows(self._definitions)):
             yield self._batch(changes, None)
-        for changes in notifications.completed():
-            yield self._batch(changes, None)
         yield self._batch(Decoded(), SourceOffset(server.identity, view.low, gtids=view.gtids))
 
     def _first(
@@ -254,13 +249,9 @@ class MySqlStream:
 
         def cut(*, inside: bool) -> StreamBatch:
             nonlocal at, taken
-            if signals is not None:
-                new_signals = signals.before(at.at)[taken:]
-                tables = partial(list_tables, server, self._tables.selector())
-                at, taken = (
-                    replace(at, requests=(*at.requests, *copies_of(new_signals, tables))),
-                    taken + len(new_signals),
-                )
+            if signals is not None and (untaken := signals.before(at.at)[taken:]):
+                requests = copies_of(untaken, partial(list_tables, server, self._tables.selector()))
+                at, taken = replace(at, requests=(*at.requests, *requests)), taken + len(untaken)
             transaction = None if transactions.open is None or not inside else transactions.open.plain()
             after = replace(at, maps=maps if inside else (), transaction=transaction, gtids=executed.text())
             changes = decoder.decoded()[0]
