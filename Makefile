@@ -17,7 +17,7 @@ help:
 	@echo "make test        install, then every check, and all tests except the nightly ones"
 	@echo "make check       the static checks alone (style, types, layers, plain English, docs)"
 	@echo "make check-rust  form, lints and tests of the Rust kernel, if cargo is installed"
-	@echo "make site        the documentation as a web site, in build/site"
+	@echo "make site        the documentation as a web site, in build/site (CHANGEFEED_REPOSITORY=https://…: with a link to the repository)"
 	@echo "make unit        the quick tests without a JVM, while you work: decoders, encoders, kernel, options, planner"
 	@echo "make nightly     the long tests: storage faults, random kills, MySQL, Spark clusters, a million damaged records of each protocol"
 	@echo "make nightly-slice  an eighth of the nightly tests, chosen by the commit, within 25 minutes; CI runs it"

@@ -49,6 +49,20 @@ def test_pages_that_move_are_linked_to_at_their_new_place(tmp_path: Path) -> Non
     assert front == "![x](docs/images/x.svg){ .wide }"
 
 
+@pytest.mark.parametrize("address", [None, "https://git.example.org/changefeed"])
+def test_the_header_links_to_the_repository_whose_address_is_set(
+    address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mkdocs.config import load_config
+
+    monkeypatch.delenv("CHANGEFEED_REPOSITORY", raising=False)
+    if address is not None:
+        monkeypatch.setenv("CHANGEFEED_REPOSITORY", address)
+    monkeypatch.chdir(site_pages.ROOT)
+    with (site_pages.ROOT / "mkdocs.yml").open("rb") as file:
+        assert load_config(file, hooks=[])["repo_url"] == address
+
+
 def test_every_guide_and_reference_page_is_in_the_navigation(tmp_path: Path) -> None:
     site_pages.write(tmp_path)
     nav = site_pages.navigation((site_pages.ROOT / site_pages.CONTENTS).read_text(encoding="utf-8"))
