@@ -163,7 +163,9 @@ def test_transcode_hands_over_dead_letters_or_logs_them(tmp_path: Path, caplog: 
     assert (done.records, done.dead_letters, len(letters)) == (3, 1, 1)
     with caplog.at_level(logging.WARNING, "changefeed"):
         cf.transcode(log, tmp_path / "b.jsonl", **to)
-    assert [record.message.startswith("left out, as it could not be decoded") for record in caplog.records] == [True]
+    assert [record.getMessage().startswith("left out, as it could not be decoded") for record in caplog.records] == [
+        True
+    ]
 
 
 def test_protocols_are_described() -> None:

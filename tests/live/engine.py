@@ -123,7 +123,7 @@ def misunderstood(history: History) -> dict[str, str]:
                 is_exact = False
             else:
                 # MariaDB has dropped the table, and no record names the error
-                if _without_spaces(last) in failed:
+                if any(text.endswith(_without_spaces(last)) for text in failed):  # it may begin with a comment
                     dropped = [name.lower() if history.lower_case else name for name in _dropped(last, payload)]
                     wrong |= dict.fromkeys(dropped, f"sent what had failed: {last[:200]!r}")
                     continue

@@ -161,7 +161,7 @@ def test_what_a_signal_asks_for(
 ) -> None:
     sent = [Signal(LogPosition("binlog.000003", 154), "one", kind, data)]
     assert copies_of(sent, lambda: TABLES) == (() if isinstance(wanted, str) else tuple(wanted))
-    warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == isinstance(wanted, str)
     if isinstance(wanted, str):
         assert "one at binlog.000003:154 is passed over" in warnings[0]
