@@ -19,9 +19,10 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TypeAlias
 
 import pyarrow.compute as pc
 
@@ -58,6 +59,7 @@ from changefeed.sources.mysql.transactions import OpenTransaction, Transactions,
 from changefeed.sources.mysql.view import View, captured_tables, first_changes
 
 _log = logging.getLogger(__name__)
+_Batches: TypeAlias = Generator[StreamBatch, None, SourceOffset]  # returns the source offset behind the last one
 
 
 class MySqlStream:
@@ -115,26 +117,17 @@ class MySqlStream:
 
     def _to_end(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
         """Yields what the log has behind a source offset, and the snapshots that are requested there: Rule 4."""
-        while True:
-            for batch in self._log(server, known):
-                yield batch
-                known = _offset_of(batch)
-            if not known.requests:
-                return
-            for batch in self._requested(server, known):
-                yield batch
-                known = _offset_of(batch)
+        while (known := (yield from self._log(server, known))).requests:
+            known = yield from self._requested(server, known)
 
-    def _requested(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
-        """Yields the log up to a view, and then the rows that the first request wants of it."""
+    def _requested(self, server: Server, known: SourceOffset) -> _Batches:
+        """Yields the log up to a view, and then the rows that the first request wants of it; returns where it ends."""
         request = known.requests[0]
         view = View.open(server, self._tables, self._context, request)
         view.low = replace(view.low, shift=known.at.shift)
         if gone := sorted({*request.tables}.difference(table.name for table in view.tables)):
             _log.warning("not sent again, because they are not captured or do not exist: %s", listed(gone))
-        for batch in self._log(server, known, until=view.low):
-            yield batch
-            known = _offset_of(batch)
+        known = yield from self._log(server, known, until=view.low)
         for table in view.tables:
             is_known = full_name(*table.name) in self._definitions.tables
             if not is_known:  # it is captured since the patterns were changed
@@ -144,7 +137,9 @@ class MySqlStream:
             yield self._batch(changes, known)
         for changes in notifications.among(view.rows(self._definitions)):
             yield self._batch(changes, known)
-        yield self._batch(Decoded(), replace(known, requests=known.requests[1:]))
+        after = replace(known, requests=known.requests[1:])
+        yield self._batch(Decoded(), after)
+        return after
 
     def close(self) -> None:
         """See `EventStream`."""
@@ -238,8 +233,8 @@ class MySqlStream:
         now = int(time.time()) if seconds is None else seconds
         return list(first_changes(server, tables, self._definitions, at, run, seconds=now, is_all=seconds is None))
 
-    def _log(self, server: Server, known: SourceOffset, until: LogPosition | None = None) -> Iterator[StreamBatch]:
-        """Yields what the log has behind a source offset, to its end or to a position between two transactions."""
+    def _log(self, server: Server, known: SourceOffset, until: LogPosition | None = None) -> _Batches:
+        """Yields what the log has behind a source offset, to its end or a position between two transactions; returns where."""
         section, most = self._section, self._section.max_bytes_per_batch
         begun = None if known.transaction is None else OpenTransaction.restored(known.transaction)
         transactions = Transactions(self._context, begun)
@@ -248,7 +243,7 @@ class MySqlStream:
         signals, taken = self._signals(server), 0
 
         def cut(*, inside: bool) -> StreamBatch:
-            nonlocal at, taken
+            nonlocal at, known, taken
             if signals is not None and (untaken := signals.before(at.at)[taken:]):
                 requests = copies_of(untaken, partial(list_tables, server, self._tables.selector()))
                 at, taken = replace(at, requests=(*at.requests, *requests)), taken + len(untaken)
@@ -259,6 +254,7 @@ class MySqlStream:
                 changes = _from(changes, *at.unsent)
                 if at.at.number > at.unsent[0].number:
                     after = replace(after, unsent=None)
+            known = after
             return self._batch(changes, after)
 
         log = dump(self._address, known.at, section.server_id, server.identity, statements=True)
@@ -279,6 +275,7 @@ class MySqlStream:
             at = replace(at, at=event.end, begun=_begun(event, at))
         if at.at != known.at:
             yield cut(inside=False)
+        return known
 
     def _signals(self, server: Server) -> SignalLog | None:
         table = self._section.signal_table
@@ -291,11 +288,6 @@ class MySqlStream:
             if after is None
             else StreamBatch(changes, after.text(), tables, after.at.number)
         )
-
-
-def _offset_of(batch: StreamBatch) -> SourceOffset:
-    assert batch.source_offset is not None
-    return read(batch.source_offset)
 
 
 def _from(changes: Decoded, first: LogPosition, rows: int) -> Decoded:
