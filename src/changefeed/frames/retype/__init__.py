@@ -209,13 +209,11 @@ def _binary(old: ColumnType, new: ColumnType, details: Details) -> Conversion | 
 def _encoded(old: ColumnType, new: ColumnType, details: Details) -> Conversion | None:
     """Text to bytes: MySQL keeps the spaces that fill up a CHAR in a BINARY of the same size."""
     is_filled = (old.name, new.name) == ("char", "binary") and texts.room(old) == texts.room(new)
-    if is_filled and texts.has_single_bytes(details.charset):
-        if not details.server:
-            return None
-        if details.server == "mysql":
-            return Conversion(lambda array: texts.encoded(pc.utf8_rpad(array, texts.room(old)), details.charset))
-    if not details.charset:
+    keeps_spaces = is_filled and texts.has_single_bytes(details.charset)
+    if not details.charset or (keeps_spaces and not details.server):
         return None
+    if keeps_spaces and details.server == "mysql":
+        return Conversion(lambda array: texts.encoded(pc.utf8_rpad(array, texts.room(old)), details.charset))
     return Conversion(lambda array: texts.fitted(texts.encoded(array, details.charset), new))
 
 

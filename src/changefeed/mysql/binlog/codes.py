@@ -26,6 +26,7 @@ IN_USE, ARTIFICIAL, IGNORABLE_FLAG = 0x01, 0x20, 0x80
 
 # Extra flags of a GTID of MariaDB: the phases of an ALTER that is logged in two.
 ALTER_STARTED, ALTER_COMMITTED, ALTER_ROLLED_BACK = 2, 4, 8
+ALTER_ENDS = ALTER_COMMITTED | ALTER_ROLLED_BACK
 
 # Column types of table maps; those of the protocol are in `mysql/type_codes.py`.
 TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = 1, 2, 3, 4, 5, 6, 7, 8, 9

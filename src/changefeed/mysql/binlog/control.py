@@ -35,8 +35,7 @@ _CHECKSUMS = {0: False, 1: True}
 _TOP = {4: 1 << 31, 7: 1 << 55}
 _GROUP_COMMIT, _XA = 2, 64 | 128
 _ENGINES, _THREAD = 1, 16
-_ALTER_ENDS = codes.ALTER_COMMITTED | codes.ALTER_ROLLED_BACK
-_ALTER = codes.ALTER_STARTED | _ALTER_ENDS
+_ALTER = codes.ALTER_STARTED | codes.ALTER_ENDS
 _MARIADB_FIXED = 19
 _LOGICAL_CLOCK = 2
 
@@ -191,7 +190,7 @@ def _mariadb_gtid(cursor: EventCursor, header: e.Header) -> e.MariaDbGtid:
         if extra & _ENGINES:
             cursor.uint(1)
         if extra & _ALTER:
-            alter = (extra & _ALTER, cursor.uint(8) if extra & _ALTER_ENDS else None)
+            alter = (extra & _ALTER, cursor.uint(8) if extra & codes.ALTER_ENDS else None)
         if extra & _THREAD:
             cursor.uint(4)
         if extra & ~(_ENGINES | _ALTER | _THREAD):

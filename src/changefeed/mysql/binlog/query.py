@@ -34,7 +34,6 @@ from changefeed.mysql.binlog.cursor import EventCursor
 from changefeed.mysql.binlog.events import Header, Query, StatusVars
 
 _TOO_MANY_DATABASES = 254
-_ALTER_ENDS = codes.ALTER_COMMITTED | codes.ALTER_ROLLED_BACK
 
 
 def read_query(cursor: EventCursor, header: Header) -> Query:
@@ -99,7 +98,7 @@ def _databases(cursor: EventCursor) -> dict[str, Any]:
 
 def _alter(cursor: EventCursor) -> dict[str, Any]:
     flags = cursor.uint(1)
-    return {"alter": (flags, cursor.uint(8) if flags & _ALTER_ENDS else None)}
+    return {"alter": (flags, cursor.uint(8) if flags & codes.ALTER_ENDS else None)}
 
 
 def _collations(cursor: EventCursor) -> dict[str, Any]:
