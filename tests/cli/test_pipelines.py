@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -236,12 +237,37 @@ def test_status_line_is_one_line_for_a_terminal_and_a_line_each_for_a_file() -> 
     code = "from changefeed.cli.output import Output\nwith Output().status('a') as say: say('b [c]'); say('d')"
     piped = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert (piped.stdout, piped.stderr) == (b"", b"b [c]\nd\n")
+    assert "\n" not in _shown_in_a_terminal(code).replace("\r\n", "", 1)
+
+
+def _shown_in_a_terminal(code: str) -> str:
+    """Runs a program in Python, and returns what it writes to stderr, which is a terminal of 80 columns."""
     main, terminal = os.openpty()
-    subprocess.run([sys.executable, "-c", code], stderr=terminal, check=True, env={**os.environ, "TERM": "xterm"})
-    os.close(terminal)
-    shown = os.read(main, 1 << 16).decode()
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "20"}
+    shown = b""
+    with subprocess.Popen([sys.executable, "-c", code], stderr=terminal, env=env) as process:
+        os.close(terminal)
+        with suppress(OSError):  # the other end is closed
+            while some := os.read(main, 1 << 16):
+                shown += some
     os.close(main)
-    assert "\n" not in shown.replace("\r\n", "", 1)
+    assert process.returncode == 0
+    return shown.decode()
+
+
+def test_the_line_of_a_run_shows_its_whole_text_beside_a_bar_where_the_total_is_known() -> None:
+    text = " ".join(f"word{n}" for n in range(30))
+    code = (
+        "from changefeed.cli.output import Output\noutput = Output()\nwith output.run_line() as line:\n"
+        f" line.bar(49, 100); line.say({text!r}); import time; time.sleep(0.5); output.note('a note'); time.sleep(0.5)\n"
+        " line.bar(100, None); line.say('waits'); time.sleep(0.5)\n"
+    )
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", _shown_in_a_terminal(code))
+    assert re.search(r"[\r\n]a note\r\n", shown), "it is above the line, and not in it"
+    known, unknown = (shown[: shown.index("waits")], shown[shown.index("waits") :])
+    assert (" 49%" in known, "━" in known, text.split()[-1] in known) == (True, True, True)
+    assert ("%" in unknown, "━" in unknown) == (False, False)
+    assert any(frame in unknown for frame in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"), "the spinner shows that the run lives"
 
 
 def test_every_command_has_its_section_and_an_example() -> None:

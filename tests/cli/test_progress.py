@@ -61,9 +61,9 @@ def test_the_line_names_who_holds_the_cut_once_all_is_read() -> None:
     progress.step(Progress.of(_pipeline(), STATE))
     progress.step(Progress.of(_pipeline(), STATE, _now(left=1200, rows_per_second=1234.4)))
     assert line.texts == [
-        "4 rows applied, 5 pending, 0 tables at no cut yet, held by shop:1 (no resolved event yet), shop:2 (no resolved event "
+        "4 rows applied, 5 pending, 0 tables, no cut yet, held by shop:1 (no resolved event yet), shop:2 (no resolved event "
         "yet)",
-        "4 rows applied (1,234/s), 5 pending, 0 tables at no cut yet, 1,200 records to read",
+        "4 rows applied (1,234/s), 5 pending, 0 tables, no cut yet, 1,200 records to read",
     ]
 
 
@@ -112,7 +112,7 @@ def test_in_a_terminal_the_line_shows_what_the_run_does(monkeypatch: pytest.Monk
     progress.step(Progress.of(_pipeline(), STATE, _now(left=1)))
     progress.watch(_now(at=NOON + timedelta(seconds=20), stage="writing 3 tables", read=10, left=5, busy=2.0))
     assert line.texts[-1] == (
-        "p: writing 3 tables for 20 s, about 1.0 s left, 4 rows applied, 5 pending, 0 tables at no cut yet, 1 record to read"
+        "p: writing 3 tables for 20 s, about 1.0 s left, 4 rows applied, 5 pending, 0 tables, no cut yet, 1 record to read"
     )
 
 

@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from changefeed.redaction import redact
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _LINES_AT_ONCE = 1000
 _SPACING = 10.0  # seconds between two lines of a run, where they are kept in a log
@@ -71,6 +74,7 @@ class Output:
         self.traceback = False
         self.log_json = False
         self.log_level = logging.INFO
+        self._console: Console | None = None  # shows a line that changes
 
     @property
     def is_terminal(self) -> bool:
@@ -127,6 +131,8 @@ class Output:
             time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
             known = {"time": time, "level": logging.getLevelName(level).lower(), "message": redact(text), **fields}
             click.echo(json.dumps(known, ensure_ascii=False), err=True)
+        elif self._console is not None:
+            self._console.out(redact(text), highlight=False)
         else:
             click.echo(redact(text), err=True)
 
@@ -171,10 +177,9 @@ class Output:
         if not self.is_terminal:
             yield _nothing if self.json else self.note
             return
-        from rich.console import Console
         from rich.markup import escape
 
-        with Console(stderr=True).status(escape(redact(what))) as line:
+        with self._terminal() as console, console.status(escape(redact(what))) as line:
             yield lambda text: line.update(escape(redact(text)))
 
     @contextmanager
@@ -183,7 +188,7 @@ class Output:
         if self.json:
             yield RunLine()
         elif self.is_terminal:
-            with _terminal_line() as line:
+            with self._terminal() as console, _terminal_line(console) as line:
                 yield line
         else:
             spaced = _SpacedLines(self.note)
@@ -198,7 +203,6 @@ class Output:
         if not self.is_terminal:
             yield _Silent()
             return
-        from rich.console import Console
         from rich.progress import Progress as Bar
         from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -207,8 +211,19 @@ class Output:
             TextColumn("{task.description}  {task.completed:,.0f} records"),
             TimeElapsedColumn(),
         )
-        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        with self._terminal() as console, Bar(*columns, console=console, transient=True) as bar:
             yield _Counted(bar, bar.add_task(what, total=None))
+
+    @contextmanager
+    def _terminal(self) -> Iterator[Console]:
+        """The terminal, with a line at its bottom that changes: notes are printed above it, and do not break it."""
+        from rich.console import Console
+
+        before, self._console = self._console, Console(stderr=True)
+        try:
+            yield self._console
+        finally:
+            self._console = before
 
 
 class _SpacedLines(RunLine):
@@ -236,23 +251,34 @@ class _SpacedLines(RunLine):
 
 
 @contextmanager
-def _terminal_line() -> Iterator[RunLine]:
-    """A line with a spinner, and with a bar where the total is known."""
-    from rich.console import Console
+def _terminal_line(console: Console) -> Iterator[RunLine]:
+    """A spinner and the text, on as many lines as it takes; at the right edge a bar, where the total is known."""
     from rich.markup import escape
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TaskProgressColumn, TextColumn
+    from rich.table import Column
+    from rich.text import Text
 
-    class Bar(RunLine):
+    class KnownBar(BarColumn):
+        def render(self, task: Task) -> Any:
+            return super().render(task) if task.total else ""
+
+    class KnownShare(TaskProgressColumn):
+        def render(self, task: Task) -> Text:
+            return super().render(task) if task.total else Text()
+
+    class Line(RunLine):
         def say(self, text: str) -> None:
             shown.update(task, description=escape(redact(text)))
 
         def bar(self, done: int, total: int | None) -> None:
-            shown.update(task, completed=done, total=total)
+            shown.tasks[0].total = total  # `update` does not take a total away
+            shown.update(task, completed=done)
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=20), TaskProgressColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    text = TextColumn("{task.description}", table_column=Column(ratio=1))
+    columns = (SpinnerColumn(), text, KnownBar(bar_width=20), KnownShare())
+    with Progress(*columns, console=console, transient=True, expand=True) as shown:
         task = shown.add_task("", total=None)
-        yield Bar()
+        yield Line()
 
 
 class _Warnings(logging.Handler):

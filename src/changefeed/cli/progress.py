@@ -89,11 +89,14 @@ def table_words(reached: Progress, *, cuts: bool, ages: bool) -> Iterator[str]:
         cuts: whether the pipeline has cuts.
         ages: whether the age of the newest change is shown; it has no meaning for a run that does not follow its source.
     """
+    from changefeed.pipeline.monitoring.cuts import NO_CUT
     from changefeed.pipeline.monitoring.holders import held_text
 
     yield f"{many(reached.counts.applied, 'row')} applied{_rate(reached.rows_per_second)}"
     yield f"{reached.counts.pending:,} pending"
-    yield many(reached.tables, "table") + (f" at {reached.cut}" if cuts else "")
+    yield many(reached.tables, "table") + (f" at {reached.cut}" if cuts and reached.cut != NO_CUT else "")
+    if cuts and reached.cut == NO_CUT:
+        yield NO_CUT
     yield from _lag_words(reached.lag, ages=ages)
     # as long as there is more to read, nothing is held by anybody
     if not reached.lag.records and not reached.lag.bytes:

@@ -145,8 +145,8 @@ def _retrying(output: Output) -> Callable[[Retry], None]:
             output.document({"event": "retry", "error": error, **tries})
             output.flush()
         else:
-            text = f"{retry.error}; trying again in {retry.seconds:g} s ({retry.number} of {retry.limit})"
-            output.note(text, logging.WARNING)
+            turn = "until the source is back" if retry.limit is None else f"{retry.number} of {retry.limit}"
+            output.note(f"{retry.error}; trying again in {retry.seconds:g} s ({turn})", logging.WARNING)
 
     return report
 

@@ -151,10 +151,10 @@ def _facts(report: Status | EventStatus) -> Iterator[str]:
     now = datetime.now(UTC)
     if report.run is not None:
         yield f"run     {run_text(report.run, now)}"
-    if report.source_error:
-        yield f"source  {report.source_error}"
-    elif report.run is not None and report.run.is_alive(now) and report.run.source_down is not None:
+    if report.run is not None and report.run.is_alive(now) and report.run.source_down is not None:
         yield f"source  {failure_text(report.run.source_down)}"
+    elif report.source_error:
+        yield f"source  {report.source_error}"
     yield f"lag     {lag_text(report.lag, now) or 'nothing is known to be left'}"
 
 

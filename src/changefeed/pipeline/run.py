@@ -113,10 +113,12 @@ def run(
         )
     stopping = stopping or (lambda: False)
     behaviour = definition.pipeline
-    retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
     with as_ours(definition.sink.path):
         spark = suited(spark)
         watch = _watch(definition, spark, watching)
+    retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
+    if not once and until is None:
+        retries.source_is_gone = watch.source_is_gone
 
     def report(state: State) -> None:
         if progress is not None:

@@ -13,10 +13,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from changefeed.errors import SourceError
 from changefeed.pipeline.monitoring.heartbeat import Heartbeat
 from changefeed.pipeline.monitoring.phases import Phases
-from changefeed.pipeline.monitoring.view import ASKING, READING, RunNow, RunView
+from changefeed.pipeline.monitoring.view import ASKING, READING, Failure, RunNow, RunView
 from changefeed.pipeline.monitoring.watch import Watch
+from changefeed.pipeline.retry import Retries, Retry
 from changefeed.pipeline.state import Counts, State
 from changefeed.redaction import remember
 from changefeed.sources import Backlog
@@ -198,6 +200,38 @@ def test_a_source_that_does_not_answer_is_shown_and_its_return_too(monkeypatch: 
         passed("read.after", backlog=None)
         assert view.now().source_down is None
     assert shown[-1].source_down is None
+
+
+def test_a_source_that_refuses_at_once_is_down_from_its_first_refusal_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("changefeed.pipeline.monitoring.watch._TICK", 0.02)
+    why = "b:3306: Connection refused"
+    answers, downs, limits = list[str | None]([why]), list[Failure | None](), list[int | None]()
+    view = RunView("p", 5.0)
+    watch = Watch(view, lambda: answers[0])
+
+    def sleep(seconds: float) -> None:
+        if answers[0] is not None:
+            _until(lambda: view.now().source_down is not None)
+            downs.append(view.now().source_down)
+
+    def tell(retry: Retry) -> None:
+        limits.append(retry.limit)
+        if len(limits) == 5:
+            answers[0] = None
+
+    retries = Retries(2, 0.0625, tell, sleep=sleep, source_is_gone=watch.source_is_gone)
+    with watch.watching():
+        assert not watch.source_is_gone(), "it has never answered this run, so its address may be wrong"
+        passed("read.before")
+        passed("read.after", backlog=None)
+        while retries.wait(SourceError(why, transient=True), 0):
+            passed("read.before")
+        passed("read.after", backlog=None)
+        assert view.now().source_down is None
+    assert limits == [2, 2, None, None, None], "the limit is for a source that can be reached"
+    assert [down is not None and (down.reason, down.since) for down in downs] == [
+        (why, downs[0] and downs[0].since)
+    ] * len(downs)
 
 
 def test_what_watches_cannot_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,17 @@ def test_the_wait_doubles_and_a_step_begins_the_count_again() -> None:
     assert sum(slept) == sum(retry.seconds for retry in retries_seen)
 
 
+def test_without_a_source_there_is_no_limit_unless_nothing_is_to_be_tried_again() -> None:
+    seen: list[Retry] = []
+    gone = iter([True] * 2000 + [False])
+    retries = Retries(2, 1.0, seen.append, sleep=lambda _: None, source_is_gone=lambda: next(gone))
+    while retries.wait(AWAY, 0):
+        pass
+    assert [retry.limit for retry in seen] == [2, 2] + [None] * 2000
+    assert [retry.seconds for retry in seen[:3]] == [1.0, 2.0, 60.0]
+    assert not Retries(0, 1.0, source_is_gone=lambda: True).wait(AWAY, 0)
+
+
 @pytest.mark.parametrize("error", [ConfigError("x"), SourceError("x"), ChangefeedError("x")])
 def test_permanent_errors_are_not_retried(error: ChangefeedError) -> None:
     assert not Retries(8, 1.0, sleep=lambda _: None).wait(error, 0)

@@ -183,7 +183,8 @@ class Behaviour(Section):
         default=5,
         ge=0,
         description="Maximum number of retries without a completed step in between, after transient errors: unavailable "
-        "brokers or schema registries, throttled storage, an overloaded machine.",
+        "brokers or schema registries, throttled storage, an overloaded machine. A run that follows its source does not end "
+        "while that is away.",
     )
     retry_backoff: RetryBackoff = "1 second"
 

@@ -48,7 +48,8 @@ class EventBehaviour(Section):
     max_retries: int = Field(
         default=5,
         ge=0,
-        description="Maximum number of retries without a completed step in between, after transient errors.",
+        description="Maximum number of retries without a completed step in between, after transient errors. A run that follows "
+        "its source does not end while that is away.",
     )
     retry_backoff: RetryBackoff = "1 second"
 

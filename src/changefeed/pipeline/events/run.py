@@ -100,6 +100,8 @@ def run_events(
     view = RunView(behaviour.name, beat_seconds(folder), kind="events")
     watch = Watch(view, source(definition.source).unreachable, Heartbeat(folder), watching)
     retries = Retries(behaviour.max_retries, seconds(behaviour.retry_backoff), retrying, stopping)
+    if not once:
+        retries.source_is_gone = watch.source_is_gone
 
     def report(state: State) -> None:
         progress(state, view.now())

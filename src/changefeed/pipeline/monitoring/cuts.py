@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from changefeed.ticdc import tso
 
+NO_CUT = "no cut yet"
+
 _POSITION = 40  # bits of a position, in the commit_ts of a source that has positions instead of times
 
 
@@ -16,7 +18,7 @@ def cut_text(commit_ts: int | None, name: str | None = None, *, binlog: bool = F
         binlog: whether the commit_ts is a place in the binlog: file number << 40 | position.
     """
     if commit_ts is None:
-        return name or "no cut yet"
+        return name or NO_CUT
     if binlog:
         place = f"binlog {commit_ts >> _POSITION:06d}:{commit_ts & (1 << _POSITION) - 1}"
         return f"{name} ({place})" if name else place

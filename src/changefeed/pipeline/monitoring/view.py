@@ -25,6 +25,7 @@ from changefeed.sources import Backlog
 FORMAT = 1
 STOPPED = "stopped"
 ASKING, READING = "asking the source", "reading and decoding"  # stages in which the source must answer
+RETRYING = "waiting to try again"
 
 _STEPS_KEPT = 60  # whose phases a heartbeat has
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from changefeed.pipeline.monitoring.heartbeat import Heartbeat
-from changefeed.pipeline.monitoring.view import ASKING, READING, RunNow, RunView
+from changefeed.pipeline.monitoring.view import ASKING, READING, RETRYING, RunNow, RunView
 from changefeed.telemetry import observed, passed
 
 _TICK = 1.0  # seconds
@@ -36,6 +36,10 @@ class Watch:
     unreachable: Callable[[], str | None]
     heartbeat: Heartbeat | None = None
     show: Callable[[RunNow], None] | None = None
+
+    def source_is_gone(self) -> bool:
+        """Whether the source has answered this run before, and cannot be reached now."""
+        return self.view.now().source_answered and self.unreachable() is not None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -76,8 +80,9 @@ class Watch:
             _log.debug("watching the run failed", exc_info=True)
 
     def _ask_source(self, now: RunNow) -> None:
-        """Notes whether the source can be reached, if the run has waited for it for some seconds."""
-        if now.stage not in (ASKING, READING) or (now.at - now.stage_since).total_seconds() < _SILENT:
+        """Notes whether the source can be reached, if the run has waited for it for some seconds, or for a retry."""
+        waits = now.stage in (ASKING, READING) and (now.at - now.stage_since).total_seconds() >= _SILENT
+        if not waits and now.stage != RETRYING:
             return
         reason = self.unreachable()
         if reason is None and now.stage == ASKING:
