@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -83,6 +86,16 @@ class Database:
         assert self._process is not None
         stop(self._process)
         self._start()
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Stops the process for a time: connections are taken, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     @property
     def folder(self) -> Path:

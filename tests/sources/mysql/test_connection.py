@@ -78,6 +78,19 @@ def test_no_server(mariadb: Database) -> None:
     assert error.value.transient
 
 
+def test_a_server_that_hangs(mariadb: Database) -> None:
+    """It takes connections and does not answer, as one whose disk is full or whose machine swaps."""
+    started = time.monotonic()
+    with mariadb.hanging():
+        with pytest.raises(SourceError, match=r"Lost connection .*\(timed out\)"):
+            Server.open(address(mariadb), seconds=0.5)
+        assert "Lost connection" in str(open_changes(section(mariadb)).unreachable())
+    assert time.monotonic() - started < 60, "a query may take ten minutes"
+    server = Server.open(address(mariadb), seconds=2)
+    assert server.texts("SELECT SLEEP(3)") == [("0",)], "a query may take longer than the connection"
+    server.close()
+
+
 def test_a_password_from_a_file(mariadb: Database, tmp_path: Path) -> None:
     (tmp_path / "password").write_text("dbz\n")
     read = section(mariadb, password=None, **{"password-file": str(tmp_path / "password")})

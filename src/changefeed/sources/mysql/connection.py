@@ -75,7 +75,7 @@ class Address:
 
 
 def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection[Any]:
-    """Opens a connection.
+    """Opens a connection; each answer until it is open must come within `seconds`.
 
     Raises:
         MissingExtraError: PyMySQL is not installed.
@@ -101,11 +101,12 @@ def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection
         connection = (Preferring if preferred else Connection)(
             host=address.host, port=address.port, user=address.user, password=address.password.encode(),
             charset="utf8mb4", use_unicode=False, conv={}, autocommit=True, init_command=_SETTINGS,
-            connect_timeout=seconds, read_timeout=_READ_SECONDS, write_timeout=_READ_SECONDS,
+            connect_timeout=seconds, read_timeout=seconds, write_timeout=_READ_SECONDS,
             program_name="changefeed", **tls,
         )  # fmt: skip
         for statement in (_ISOLATION, _NO_LIMIT["mariadb" if is_mariadb(connection) else "mysql"]):
             rows(connection, statement)
+        connection._read_timeout = _READ_SECONDS
         return connection
 
 
