@@ -85,6 +85,8 @@ class Watch:
         if not waits and now.stage != RETRYING:
             return
         reason = self.unreachable()
+        if reason is None and now.stage == RETRYING:
+            return  # whether it answers is seen by the retry
         if reason is None and now.stage == ASKING:
             reason = "no answer yet"
         self.view.source_answers(now.stage_since, reason)
