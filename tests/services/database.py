@@ -83,9 +83,18 @@ class Database:
 
     def restart(self) -> None:
         """Stops the server and starts it again, on its port and data."""
+        with self.stopped():
+            pass
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops the server for a time, and starts it again, on its port and data."""
         assert self._process is not None
         stop(self._process)
-        self._start()
+        try:
+            yield
+        finally:
+            self._start()
 
     @contextmanager
     def hanging(self) -> Iterator[None]:

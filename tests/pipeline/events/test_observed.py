@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -179,6 +180,31 @@ def test_a_server_that_is_gone_is_named_with_the_time(tmp_path: Path) -> None:
     assert f"source  127.0.0.1:{server.port}" in text
     report = json.loads(invoke("status", path, "--json", "--no-source").stdout)
     assert "source_error" not in report
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", ["stopped", "hanging"])
+def test_a_run_waits_for_a_server_that_is_away_and_shows_since_when(tmp_path: Path, trouble: str) -> None:
+    [port] = free_ports(1)
+    with MariaDb() as server:
+        server.execute("CREATE DATABASE shop; CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(200))")
+        options = {"metrics": f"127.0.0.1:{port}", "max-retries": 1, "retry-backoff": "1 second"}
+        definition = document(tmp_path, server.port, **options)
+        path = tmp_path / "pipeline.yaml"
+        path.write_text(json.dumps(definition))
+        pipeline, up = EventPipeline.from_dict(definition), 'cdc_source_up{pipeline="shop"}'
+        with following(definition):
+            until(lambda: (run := pipeline.status().run) is not None and run.stage == "waiting for new records")
+            began = datetime.now(UTC)
+            with getattr(server, trouble)():
+                until(lambda: samples(port)[up] == 0)
+                if trouble == "stopped":
+                    until(lambda: samples(port)['cdc_retries_total{pipeline="shop"}'] > 1)
+                since = f"source  the source has not answered since {began:%Y-%m-%d}"
+                until(lambda: since in invoke("status", path, "--no-source").stdout)
+            server.execute("INSERT INTO orders VALUES (1, 'later')", "shop")
+            until(lambda: pipeline.status().rows == 1, seconds=120)
+            until(lambda: samples(port)[up] == 1)
 
 
 def test_explain_names_tables_and_where_a_run_begins(tmp_path: Path, database: Database) -> None:
