@@ -19,7 +19,7 @@ def _points(*values: float) -> list[tuple[datetime, float]]:
 def test_a_line_from_the_left_to_the_right() -> None:
     made = chart(_points(0, 50, 100), "Lag", "seconds")
     assert made is not None
-    assert made.line == "56.0,136.0 343.0,73.0 630.0,10.0"
+    assert made.line == "64.0,134.0 347.0,73.0 630.0,12.0"
     assert [text for _, text in made.ticks] == ["0", "25", "50", "75", "100"]
     assert made.title == "Lag, 3 points: newest 100 seconds, lowest 0 seconds, highest 100 seconds"
     assert (made.first, made.last) == ("03-01 12:00:00", "03-01 12:00:02")

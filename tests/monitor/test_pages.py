@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pytest
 
 from changefeed.monitor.views import LETTERS, STEPS
+from changefeed.pipeline.monitoring.cuts import offset_text
 from changefeed.pipeline.monitoring.view import Failure
 from changefeed.pipeline.state import LastStatement, LastWrite
 from changefeed.pipeline.store.files import FileStore
@@ -111,7 +112,7 @@ def test_steps_have_their_own_counts_and_the_tables_that_they_have_written(site:
     assert len(step["written"]) == step["tables_written"] == 1
     assert newest["steps"][10]["schema_changes"] == 1  # step 240
     assert newest["partitions"][0] == {
-        "topic": "orders", "partition": 0, "next_offset": 2500, "left": 3,
+        "topic": "orders", "partition": 0, "next_offset": 2500, "place": None, "left": 3,
         "resolved": "463267653222400000 (2026-01-01T00:04:10.000Z)", "holds": True,
     }  # fmt: skip
     assert newest["phases"][1] == {"phase": "write", "seconds": 3.0, "share": 0.6667}
@@ -282,7 +283,8 @@ def test_numbers_that_javascript_would_round_are_texts(tmp_path: Path, definitio
         assert site.json(f"{own}/tables.json")["tables"][0]["version"] == version
         assert site.json(f"{own}/table.json?name=shop.a")["version"] == version
         assert str(ID) in site.html(f"{own}/table?name=shop.a")
-        assert f"{place:,}" in site.html(own)
+        assert f">{offset_text(place, binlog=True)}</td>" in site.html(own)
+        assert f"{place:,}" not in site.html(own)
 
 
 def test_dead_letters_are_listed_in_pages_and_shown_with_their_bytes(site: Site) -> None:
@@ -370,6 +372,18 @@ def test_a_run_that_failed_shows_its_error_and_no_secret(tmp_path: Path) -> None
         shown = site.json("/overview.json")["pipelines"][0]
         assert (shown["state"], shown["error"]) == ("failed", "no answer of s3://***@bucket")
         assert "pass-word" not in site.html("/")
+
+
+@pytest.mark.parametrize("stage, alarms", [("waiting to try again", 1), ("planning", 0)])
+def test_an_error_that_a_retry_has_mended_is_no_alarm(tmp_path: Path, stage: str, alarms: int) -> None:
+    pipelines.write(tmp_path, "p", 2)
+    pipelines.beat(tmp_path, "p", stage=stage, retries=1, error=Failure(datetime.now(UTC), "no broker"))
+    with Site([str(tmp_path)]) as site:
+        shown = site.json("/overview.json")["pipelines"][0]
+        assert f"1 retry, the last at {shown['error_at'][:10]} " in shown["run"]
+        for page in ("/", f"/pipelines/{shown['id']}"):
+            assert site.html(page).count('class="error"') == alarms, page
+            assert "no broker" in site.html(page)
 
 
 def test_a_pipeline_that_has_not_run(tmp_path: Path) -> None:

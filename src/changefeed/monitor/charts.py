@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 WIDTH, HEIGHT = 640, 160
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 10, 10, 24
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 10, 12, 26
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 

@@ -26,7 +26,7 @@ from changefeed.pipeline.letter_files import LetterSummary, StoredLetter
 from changefeed.pipeline.monitoring.cuts import cut_text, offset_in_json, offset_text
 from changefeed.pipeline.monitoring.lag import lag_text
 from changefeed.pipeline.monitoring.texts import failure_text, run_text
-from changefeed.pipeline.monitoring.view import STOPPED, RunNow
+from changefeed.pipeline.monitoring.view import RETRYING, STOPPED, RunNow
 from changefeed.pipeline.state import State
 from changefeed.redaction import HIDDEN, is_secret, redact
 from changefeed.sinks.section import version_in_json
@@ -100,6 +100,8 @@ def _all_fields(glance: Glance, now: datetime) -> dict[str, Any]:
         "kind": glance.kind,
         "state": _state(glance, now),
         "error": None if beat is None or beat.error is None else redact(beat.error.reason),
+        "error_at": None if beat is None or beat.error is None else tso.iso(beat.error.since),
+        "is_error_over": beat is not None and beat.is_alive(now) and beat.stage != RETRYING,
         "run": None if beat is None else run_text(beat, now),
         "stage": None if beat is None else beat.stage,
         "source_down": beat and beat.source_down and redact(failure_text(beat.source_down)),
@@ -212,10 +214,12 @@ def _partitions(glance: Glance) -> Iterable[dict[str, Any]]:
     for topic, offsets in sorted(state.positions.items()):
         for partition, offset in sorted(offsets.items()):
             resolved = state.resolved.get(topic, {}).get(partition)
+            next_offset = offset_in_json(offset, binlog=glance.binlog)
             yield {
                 "topic": topic,
                 "partition": partition,
-                "next_offset": offset_in_json(offset, binlog=glance.binlog),
+                "next_offset": next_offset,
+                "place": offset_text(offset, binlog=True) if isinstance(next_offset, str) else None,
                 "left": left.get(topic, {}).get(partition),
                 "resolved": None if resolved is None else cut_text(resolved, binlog=glance.binlog),
                 "holds": f"{topic}:{partition}" in holders,

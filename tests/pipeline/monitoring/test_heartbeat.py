@@ -97,7 +97,7 @@ def test_a_run_in_words_and_in_json() -> None:
     )
     assert run_text(alive, at) == (
         "epoch 3 on h (pid 7), since 2026-03-01 12:00:00Z: planning for 12 s, 250 rows/s now, 300 on average, about 1.5 s left, "
-        "2 retries, the last after: no broker"
+        "2 retries, the last at 2026-03-01 12:00:00Z after: no broker"
     )
     assert "It did not end by itself, and its last heartbeat was at 2026-03-01 12:00:00Z: killed" in run_text(
         alive, at + timedelta(minutes=1)

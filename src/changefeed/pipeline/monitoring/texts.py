@@ -34,7 +34,9 @@ def run_text(now: RunNow, time: datetime) -> str:
         return f"none; the last was {who}. It did not end by itself, and its last heartbeat was at {clock_text(now.at)}: killed"
     words = [f"{now.stage} for {duration(time - now.stage_since)}", *speed_words(now)]
     if now.retries:
-        error = f", the last after: {now.error.reason}" if now.error is not None else ""
+        error = (
+            f", the last at {clock_text(now.error.since)} after: {now.error.reason}" if now.error is not None else ""
+        )
         words.append(f"{now.retries} retries{error}" if now.retries != 1 else f"1 retry{error}")
     return f"{who}: {', '.join(words)}"
 
