@@ -375,7 +375,7 @@ def test_a_run_that_failed_shows_its_error_and_no_secret(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("stage, alarms", [("waiting to try again", 1), ("planning", 0)])
-def test_an_error_that_a_retry_has_mended_is_no_alarm(tmp_path: Path, stage: str, alarms: int) -> None:
+def test_an_error_that_a_retry_has_mended_alarms_nobody(tmp_path: Path, stage: str, alarms: int) -> None:
     pipelines.write(tmp_path, "p", 2)
     pipelines.beat(tmp_path, "p", stage=stage, retries=1, error=Failure(datetime.now(UTC), "no broker"))
     with Site([str(tmp_path)]) as site:
