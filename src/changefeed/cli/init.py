@@ -37,6 +37,7 @@ source:
   # ssl-mode: preferred            # TLS, with the files ssl-ca: …, ssl-cert: …, ssl-key: …
   # chunk-rows: 50000              # rows that the first copy reads with one query
   # max-bytes-per-batch: 67108864  # at most this much of the log per step; it begins at starting-position: … with no_data
+  # Signals from Kafka: signal-topic: ops, signal-servers: host:port, signal-key: shop, signal-properties: {}
 
 # The sink. Tables are written to <path>/<database>/<table>, the pipeline's own files to <path>/_changefeed.
 sink:

@@ -3,6 +3,8 @@
 Rule 1. A command creates a file with a new name. It takes no epoch, so that a run goes on.
 Rule 2. A run looks before each batch. It writes the requests into the ledger's source offset first, and deletes their files then:
         a run that is killed in between leaves the files, and the tables are copied once more.
+        A source may have requests by a way of its own, such as records of a topic: it keeps in the same offset how far it has
+        read them.
 Rule 3. Before the first batch of a pipeline there is no source offset, and requests wait.
 """
 
@@ -61,11 +63,20 @@ def unfinished(folder: LedgerFolder, opened: object, source_offset: str | None) 
 
 
 def take(folder: WritableFolder, ledger: StateStore, source: CopyingSource) -> None:
-    """Gives the requests that wait to the source, in the ledger's source offset: Rule 2."""
+    """Gives the requests that wait to the source, in the ledger's source offset: Rule 2.
+
+    Raises:
+        ConfigError, MissingExtraError: see `CopyingSource.with_signals`.
+        SinkError: as `waiting`.
+    """
     state = ledger.state
-    requests = {} if state.source is None else waiting(folder)
-    if requests and state.source is not None:
-        ledger.finish(replace(state, source=source.with_copies(state.source, list(requests.values()))))
+    if state.source is None:
+        return
+    requests, after = waiting(folder), source.with_signals(state.source)
+    if requests:
+        after = source.with_copies(after, list(requests.values()))
+    if after != state.source:
+        ledger.finish(replace(state, source=after))
         folder.delete(requests)
 
 

@@ -56,6 +56,15 @@ class CopyingSource(Protocol):
         """Returns a source offset with further requests, behind those that it has."""
         ...
 
+    def with_signals(self, source_offset: str) -> str:
+        """Returns a source offset with the requests that have come since by a way of the source's own; the same without any.
+
+        Raises:
+            ConfigError: the definition of that way cannot be used.
+            MissingExtraError: what reads it is not installed.
+        """
+        ...
+
     def copies_at_start(self, source_offset: str) -> tuple[CopyRequest, ...]:
         """Returns the requests that the definition makes at the start of a run; none while tables are copied already.
 

@@ -1,8 +1,9 @@
-"""Rows that are sent again on request, while the log goes on: `changefeed snapshot`, and rows of a signal table."""
+"""Rows that are sent again on request, while the log goes on: `changefeed snapshot`, and signals in a table or a topic."""
 
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from tests.pipeline.events.stopping import StopError, stop_at
 from tests.pipeline.kit.server_log import run, tables
 from tests.protocols.debezium_mysql.records import log
 from tests.services.database import Database
+from tests.services.kafka import KafkaBroker
 
 ORDERS = [{"id": number, "note": f"n{number}"} for number in range(1, 6)]
 
@@ -158,6 +160,21 @@ def test_a_signal_in_the_log_is_carried_out_once(tmp_path: Path, database: Datab
     pipeline.run()
     assert [row["id"] for _, _, row in sent(tmp_path, "orders", "incremental")] == [1, 2, 3, 4, 5, 7]
     assert not any("signals" in record["topic"] for record in records(tmp_path))
+    check_tables(tmp_path, database)
+
+
+def test_a_signal_in_a_topic_is_carried_out_once(tmp_path: Path, database: Database, kafka: KafkaBroker) -> None:
+    topic = f"signals-{uuid.uuid4().hex}"
+    kafka.create_topic(topic)
+    pipeline = load_pipeline(write(tmp_path, database, **{"signal-topic": topic, "signal-servers": kafka.bootstrap}))
+    pipeline.run()
+    pipeline.run()  # it reads the topic from its end on
+    order = {"type": "execute-snapshot", "data": {"data-collections": ["shop.orders"], "type": "incremental"}}
+    kafka.produce(topic, [(None, json.dumps(order).encode(), [], 0)])
+    database.execute("INSERT INTO orders VALUES (7, 'a')", "shop")
+    pipeline.run()
+    pipeline.run()
+    assert [row["id"] for _, _, row in sent(tmp_path, "orders", "incremental")] == [1, 2, 3, 4, 5, 7]
     check_tables(tmp_path, database)
 
 

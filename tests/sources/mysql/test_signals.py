@@ -15,7 +15,7 @@ from changefeed.pipeline.state import State
 from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.signals import Signal, copies_of
-from changefeed.sources.mysql.source_offset import LogPosition, read
+from changefeed.sources.mysql.source_offset import read
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, section
 
@@ -159,7 +159,7 @@ def test_a_table_of_signals_that_is_not_there_is_named(database: Database) -> No
 def test_what_a_signal_asks_for(
     kind: str, data: str, wanted: str | list[CopyRequest], caplog: pytest.LogCaptureFixture
 ) -> None:
-    sent = [Signal(LogPosition("binlog.000003", 154), "one", kind, data)]
+    sent = [Signal("binlog.000003:154", "one", kind, data)]
     assert copies_of(sent, lambda: TABLES) == (() if isinstance(wanted, str) else tuple(wanted))
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == isinstance(wanted, str)
@@ -170,6 +170,6 @@ def test_what_a_signal_asks_for(
 
 def test_a_signal_can_say_something_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "changefeed")
-    sent = [Signal(LogPosition("binlog.000003", 154), "note", "log", '{"message": "after the repair"}')]
+    sent = [Signal("binlog.000003:154", "note", "log", '{"message": "after the repair"}')]
     assert copies_of(sent, lambda: []) == ()
     assert "signal note at binlog.000003:154: after the repair" in caplog.messages

@@ -39,6 +39,8 @@ from changefeed.sources.mysql.planning import Plan, Planner
 from changefeed.sources.mysql.reader import read, read_parts
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
+from changefeed.sources.mysql.signal_topic import SignalTopic
+from changefeed.sources.mysql.signals import copies_of
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
 from changefeed.sources.mysql.tables import Captured, all_keys, list_tables
@@ -75,6 +77,7 @@ class MySqlTables:
     section: MySqlSource
     address: Address
     _server: Server | None = field(default=None, repr=False)
+    _signals: SignalTopic | None = field(default=None, repr=False)
 
     capabilities = CAPABILITIES
     title = "MySQL binary log"
@@ -94,7 +97,8 @@ class MySqlTables:
             if not self.section.copies_lost_log:  # otherwise planning begins another copy
                 raise
         notes = check_tables(server, TableFilter(self.section.tables), self.section.signal_table)
-        return Compared(source_offset, notes=tuple(notes))
+        topic = self._signal_topic()
+        return Compared(source_offset, notes=(*notes, *(topic.missing() if topic is not None else ())))
 
     def next_batch(
         self, spark: SparkSession, before: str | None, end: str | None, *, short_first: bool = False
@@ -211,6 +215,18 @@ class MySqlTables:
         before = read_offset(source_offset)
         return replace(before, requests=(*before.requests, *requests)).text()
 
+    def with_signals(self, source_offset: str) -> str:
+        """See `CopyingSource`: those of the signal topic."""
+        topic = self._signal_topic()
+        if topic is None:
+            return source_offset
+        before = read_offset(source_offset)
+        signals, offsets = topic.after(before.signals)
+        if offsets == before.signals:
+            return source_offset
+        requests = copies_of(signals, lambda: list_tables(self._ask(), TableFilter(self.section.tables)))
+        return replace(before, signals=offsets, requests=(*before.requests, *requests)).text()
+
     def copies_at_start(self, source_offset: str) -> tuple[CopyRequest, ...]:
         """See `CopyingSource`."""
         known = read_offset(source_offset)
@@ -228,6 +244,14 @@ class MySqlTables:
         if self._server is not None:
             self._server.close()
             self._server = None
+        if self._signals is not None:
+            self._signals.close()
+            self._signals = None
+
+    def _signal_topic(self) -> SignalTopic | None:
+        if self._signals is None and self.section.signal_topic is not None:
+            self._signals = SignalTopic(self.section)
+        return self._signals
 
     def _ask(self) -> Server:
         if self._server is None or not self._server.connection.open:

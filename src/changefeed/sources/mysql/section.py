@@ -81,6 +81,19 @@ class MySqlSource(ChangesSection):
         "copies tables again; an event pipeline sends their rows again. `database.table`, with columns for an id, a type and "
         "data.",
     )
+    signal_topic: str | None = Field(
+        default=None,
+        description="A topic of Kafka whose new records are signals, as with the option `signal.kafka.topic` of Debezium's "
+        "connectors; they mean the same as rows of a signal table.",
+    )
+    signal_servers: str | None = Field(default=None, description="Bootstrap servers of its cluster, `host:port,…`.")
+    signal_key: str | None = Field(
+        default=None, description="The key of the records that are meant for this pipeline. Left out, all are."
+    )
+    signal_properties: dict[str, str] = Field(
+        default_factory=dict,
+        description="Properties of librdkafka for this cluster, such as `security.protocol` and `sasl.password`.",
+    )
     notification_topic: str | None = Field(
         default=None,
         description="The topic of an event pipeline's notifications of snapshots, as with the option "
@@ -137,10 +150,13 @@ class MySqlSource(ChangesSection):
             raise ValueError("give either `password` or `password-file`")
         if self.from_debezium is not None and (self.snapshot_mode != "no_data" or self.starting_position is not None):
             raise ValueError("`from-debezium` needs `snapshot.mode: no_data`, and no `starting-position`")
-        if self.signal_table is not None and self.snapshot_mode == "initial_only":
-            raise ValueError(
-                "`signal-table` needs another `snapshot.mode`: with `initial_only` the log is not followed"
-            )
+        for option, value in (("signal-table", self.signal_table), ("signal-topic", self.signal_topic)):
+            if value is not None and self.snapshot_mode == "initial_only":
+                raise ValueError(
+                    f"`{option}` needs another `snapshot.mode`: with `initial_only` the log is not followed"
+                )
+        if (self.signal_topic is None) != (self.signal_servers is None):
+            raise ValueError("`signal-topic` and `signal-servers` go together")
         if self.starting_position is not None and self.snapshot_mode != "no_data":
             raise ValueError(
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"

@@ -42,16 +42,16 @@ _COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A row of the signal table.
+    """A row of the signal table, or a record of the signal topic.
 
     Attributes:
-        at: the position of its event.
+        place: of its event in the log, or of the record.
         id: its name for people.
         type: such as `execute-snapshot`.
         data: JSON, by its type.
     """
 
-    at: LogPosition
+    place: str
     id: str
     type: str
     data: str
@@ -72,7 +72,7 @@ class SignalLog:
         self._bytes = b"".join(bytes([len(n)]) + n + b"\0" for n in (name.encode() for name in self._name))
         self._parser = Parser()
         self._ids = set[bytes]()  # numbers of the table in the open transaction
-        self._found = list[Signal]()
+        self._found = list[tuple[LogPosition, Signal]]()
 
     def watched(self, events: Iterable[LogEvent], maps: Iterable[bytes] = ()) -> Iterator[LogEvent]:
         """Yields the events, and notes their signals.
@@ -98,7 +98,7 @@ class SignalLog:
 
     def before(self, end: LogPosition) -> list[Signal]:
         """The signals before a position."""
-        return [signal for signal in self._found if signal.at.number < end.number]
+        return [signal for at, signal in self._found if at.number < end.number]
 
     def _may_have_signals(self, event: LogEvent) -> bool:
         if event.code == codes.TRANSACTION_PAYLOAD:
@@ -121,7 +121,8 @@ class SignalLog:
                 continue
             for _, after in part.rows:
                 values = dict(zip(part.after_columns or (), after or (), strict=True))
-                self._found.append(Signal(event.at, *(_text(values.get(number)) for number in range(_COLUMNS))))
+                texts = (_text(values.get(number)) for number in range(_COLUMNS))
+                self._found.append((event.at, Signal(str(event.at), *texts)))
 
 
 def copies_of(signals: Iterable[Signal], tables: Callable[[], list[Name]]) -> tuple[CopyRequest, ...]:
@@ -137,7 +138,7 @@ def copies_of(signals: Iterable[Signal], tables: Callable[[], list[Name]]) -> tu
             requests += _carried_out(signal, tables)
         except (ValueError, TypeError, KeyError, AttributeError, re.error) as error:
             reason = str(error) or type(error).__name__
-            _log.warning("the signal %s at %s is passed over (%s): %s", signal.id, signal.at, reason, signal.data)
+            _log.warning("the signal %s at %s is passed over (%s): %s", signal.id, signal.place, reason, signal.data)
     return tuple(requests)
 
 
@@ -160,7 +161,7 @@ def missing_table(server: Server, table: str) -> list[str]:
 def _carried_out(signal: Signal, tables: Callable[[], list[Name]]) -> list[CopyRequest]:
     data = json.loads(signal.data or "{}")
     if signal.type == "log":
-        _log.info("signal %s at %s: %s", signal.id, signal.at, data["message"])
+        _log.info("signal %s at %s: %s", signal.id, signal.place, data["message"])
         return []
     if signal.type != "execute-snapshot":
         raise ValueError(f"its type is {signal.type!r}, expected execute-snapshot or log")

@@ -9,6 +9,7 @@
     {…, "copy_bytes": 6}                                         bytes behind the position that earlier copies beside the log have
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
     {…, "requests": [{"tables": [["shop", "orders"]], "where": "id > 7"}]}       tables to copy again, see `copying_again.py`
+    {…, "signals": ["ops.signals", 17, 0]}                      the signal topic, and the next offset of each partition
     {…, "history": "eJy…"}                                      definitions at the position, see `schema_history.py`
     {…, "transaction": {"id": "0-1-23", …}}                     of a stream of events, inside of a transaction
     {…, "prepared": {"X'61',X'',1": ["binlog.000003", 14211, 14538]}}            XA transactions that have not ended, see `xa.py`
@@ -97,6 +98,19 @@ class CopyProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class SignalOffsets:
+    """The places where the signal topic is read next; see `signal_topic.py`.
+
+    Attributes:
+        topic: its name.
+        offsets: of each partition, by its number.
+    """
+
+    topic: str
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOffset:
     """See the head of this file.
 
@@ -116,6 +130,7 @@ class SourceOffset:
         unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
             all that comes next is unsent.
         requests: tables to copy again that are not complete, in the order of the requests.
+        signals: where the signal topic is read next; None if it was not read yet.
         history: the definitions of the tables at `at`, as `schema_history.read_history` takes them; None: the log names columns.
         prepared: XA transactions before `at` that are neither committed nor rolled back, with their names.
         copy_bytes: number of bytes behind `at` that the rows of copies beside the log have; see `planning.py`.
@@ -135,6 +150,7 @@ class SourceOffset:
     requests: tuple[CopyRequest, ...] = ()
     copy_bytes: int = 0
     prepared: tuple[tuple[str, Prepared], ...] = ()
+    signals: SignalOffsets | None = None
     history: str | None = field(default=None, repr=False)
 
     @property
@@ -182,6 +198,8 @@ class SourceOffset:
             document["copy_bytes"] = self.copy_bytes
         if self.requests:
             document["requests"] = [request.to_dict() for request in self.requests]
+        if self.signals is not None:
+            document["signals"] = [self.signals.topic, *self.signals.offsets]
         if self.history is not None:
             document["history"] = self.history
         return json.dumps(document)
@@ -219,5 +237,6 @@ def read(text: str) -> SourceOffset:
             (name, Prepared(LogPosition(file, start, shift), LogPosition(file, end, shift)))
             for name, (file, start, end) in document.get("prepared", {}).items()
         ),
+        None if (signals := document.get("signals")) is None else SignalOffsets(signals[0], tuple(signals[1:])),
         document.get("history"),
     )
