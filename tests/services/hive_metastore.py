@@ -30,26 +30,34 @@ class HiveMetastore:
 
     Attributes:
         properties: Spark's properties to use it.
+        uri: its address.
     """
 
-    def __init__(self, folder: Path, options: Mapping[str, str] | None = None, jars: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, options: Mapping[str, str] | None = None, jars: Sequence[str] = (), *, locks: bool = False
+    ) -> None:
         """Prepares a metastore.
 
         Args:
             folder: for its database and its log.
             options: its own properties, of Hive and of Hadoop.
             jars: jars on its class path.
+            locks: whether tables can be locked, as Iceberg's Hive catalog does.
         """
         (self._port,) = free_ports(1)
         self._folder, self._options, self._jars = folder, dict(options or {}), tuple(jars)
         self._process: subprocess.Popen[bytes] | None = None
+        self.uri = f"thrift://127.0.0.1:{self._port}"
         folder.mkdir(exist_ok=True)
         self.properties = {
             "spark.sql.catalogImplementation": "hive",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.hadoop.hive.metastore.uris": f"thrift://127.0.0.1:{self._port}",
+            "spark.hadoop.hive.metastore.uris": self.uri,
             "spark.hadoop.hive.metastore.connect.retries": "1",
         }
+        if locks:
+            self._options |= {"datanucleus.connectionPoolingType": "HikariCP"}
+            self._make_tables_of_locks()
 
     def __enter__(self) -> HiveMetastore:
         self.start()
@@ -91,6 +99,22 @@ class HiveMetastore:
                     self.stop()
                     raise RuntimeError(f"the metastore did not start:\n{tail(log.read_text())}") from None
             time.sleep(0.2)
+
+    def _make_tables_of_locks(self) -> None:
+        """Makes the tables in which a metastore keeps locks: in a mode for tests, it does that at the first question."""
+        from hive_metastore.ThriftHiveMetastore import Client
+        from hive_metastore.ttypes import ShowLocksRequest
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+        from thrift.transport.TSocket import TSocket
+        from thrift.transport.TTransport import TBufferedTransport
+
+        options, self._options = self._options, self._options | {"hive.in.test": "true"}
+        with self:
+            transport = TBufferedTransport(TSocket("127.0.0.1", self._port))
+            transport.open()
+            Client(TBinaryProtocol(transport)).show_locks(ShowLocksRequest())
+            transport.close()
+        self._options = options
 
     def stop(self) -> None:
         """Stops it; its entries stay."""

@@ -24,12 +24,15 @@ def sink_rows(pipeline: Definition, path: str, version: int | None, table: Table
     """The rows of one version of a table of a pipeline, by its path below the sink's."""
     if pipeline.sink.type != "iceberg":
         return rows(f"{pipeline.sink.path}/{path}", version, table)
-    return canonical_rows(iceberg_table(pipeline.sink.path, path, version), table)
+    properties = getattr(pipeline.sink, "catalog_properties", None)
+    return canonical_rows(iceberg_table(pipeline.sink.path, path, version, properties), table)
 
 
-def iceberg_table(folder: str | Path, path: str, version: int | None = None) -> pa.Table:
-    """One version of an Iceberg table in the catalog of a local sink."""
-    catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{folder}/catalog.db")
+def iceberg_table(
+    folder: str | Path, path: str, version: int | None = None, properties: dict[str, str] | None = None
+) -> pa.Table:
+    """One version of an Iceberg table in the catalog with these properties; without them, in that of a local sink."""
+    catalog = load_catalog("changefeed", **(properties or {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db"}))
     try:
         return catalog.load_table(tuple(path.split("/"))).scan(snapshot_id=version).to_arrow()
     finally:

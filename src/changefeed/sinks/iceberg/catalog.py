@@ -250,6 +250,10 @@ class TableCatalog:
             from changefeed.sinks.iceberg.sql import HistorySqlCatalog  # SQLAlchemy is there for catalogs in databases
 
             return HistorySqlCatalog(self.name, **{**known, **self._files})
+        if kind is CatalogType.HIVE:
+            from changefeed.sinks.iceberg.hive import ThreadedHiveCatalog  # Thrift is there for catalogs in Hive
+
+            return ThreadedHiveCatalog(self.name, **{**known, **self._files})
         return load_catalog(self.name, **self.properties, **self._files)
 
     @contextmanager

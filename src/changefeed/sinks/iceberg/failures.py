@@ -56,6 +56,11 @@ def translated(error: Exception, catalog: str, path: str, uri: str) -> AccessErr
             transient=True,
         )
     about = f"{name}: {path}: {text}" if path else f"{name}: {text}"
+    if type(error).__name__ == "InvalidObjectException":  # of Hive
+        return SinkError(
+            f"{about}. Hive has names of letters, digits and _ alone: leave the table out by pipeline.exclude, or use another "
+            "catalog"
+        )
     if isinstance(error, BadRequestError | NotImplementedError) or type(error) is RESTError:
         return SinkError(f"{about}. The catalog refuses the request: see {_SECTION}")
     return SinkError(about, transient=True)
@@ -77,8 +82,10 @@ def _is_refused_user(error: Exception) -> bool:
 
 
 def _has_no_server(error: BaseException) -> bool:
-    """Whether a driver of a database has found no server."""
+    """Whether the client of a database or of Hive has found no server, or has waited for its answer for too long."""
     package = type(error).__module__.partition(".")[0]
+    if package == "thrift":
+        return type(error).__name__ == "TTransportException"
     return package in ("psycopg", "psycopg2") and "connection to server" in str(error)
 
 

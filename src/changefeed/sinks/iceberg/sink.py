@@ -159,8 +159,9 @@ class IcebergTables:
         """See `TableSink`."""
         for path in self.catalog.paths():
             with suppress(OutsideError):  # of others in the same catalog
-                if self.open(path) is not None:
-                    yield path
+                if (opened := self.open(path)) is not None:
+                    place = opened.location.removeprefix(f"{self.catalog.location}/")
+                    yield place if place.lower() == path.lower() else path  # Hive and Glue store names in lower case
 
     def snapshot(self, path: str) -> TableSnapshot | None:
         """See `TableSink`."""
