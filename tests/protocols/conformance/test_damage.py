@@ -1,6 +1,6 @@
 """Damaged bytes: a decoder returns dead letters; it never raises, returns a wrong value or hangs.
 
-CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (2000; `make nightly`: a million)
+CHANGEFEED_MUTATIONS   how many records of each protocol are mutated (2000; `make nightly`: 100,000)
 CHANGEFEED_SEED        seed of the mutations, new in each run; printed when a test fails, to repeat it
 CHANGEFEED_CUTS=all    cuts every record of the histories and vectors at every byte, not some of them at some
 """
