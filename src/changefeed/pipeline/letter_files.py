@@ -321,7 +321,7 @@ class LetterFiles:
                     f"changefeed {__version__}, which reads formats up to {FORMAT}: use the newer version"
                 )
             header = decoder_of(_Header).decode(first)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._damaged(name, str(error)) from error
         lines = text.split(b"\n")[:-1]
         if len(lines) != header.lines:
@@ -335,7 +335,7 @@ class LetterFiles:
         for number, line in enumerate(lines, 2):
             try:
                 yield decoder.decode(line)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise self._damaged(name, f"line {number}: {error}") from error
 
     def _damaged(self, name: str, why: str) -> SinkError:

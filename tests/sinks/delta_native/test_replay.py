@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import random
+import secrets
 import shutil
 from collections.abc import Callable
 from decimal import Decimal
@@ -169,6 +170,34 @@ def test_a_log_without_metadata_is_an_error(tmp_path: Path) -> None:
     (log / f"{0:020d}.json").write_text('{"commitInfo":{}}\n')
     with pytest.raises(SinkError, match="version 0 has no metadata"):
         TableLog(LocalFolder(str(tmp_path / "t"))).read()
+
+
+@pytest.mark.slow
+def test_damage_that_delta_rs_refuses_is_refused(tmp_path: Path) -> None:
+    """A flipped bit in a commit: an action that delta-rs cannot decode must not be left out."""
+    seed = secrets.randbelow(1 << 32)
+    draw, path = random.Random(seed), str(tmp_path / "t")
+    theirs(path, 0)
+    for number in range(1, 4):
+        ours(path, number)
+    newest = max((tmp_path / "t" / "_delta_log").glob("*.json"))
+    text, silent = newest.read_bytes(), list[str]()
+    for _ in range(200):
+        place = draw.randrange(len(text))
+        damaged = text[:place] + bytes([text[place] ^ 1 << draw.randrange(8)]) + text[place + 1 :]
+        newest.write_bytes(damaged)
+        refused = None
+        try:
+            DeltaTable(path).file_uris()
+        except Exception as error:
+            refused = str(error)
+        if refused is not None:
+            try:
+                TableLog(LocalFolder(path)).read()
+                silent.append(f"{damaged[max(0, place - 60) : place + 20]!r}: {refused}")
+            except SinkError:
+                pass
+    assert not silent, f"seed {seed}: {silent}"
 
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

@@ -89,7 +89,7 @@ def read_heartbeat(folder: LedgerFolder) -> RunNow | None:
         if msgspec.json.decode(data)["format"] > FORMAT:
             return None
         return decoder_of(RunNow).decode(data)
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
         return None
 
 

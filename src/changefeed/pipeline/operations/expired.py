@@ -229,7 +229,7 @@ def _files(definition: Definition, below: str, kind: type[_T]) -> dict[str, _T]:
                 break  # an expiry has just ended; its notes are in another file now
             try:
                 values[name] = msgspec.json.decode(data, type=kind)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 file = f"{folder.path}/{below}/{name}"
                 raise SinkError(f"{file} is damaged: {error}. Restore it from a copy of the folder") from error
         else:

@@ -1,7 +1,8 @@
 """Reads the actions of a commit from the text of its file, one JSON object in each line.
 
 A file that was not whole on disk at a power cut is empty or ends early. Every commit has an action. Spark and changefeed end the
-last line with a newline, delta-rs does not.
+last line with a newline, delta-rs does not. An action without one of the fields that Delta's protocol requires is damaged: what
+it contains must not be left out, and other readers refuse the table.
 """
 
 from __future__ import annotations
@@ -11,6 +12,14 @@ from typing import Any
 import msgspec
 
 LogAction = dict[str, Any]
+_REQUIRED: dict[str, dict[str, type]] = {
+    "add": {"path": str, "partitionValues": dict, "size": int, "modificationTime": int, "dataChange": bool},
+    "remove": {"path": str, "dataChange": bool},
+    "metaData": {"id": str, "schemaString": str, "partitionColumns": list},
+    "protocol": {"minReaderVersion": int, "minWriterVersion": int},
+    "txn": {"appId": str, "version": int},
+}
+_ACTIONS = {*_REQUIRED, "commitInfo", "cdc", "domainMetadata"}  # of a commit, in Delta's protocol
 
 
 def actions_of(text: bytes) -> list[LogAction]:
@@ -31,4 +40,16 @@ def actions_of(text: bytes) -> list[LogAction]:
     )
     if lines[-1] and writer.startswith(("changefeed", "Apache-Spark")):
         raise ValueError("it ends early")
+    for action in actions:
+        _check(action, is_ours=writer.startswith("changefeed"))
     return actions
+
+
+def _check(action: LogAction, *, is_ours: bool) -> None:
+    """Checks that an action has its fields; other writers may have actions of later versions of the protocol."""
+    for name, content in action.items():
+        if is_ours and name not in _ACTIONS:
+            raise ValueError(f"it has an action {name!r}, which Delta's protocol does not have")
+        for field, form in _REQUIRED.get(name, {}).items():
+            if not isinstance(content, dict) or not isinstance(content.get(field), form):
+                raise ValueError(f"{field} is missing in an action {name!r}, or is not of its type")

@@ -168,7 +168,7 @@ def _footer_of(file: str) -> _Footer:
         try:
             metadata = pq.read_metadata(file).metadata or {}
             footer = msgspec.json.decode(metadata[_FOOTER], type=_Footer)
-        except (KeyError, pa.ArrowInvalid, msgspec.DecodeError) as error:
+        except (KeyError, pa.ArrowInvalid, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SinkError(
                 f"{file} is not a file of an event sink: {error}. Set another folder for the sink"
             ) from error

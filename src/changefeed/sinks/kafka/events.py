@@ -186,7 +186,7 @@ class KafkaEvents:
             committed = self._committed(group)
         try:
             return msgspec.json.decode(committed.metadata, type=Mark) if committed.metadata else None
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise SinkError(
                 f"{self.location}: group {self._id} has an offset for partition 0 of {self.topic} that the sink did not "
                 f"commit ({error}): only the sink may use the group"
