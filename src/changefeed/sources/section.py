@@ -67,6 +67,11 @@ class ChangesSection(Section):
         """Whether the source has no rows of a table, by `database.table`, although it may have its schema changes."""
         return False
 
+    @property
+    def has_all_rows(self) -> bool:
+        """Whether the source has every row of the tables that it does not leave out: one without rows is empty."""
+        return False
+
     def without_topic(self, topic: str) -> str | None:
         """The way in which a pipeline that has read a topic goes on without it, for people; None if there is none."""
         return None

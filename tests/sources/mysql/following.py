@@ -111,8 +111,10 @@ class Follower:
 
     def _flow(self) -> Flow:
         definition = memory_definition(keyless="append", **self.pipeline)
-        leaves_out = section(self.database, tables=self.tables).leaves_out
-        rules = replace(rules_of(definition, CAPABILITIES, None), excluded=leaves_out)
+        [mode, *_] = self.options.get("snapshot.mode", ["initial"])
+        own = section(self.database, tables=self.tables, **{"snapshot.mode": mode})
+        rules = rules_of(definition, CAPABILITIES, None)
+        rules = replace(rules, excluded=own.leaves_out, has_all_rows=own.has_all_rows)
         ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
         options = RowOptions(definition.sink.irregular, False, None)
         executor = Executor(definition, ledger, self.storage.pending, sink, options)

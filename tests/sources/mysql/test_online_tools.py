@@ -59,6 +59,22 @@ def test_a_table_is_altered_online(server: Database, tool: str, is_named: bool, 
     check_orders(rows(following, f"{database}.orders"), server.rows(database, "orders"))
 
 
+def test_a_copy_that_took_no_rows_is_empty(server: Database) -> None:
+    """The source has read every row of the copy, so that the swap is one to an empty table."""
+    server.execute(
+        "CREATE DATABASE emptied; CREATE TABLE emptied.t (id INT PRIMARY KEY); INSERT INTO emptied.t VALUES (1), (2)"
+    )
+    following = Follower(server, ["emptied.*"], Random(7))
+    following.run()
+    server.execute(
+        "CREATE TABLE _t_gho LIKE t; ALTER TABLE _t_gho ADD note TEXT; RENAME TABLE t TO _t_del, _t_gho TO t;"
+        "INSERT INTO t VALUES (3, 'new')",
+        "emptied",
+    )
+    following.run()
+    assert [row["id"] for row in rows(following, "emptied.t")] == [3]
+
+
 def _read_meanwhile(following: Follower, ended: Event, failed: list[BaseException]) -> None:
     try:
         while not ended.is_set():

@@ -12,7 +12,8 @@
 Rule 1. The parts of a swap may come in one statement or in two, in one event or in two, or the second part alone.
 Rule 2. A table is a copy if a tool for online schema changes names it so (`shadows.py`), or if the definition excludes both it
 and the new name of the table whose place it takes. A table that such a tool has replaced is not a copy: it lacks what came after.
-Rule 3. A table with a copy's name whose rows are read is an ordinary table: its own rows are the right ones.
+Rule 3. A table with a copy's name whose rows are read is an ordinary table: its own rows are the right ones. So is one without
+rows, if the source has all rows of its tables.
 Rule 4. Debezium sends the parts of one statement as events with one position, with their databases as keys. If the topic of
 schema changes has several partitions, only the parts in one partition are in order. TiCDC sends each part to the topic of the
 old name. Among those in different places, a part comes first whose old name is known and whose new name is free, as the server
@@ -144,7 +145,7 @@ class Renames:
             else:
                 self._unread(old, new, event, ts)
             return
-        unread = current.empty or name in writes.left_out
+        unread = (current.empty and not writes.rules.has_all_rows) or name in writes.left_out
         if unread and not excluded and self._replaces_rows(old, new, event, ts):
             return
         if writes.rules.behavior == "lenient" and target in writes.tables:

@@ -32,6 +32,7 @@ class Rules:
         session_time_zone: time zone of the sessions that execute DDL; empty if unknown.
         escapes: the sink has column names escaped: see `model.escaped_names`.
         applies_incomplete: transactions are applied without the events that the source does not have.
+        has_all_rows: see `sources.section.ChangesSection`.
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
     """
 
@@ -47,6 +48,7 @@ class Rules:
     escapes: bool = False
     session_time_zone: str = ""
     session_database: bool = False
+    has_all_rows: bool = False
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
@@ -65,4 +67,5 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         definition.sink.column_names == "escaped",
         behaviour.session_time_zone or "",
         capabilities.session_database,
+        definition.source.has_all_rows,
     )

@@ -185,6 +185,11 @@ class MySqlSource(ChangesSection):
         return not _table_filter(tuple(self.tables)).matches(*names_of(table))
 
     @property
+    def has_all_rows(self) -> bool:
+        """See `ChangesSection`."""
+        return self.snapshot_mode != "no_data"
+
+    @property
     def copies_lost_log(self) -> bool:
         """Whether the tables are copied again when the log does not have what comes next."""
         return self.snapshot_mode in ("when_needed", "always")
