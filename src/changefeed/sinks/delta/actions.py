@@ -35,14 +35,26 @@ def actions_of(text: bytes) -> list[LogAction]:
         raise ValueError(f"a line of it is not a JSON object: {error}") from error
     if not actions:
         raise ValueError("it has no action")
-    writer = next(
-        (str(a["commitInfo"].get("engineInfo")) for a in actions if isinstance(a.get("commitInfo"), dict)), ""
-    )
-    if lines[-1] and writer.startswith(("changefeed", "Apache-Spark")):
+    if lines[-1] and _writer(actions).startswith(("changefeed", "Apache-Spark")):
         raise ValueError("it ends early")
-    for action in actions:
-        _check(action, is_ours=writer.startswith("changefeed"))
     return actions
+
+
+def checked_actions_of(text: bytes) -> list[LogAction]:
+    """Returns the actions of a commit that is to be read.
+
+    Raises:
+        ValueError: the text is not a whole commit, or an action lacks a field.
+    """
+    actions = actions_of(text)
+    is_ours = _writer(actions).startswith("changefeed")
+    for action in actions:
+        _check(action, is_ours=is_ours)
+    return actions
+
+
+def _writer(actions: list[LogAction]) -> str:
+    return next((str(a["commitInfo"].get("engineInfo")) for a in actions if isinstance(a.get("commitInfo"), dict)), "")
 
 
 def _check(action: LogAction, *, is_ours: bool) -> None:

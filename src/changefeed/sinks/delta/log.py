@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import DamagedError, SinkError
-from changefeed.sinks.delta.actions import actions_of
+from changefeed.sinks.delta.actions import checked_actions_of
 from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.ways_out import COMMIT_GONE, TABLE_DAMAGED
 from changefeed.sinks.writes import WriteId
@@ -142,7 +142,7 @@ def commits(read: Callable[[int], bytes | None], location: str, after: int, thro
         if text is None:
             raise SinkError(f"{location}: commit {version} is missing from the table's log. {COMMIT_GONE}")
         try:
-            actions = actions_of(text)
+            actions = checked_actions_of(text)
         except ValueError as error:
             raise DamagedError(
                 f"{location}/_delta_log/{commit_name(version)} is damaged: {error}. {TABLE_DAMAGED}"

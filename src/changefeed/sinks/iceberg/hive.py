@@ -13,10 +13,13 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-from hive_metastore.ThriftHiveMetastore import Client
-from pyiceberg.catalog.hive import HiveCatalog, _HiveClient
-from thrift.transport.TSocket import TSocket
-from thrift.transport.TTransport import TBufferedTransport, TTransportException
+from pyiceberg.catalog.hive import (  # type: ignore[attr-defined]  # the module names no exports
+    Client,
+    HiveCatalog,
+    TSocket,
+    TTransport,
+    _HiveClient,
+)
 
 _ANSWER = 60.0  # seconds for a connection, and for an answer
 
@@ -41,7 +44,7 @@ class _Connections:
         for uri in others:
             try:
                 return self._opened(uri)
-            except TTransportException:
+            except TTransport.TTransportException:
                 continue  # the next server
         return self._opened(last)
 
@@ -68,6 +71,6 @@ class _TimedClient(_HiveClient):
         if self._kerberos_auth:
             return super()._init_thrift_transport()
         place = urlsplit(self._uri)
-        socket = TSocket(place.hostname, place.port)
+        socket = TSocket.TSocket(place.hostname, place.port)
         socket.setTimeout(_ANSWER * 1000)
-        return TBufferedTransport(socket)
+        return TTransport.TBufferedTransport(socket)

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changefeed.errors import DamagedError, SinkError
-from changefeed.sinks.delta.actions import LogAction, actions_of
+from changefeed.sinks.delta.actions import LogAction, checked_actions_of
 from changefeed.sinks.delta.log_names import checkpoint_version, commit_name, commit_version
 from changefeed.sinks.ways_out import TABLE_CHANGED, TABLE_DAMAGED
 from changefeed.storage import Folder
@@ -260,7 +260,7 @@ def _actions(folder: Folder, version: int, text: bytes | None) -> list[LogAction
     if text is None:
         raise FileNotFoundError(f"{commit_name(version)} is missing")
     try:
-        actions = actions_of(text)
+        actions = checked_actions_of(text)
     except ValueError as error:
         path = f"{folder.path}/{_LOG}/{commit_name(version)}"
         raise DamagedError(f"{path} is damaged: {error}. {TABLE_DAMAGED}") from error
