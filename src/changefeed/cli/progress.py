@@ -94,9 +94,8 @@ def table_words(reached: Progress, *, cuts: bool, ages: bool) -> Iterator[str]:
 
     yield f"{many(reached.counts.applied, 'row')} applied{_rate(reached.rows_per_second)}"
     yield f"{reached.counts.pending:,} pending"
-    yield many(reached.tables, "table") + (f" at {reached.cut}" if cuts and reached.cut != NO_CUT else "")
-    if cuts and reached.cut == NO_CUT:
-        yield NO_CUT
+    at = "" if not cuts else f", {NO_CUT}" if reached.cut == NO_CUT else f" at {reached.cut}"
+    yield many(reached.tables, "table") + at
     yield from _lag_words(reached.lag, ages=ages)
     # as long as there is more to read, nothing is held by anybody
     if not reached.lag.records and not reached.lag.bytes:

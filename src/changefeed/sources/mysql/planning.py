@@ -174,7 +174,7 @@ class Planner:
             ConfigError, SchemaChangedError: see `plan`.
         """
         self._check()
-        server, copy_bytes, signals = self.server, 0, None
+        server, copy_bytes = self.server, 0
         names = partial(list_tables, server, self._captured.selector())
         dropped = set[Name]()
         if earlier is not None:
@@ -184,15 +184,12 @@ class Planner:
             same = earlier.server == server.identity and not log_is_lost
             low = replace(low, shift=earlier.at.shift) if same else shifted(low, earlier)
             before = earlier.copy_bytes if low == earlier.at else 0
-            copy_bytes, signals = (
-                _next_copy_bytes(before, "the copy of all tables does not begin again"),
-                earlier.signals,
-            )
+            copy_bytes = _next_copy_bytes(before, "the copy of all tables does not begin again")
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
         history = None if server.names_columns else begin_history(server, defined.tables).text()
         after = SourceOffset(
             server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables), history=history,
-            copy_bytes=copy_bytes, signals=signals,
+            copy_bytes=copy_bytes, signals=None if earlier is None else earlier.signals,
         )  # fmt: skip
         return Plan(self._reading(_beside(after)), (defined, *chunks), after)
 

@@ -160,9 +160,8 @@ class SignalTopic:
             except KafkaException as error:
                 raise _NoAnswerError(self._error or error.args[0].str()) from error
             known = end if offsets is None else offsets.get(partition, first)
-            starts[partition] = (
-                known if first <= known <= end else first
-            )  # deleted records, or a topic that is made again
+            # outside of these: deleted records, or a topic that is made again
+            starts[partition] = known if first <= known <= end else first
             if starts[partition] < end:
                 unread.add(partition)
         consumer.assign([TopicPartition(self.name, partition, offset) for partition, offset in starts.items()])
