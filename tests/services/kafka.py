@@ -19,11 +19,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -171,6 +173,26 @@ class KafkaBroker:
     def restart(self) -> None:
         """Starts a broker that was killed, at the same address."""
         self._start()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stops the broker for a time, and starts it again, at its address and with its data."""
+        assert self._process is not None
+        stop(self._process)
+        try:
+            yield
+        finally:
+            self._start()
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Stops the process for a time: connections are accepted, and nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def admin(self) -> AdminClient:
         """A client for requests that the helpers below do not cover."""

@@ -11,6 +11,7 @@ from changefeed.pipeline.config.load import read
 from changefeed.sources import record_source
 from changefeed.sources.kafka import librdkafka
 from changefeed.sources.kafka.connection import plain_properties
+from changefeed.sources.kafka.librdkafka import PlainBrokers
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a \\"b\\"" password="c\\\\d";'
 
@@ -70,7 +71,7 @@ def test_a_cluster_that_is_not_there_is_named_with_the_reason(
 ) -> None:
     monkeypatch.setattr(librdkafka, "_SECONDS", 0.5)
     with pytest.raises(SourceError, match=r"^127\.0\.0\.1:1 does not answer: .*: Connection refused") as error:
-        list(_shop().sample(1))
+        PlainBrokers({"bootstrap.servers": "127.0.0.1:1"}, "").topics(["shop"])
     assert error.value.transient
     assert capfd.readouterr().err == "", "the client's own lines, one every 50 ms"
 

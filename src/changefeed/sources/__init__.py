@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -92,11 +93,13 @@ class Backlog:
             None if the source does not know it.
         partitions: (topic, partition) -> number of its records; empty if the source counts them together only.
         bytes: size of a log whose records only reading it would count; else None.
+        counted: when the source was asked; None if it has just been asked.
     """
 
     records: int | None
     partitions: Mapping[tuple[str, int], int] = field(default_factory=dict)
     bytes: int | None = None
+    counted: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,13 @@ def test_a_source_with_times_is_behind_by_time_rows_and_records() -> None:
     }
 
 
+def test_an_old_count_of_records_is_shown_with_its_time() -> None:
+    lag = lag_of(State(barrier=12), Backlog(7, counted=NOON), binlog=False)
+    assert lag_text(lag, NOON + timedelta(seconds=59)) == "7 records to read"
+    assert lag_text(lag, NOON + timedelta(minutes=1)) == "7 records to read at 2026-03-01 12:00:00Z"
+    assert lag.to_dict(NOON)["counted_time"] == "2026-03-01T12:00:00.000Z"
+
+
 def test_a_source_with_places_has_commit_times_beside_them() -> None:
     state = State(barrier=1 << 40 | 7, time=NOON_MS, latest={"a": {0: 1 << 40 | 9}})
     lag = lag_of(state, None, binlog=True)

@@ -145,7 +145,7 @@ def test_a_log_of_bytes_is_left_in_bytes_and_time(view: RunView, clock: _Clock) 
         passed("read.after", backlog=Backlog(None, bytes=4000))
     now = view.now()
     assert (now.done_of, now.left, now.seconds_left) == ((2000, 6000), None, 4.0)
-    assert now.backlog == Backlog(None, bytes=4000)
+    assert now.backlog == Backlog(None, bytes=4000, counted=now.at)
     with observed(view):
         passed("read.after", backlog=Backlog(0))
     assert (view.now().done_of, view.now().left, view.now().seconds_left) == ((6000, 6000), None, 0.0)

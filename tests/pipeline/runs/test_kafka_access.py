@@ -15,6 +15,7 @@ from changefeed.pipeline.config.load import read
 from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.run import run
+from changefeed.sources import record_source
 from tests.pipeline.frontier.test_topics import mark, row
 from tests.services.kafka import KafkaBroker
 
@@ -59,6 +60,7 @@ def test_who_has_the_password_and_the_rights_reads(
 @pytest.mark.parametrize("more", [{}, JAVA], ids=["librdkafka", "java"])
 def test_a_wrong_password(broker: KafkaBroker, spark: SparkSession, tmp_path: Path, more: dict[str, str]) -> None:
     pipeline = definition(broker, tmp_path / "lake", "open", "wrong", **more)
+    assert record_source(pipeline.source).unreachable() is None, "waiting would not help"
     [checked] = [one for one in checks(pipeline) if one.name == "source"]
     assert checked.status == "fail"
     assert checked.message.startswith(f"{broker.bootstrap} refuses this user: ")

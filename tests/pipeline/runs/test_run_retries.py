@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +13,10 @@ import pytest
 from changefeed import telemetry
 from changefeed.errors import ResourceError, SinkError, SourceError
 from changefeed.pipeline.config.load import read
+from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.retry import Retry
 from changefeed.pipeline.run import run
+from changefeed.pipeline.state import State
 from tests.pipeline.kit.history import small_history
 from tests.pipeline.kit.oracle import History
 from tests.pipeline.kit.running import check_cuts, definition
@@ -84,3 +89,51 @@ def test_brokers_that_are_away_when_a_run_begins(spark: SparkSession, tmp_path: 
         assert error.value.transient
         done = run(pipeline, spark, once=True, retrying=lambda _: broker._start())
         assert done.state.barrier == 11
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("trouble", ["stopped", "hanging"])
+def test_a_run_waits_for_brokers_that_are_away(spark: SparkSession, tmp_path: Path, trouble: str) -> None:
+    from tests.pipeline.frontier.test_topics import mark, row
+    from tests.services.kafka import KafkaBroker
+
+    with KafkaBroker() as broker:
+        broker.create_topic("a")
+        broker.produce("a", [row(10, 1), *mark(11)])
+        source = {"type": "kafka", "servers": broker.bootstrap, "topics": ["a"], "protocol": "ticdc-open"}
+        pipeline = read(
+            {
+                "source": source,
+                "sink": {"type": "delta", "path": str(tmp_path / "lake")},
+                "pipeline": {"name": "away", "max-retries": 1, "retry-backoff": "1 second"},
+            }
+        )
+        barriers, retries, errors, over = [0], list[Retry](), list[BaseException](), threading.Event()
+
+        def applied(state: State, _: RunNow) -> None:
+            barriers.append(state.barrier or 0)
+
+        def follow() -> None:
+            try:
+                run(pipeline, spark, stopping=over.is_set, retrying=retries.append, progress=applied)
+            except BaseException as error:
+                errors.append(error)
+
+        def until(condition: Callable[[], bool]) -> None:
+            while not condition():
+                assert thread.is_alive(), errors
+                time.sleep(0.2)
+
+        thread = threading.Thread(target=follow)
+        thread.start()
+        try:
+            until(lambda: barriers[-1] == 11)
+            with getattr(broker, trouble)():
+                until(lambda: bool(retries) and retries[-1].limit is None)
+            broker.produce("a", [row(20, 2), *mark(21)])
+            until(lambda: barriers[-1] == 21)
+        finally:
+            over.set()
+            thread.join(120)
+        assert errors == []

@@ -12,6 +12,7 @@ from changefeed.sources import Backlog
 from changefeed.ticdc import tso
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_OLD = timedelta(minutes=1)  # what was left to read so long ago is shown with the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class Lag:
         records: records that were not read yet; None if the source was not asked, or does not know.
         partitions: (topic, partition) -> records that were not read yet, where the source counts them by partition.
         bytes: bytes of a log that were not read yet; None if the source was not asked, or counts records.
+        counted: when the source was asked, if not just now.
     """
 
     applied: datetime | None
@@ -33,6 +35,7 @@ class Lag:
     records: int | None = None
     partitions: Mapping[tuple[str, int], int] | None = None
     bytes: int | None = None
+    counted: datetime | None = None
 
     @property
     def behind_read(self) -> timedelta | None:
@@ -58,6 +61,7 @@ class Lag:
             "read_time": self.read and tso.iso(self.read),
             "seconds": None if age is None else round(age.total_seconds(), 3),
             "seconds_behind_read": None if behind is None else round(behind.total_seconds(), 3),
+            "counted_time": self.counted and tso.iso(self.counted),
             "records": self.records,
             "bytes": self.bytes,
         }
@@ -89,14 +93,17 @@ def lag_of(state: State, backlog: Backlog | None, *, binlog: bool) -> Lag:
         read = None if newest is None else tso.time_of(newest)
     if backlog is None:
         return Lag(applied, read, state.counts.pending)
-    return Lag(applied, read, state.counts.pending, backlog.records, backlog.partitions or None, backlog.bytes)
+    return Lag(
+        applied, read, state.counts.pending, backlog.records, backlog.partitions or None, backlog.bytes, backlog.counted
+    )
 
 
 def lag_text(lag: Lag, now: datetime) -> str:
-    """The lag for people: `3.2 s behind, 1,204 records to read, 17 rows pending`."""
+    """The lag for people: `3.2 s behind, 1,204 records to read, 17 rows pending`; an old count of records with its time."""
     age = lag.behind_now(now)
     words = [] if age is None else [f"{duration(age)} behind"]
-    words += to_read_words(lag)
+    is_old = lag.counted is not None and now - lag.counted >= _OLD
+    words += [f"{words} at {lag.counted:%Y-%m-%d %H:%M:%SZ}" if is_old else words for words in to_read_words(lag)]
     if lag.pending:
         words.append(f"{lag.pending:,} rows pending" if lag.pending != 1 else "1 row pending")
     return ", ".join(words)

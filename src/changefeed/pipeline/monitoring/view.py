@@ -51,6 +51,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         steps, applied, schema_changes: steps, row changes and schema changes that the run has completed.
         read, left: records that the run has read, and that are left to read; `left` is None if that is not known.
         behind: topic -> partition -> records left to read, where the source counts them by partition.
+        left_at: when the source was last asked what is left.
         read_bytes, left_bytes: the same in bytes of a log, since `busy` was `bytes_begun`; None if the source counts records.
         barrier: commit_ts of the newest cut; None before the first.
         barrier_since: when it was published; None if that was before the run.
@@ -84,6 +85,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
     read: int = 0
     left: int | None = None
     behind: dict[str, dict[int, int]] = {}
+    left_at: datetime | None = None
     read_bytes: int = 0
     left_bytes: int | None = None
     bytes_begun: float = 0.0
@@ -104,7 +106,7 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         if self.left is None and self.left_bytes is None:
             return None
         partitions = {(topic, p): n for topic, of in self.behind.items() for p, n in of.items()}
-        return Backlog(self.left, partitions, self.left_bytes)
+        return Backlog(self.left, partitions, self.left_bytes, self.left_at)
 
     @property
     def mean_rows_per_second(self) -> float | None:
@@ -278,7 +280,7 @@ class RunView:
         if backlog is not None and backlog.records == 0 and not behind:  # nothing is left, in the unit of before
             behind = {topic: dict.fromkeys(of, 0) for topic, of in self._now.behind.items()}
             backlog = Backlog(0) if self._now.left_bytes is None else Backlog(None, bytes=0)
-        self._set(left=None if backlog is None else backlog.records, behind=behind)
+        self._set(left=None if backlog is None else backlog.records, behind=behind, left_at=self.clock())
         self._set_left_bytes(None if backlog is None else backlog.bytes)
 
     def _set_left_bytes(self, size: int | None) -> None:

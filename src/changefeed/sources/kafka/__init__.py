@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 10.0  # timeout of a connection to a server
 _PROBE_SECONDS = 1.0  # of one that is only to show whether it answers
+_ANSWER_SECONDS = 3.0  # of an answer that is only to show that there is one
 _COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 
 
@@ -172,7 +173,6 @@ class KafkaTopics:
 
     def backlog(self, before: str | None) -> Backlog | None:
         """Asks the brokers with librdkafka; None if only Spark's connector understands the properties."""
-        self._check_answer()
         try:
             brokers = self._ask_without_spark()
             topics = brokers.chosen(self.names, self.pattern, lenient=self.removed == "continue")
@@ -201,7 +201,10 @@ class KafkaTopics:
         return None
 
     def _check_answer(self) -> None:
+        """Checks that a broker answers; one that librdkafka may not reach need only accept a connection."""
         _check_reachable(self.options["kafka.bootstrap.servers"], _PROBE_SECONDS)
+        if (plain := reader.properties(self.options)) is not None:
+            PlainBrokers(plain, "Reading Kafka").check_answer(_ANSWER_SECONDS)
 
     def partitions(self, source_offset: str) -> set[tuple[str, int]]:
         """Returns every partition of the source offset."""
@@ -242,7 +245,9 @@ class KafkaTopics:
         return plain
 
     def _ask_without_spark(self) -> PlainBrokers:
-        return PlainBrokers(plain_properties(self.options), "Looking at Kafka topics without Spark")
+        brokers = PlainBrokers(plain_properties(self.options), "Looking at Kafka topics without Spark")
+        self._check_answer()
+        return brokers
 
     def _topics(self, brokers: Brokers | PlainBrokers) -> tuple[set[str], dict[str, Topic]]:
         """Returns the names of the topics in the definition, and those topics that there are."""

@@ -132,6 +132,16 @@ class PlainBrokers:
         self._forget_errors()
         return {place: (first[place], end[place]) for place in places}
 
+    def check_answer(self, seconds: float) -> None:
+        """Checks that a broker answers within so many seconds: one that hangs still accepts connections.
+
+        Raises:
+            AccessError: the brokers refuse the user.
+            SourceError: none answers.
+        """
+        asked = self._admin.describe_cluster(request_timeout=seconds)
+        self._answer(asked.result)
+
     def close(self) -> None:
         """Does nothing: the client is closed when it is no longer referred to."""
 
