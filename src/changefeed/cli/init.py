@@ -31,12 +31,15 @@ source:
   # user: changefeed
   # password: secret               # or ${MYSQL_PASSWORD} from the environment, or password-file: /run/secrets/mysql
   # tables: ["shop.*"]             # patterns of database.table
-  # snapshot.mode: initial         # or initial_only, when_needed, always, no_data (for events, from-debezium: offsets.dat)
+  # snapshot.mode: initial         # or initial_only, when_needed, always, recovery, no_data (events: also from-debezium: FILE)
   # signal-table: ops.signals      # a table whose new rows copy tables again (for events, also notification-topic: notes)
   # server-id: 4200                # the first of 100 ids that no replica has; left out: at random
   # ssl-mode: preferred            # TLS, with the files ssl-ca: …, ssl-cert: …, ssl-key: …
   # chunk-rows: 50000              # rows that the first copy reads with one query
   # max-bytes-per-batch: 67108864  # at most this much of the log per step; it begins at starting-position: … with no_data
+  # The mode configuration_based has snapshot.mode.configuration.based.snapshot.data: true, to copy the tables first,
+  # then snapshot.mode.configuration.based.start.stream: true, to follow the log,
+  # and snapshot.mode.configuration.based.snapshot.on.data.error: true, to copy the tables again when the log is lost.
   # Signals from Kafka: signal-topic: ops, signal-servers: host:port, signal-key: shop, signal-properties: {}
 
 # The sink. Tables are written to <path>/<database>/<table>, the pipeline's own files to <path>/_changefeed.

@@ -11,7 +11,7 @@ import pytest
 
 from changefeed import record_log, telemetry
 from changefeed.api.events import load_pipeline
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, UnsupportedError
 from tests.cli.command import invoke
 from tests.pipeline.events.stopping import StopError, stop_at
 from tests.services.database import Database, MariaDb118, MySql97
@@ -197,6 +197,37 @@ def test_a_snapshot_is_taken_when_the_log_is_lost(
     database.execute("INSERT INTO orders VALUES (4, 'new')", "shop")
     pipeline.run()
     assert rows(tmp_path)[-1] == ("orders", "c", {"id": 4}, None, {"id": 4, "note": "new"})
+
+
+def test_a_definition_that_was_changed_outside_of_the_log_is_taken_from_the_server(
+    tmp_path: Path, database: Database
+) -> None:
+    """A log that names no columns."""
+    before = database.selected("SELECT @@GLOBAL.binlog_row_metadata", "")[0][0]
+    database.execute(f"SET GLOBAL binlog_row_metadata = {'NO_LOG' if database.connector == 'mariadb' else 'MINIMAL'}")
+    try:
+        with pytest.raises(ConfigError, match="this one has not: set it to `initial`"):
+            load_pipeline(write(tmp_path, database, **{"snapshot.mode": "recovery"})).run()
+        pipeline = load_pipeline(write(tmp_path, database))
+        pipeline.run()
+        database.execute(
+            "INSERT INTO orders VALUES (3, 'a'); ALTER TABLE orders ADD n INT; INSERT INTO orders VALUES (4, 'b', 5);"
+            "SET sql_log_bin = 0; ALTER TABLE visits ADD n INT; SET sql_log_bin = 1; INSERT INTO visits VALUES (9, 1)",
+            "shop",
+        )
+        with pytest.raises(UnsupportedError, match=r"shop\.visits.*set `snapshot.mode: recovery` for one run"):
+            pipeline.run()
+        load_pipeline(write(tmp_path, database, **{"snapshot.mode": "recovery"})).run()
+        database.execute("INSERT INTO visits VALUES (10, 2)", "shop")
+        pipeline.run()
+    finally:
+        database.execute(f"SET GLOBAL binlog_row_metadata = {before}")
+    assert rows(tmp_path)[len(SNAPSHOT) :] == [
+        ("orders", "c", {"id": 3}, None, {"id": 3, "note": "a"}),
+        ("orders", "c", {"id": 4}, None, {"id": 4, "note": "b", "n": 5}),
+        ("visits", "c", None, None, {"at": 9, "n": 1}),
+        ("visits", "c", None, None, {"at": 10, "n": 2}),
+    ]
 
 
 def test_heartbeats_are_sent_at_an_interval(tmp_path: Path, database: Database) -> None:

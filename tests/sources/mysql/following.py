@@ -86,6 +86,7 @@ class Follower:
             source.compared(None, flow.ledger.state.source)
         if flow.ledger.state.pending:
             flow.step(flow.ledger.state, _PARTITIONS)
+        copy_requests.take_at_start(flow.ledger, source)
         count = 0
         while batches is None or count < batches:
             copy_requests.take(self.requests, flow.ledger, source)

@@ -194,7 +194,7 @@ def test_requests_that_are_refused(database: Database) -> None:
         assert message in str(error.value)
     source.close()
     first_copy_alone = open_changes(section(database, tables=["shop.*"], **{"snapshot.mode": "initial_only"}))
-    with pytest.raises(ConfigError, match=r"with `snapshot\.mode: initial_only` a pipeline does not follow the log"):
+    with pytest.raises(ConfigError, match=r"with `snapshot\.mode: initial_only` this pipeline does not follow the log"):
         first_copy_alone.check_copy(CopyRequest((("shop", "a"),)))
 
 

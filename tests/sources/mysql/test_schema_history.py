@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from random import Random
 
 import pytest
 
-from changefeed.errors import UnsupportedError
+from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.events import Header, Query, StatusVars
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
+from changefeed.pipeline import copy_requests
+from changefeed.sources.copies import CopyRequest
+from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.schema_history import SchemaHistory, read_history
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.following import Follower
+from tests.sources.mysql.following import Follower, section
 from tests.sources.mysql.test_unlogged import follower, rows
 
 INT = MappedColumn(codes.LONG, 0, True)
@@ -188,6 +192,40 @@ def test_a_change_that_was_kept_from_the_log_stops_the_run(unnamed: Database) ->
         "USE kept; SET sql_log_bin = 0; ALTER TABLE t ADD n INT; SET sql_log_bin = 1; INSERT INTO t VALUES (1, 2)"
     )
     with pytest.raises(UnsupportedError, match=r"the log does not describe the columns of kept\.t"):
+        following.run()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["snapshot", "recovery"])
+def test_after_a_change_that_was_kept_from_the_log_a_table_is_copied_again(unnamed: Database, way: str) -> None:
+    """The statement behind it is in the log: its table is read on as it is."""
+    database = f"kept_{way}"
+    tables = "CREATE TABLE t (id INT PRIMARY KEY); INSERT INTO t VALUES (0); CREATE TABLE u (id INT PRIMARY KEY)"
+    following = follower(unnamed, database, tables)
+    unnamed.execute(
+        f"USE {database}; INSERT INTO u VALUES (1); ALTER TABLE u ADD n INT; INSERT INTO u VALUES (2, 3);"
+        "SET sql_log_bin = 0; ALTER TABLE t ADD n INT DEFAULT 7; SET sql_log_bin = 1; INSERT INTO t VALUES (1, 2)"
+    )
+    with pytest.raises(UnsupportedError, match=rf"copy the table again .*{database}\.t"):
+        following.run()
+    if way == "snapshot":
+        copy_requests.add(following.requests, CopyRequest(((database, "t"),)))
+    else:
+        following.options["snapshot.mode"] = ["recovery"]
+    following.run()
+    unnamed.execute(f"USE {database}; DELETE FROM t WHERE id = 0; INSERT INTO t VALUES (4, 5)")
+    state = following.run()
+    assert rows(following, f"{database}.t") == [{"id": 1, "n": 2}, {"id": 4, "n": 5}]
+    assert rows(following, f"{database}.u") == [{"id": 1, "n": None}, {"id": 2, "n": 3}]
+    assert state.source is not None
+    with closing(open_changes(section(unnamed, tables=following.tables, **{"snapshot.mode": "recovery"}))) as source:
+        assert source.copies_at_start(state.source) == ()
+
+
+@pytest.mark.slow
+def test_a_new_pipeline_has_nothing_to_recover(unnamed: Database) -> None:
+    following = Follower(unnamed, ["new.*"], Random(0), {"snapshot.mode": ["recovery"]})
+    with pytest.raises(ConfigError, match="this one has not: set it to `initial`"):
         following.run()
 
 

@@ -14,6 +14,7 @@ from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.section import MySqlSource
 
 OWN = {"type": "mysql", "host": "db", "user": "u"}
+BY_OPTIONS = "snapshot.mode.configuration.based."
 
 
 @pytest.mark.parametrize(
@@ -24,12 +25,14 @@ OWN = {"type": "mysql", "host": "db", "user": "u"}
             {"signal-table": "ops.signals", "snapshot.mode": "initial_only"},
             "`signal-table` needs another `snapshot.mode`",
         ),
+        ({"snapshot.mode": "never"}, "`never` is not supported: set it to `no_data`"),
+        ({"snapshot.mode": "first"}, "expected initial, initial_only, no_data, when_needed, always, recovery"),
+        ({"snapshot.mode": "configuration_based"}, "there is nothing to read otherwise"),
+        ({BY_OPTIONS + "start.stream": True}, "means nothing with `initial`"),
         (
-            {"snapshot.mode": "recovery"},
-            "`recovery` is not supported: set it to initial, initial_only, no_data, when_needed, always",
+            {"snapshot.mode": "configuration_based", BY_OPTIONS + "snapshot.data": True, "signal-table": "ops.signals"},
+            "with `configuration_based` the log is not followed",
         ),
-        ({"snapshot.mode": "never"}, "`never` is not supported"),
-        ({"snapshot.mode": "first"}, "expected initial, initial_only, no_data, when_needed, always"),
         ({"starting-position": "binlog.000003:154"}, "`starting-position` needs `snapshot.mode: no_data`"),
         ({"snapshot.mode": "no_data", "starting-position": "000003"}, "such as binlog.000003:154"),
         ({"password": "a", "password-file": "b"}, "either `password` or `password-file`"),
@@ -42,6 +45,23 @@ OWN = {"type": "mysql", "host": "db", "user": "u"}
 def test_wrong_options(options: dict[str, Any], why: str) -> None:
     with pytest.raises(ValidationError, match=why.replace("[", r"\[")):
         MySqlSource.model_validate(OWN | options)
+
+
+@pytest.mark.parametrize(
+    "chosen, mode",
+    [
+        ({"snapshot.data": True, "start.stream": True}, "initial"),
+        ({"snapshot.data": True}, "initial_only"),
+        ({"start.stream": True}, "no_data"),
+        ({"snapshot.data": True, "start.stream": True, "snapshot.on.data.error": True}, "when_needed"),
+    ],
+)
+def test_a_mode_by_options_is_one_with_a_name(chosen: dict[str, bool], mode: str) -> None:
+    options = {BY_OPTIONS + name: value for name, value in chosen.items()}
+    by_options = MySqlSource.model_validate(OWN | options | {"snapshot.mode": "configuration_based"})
+    named = MySqlSource.model_validate(OWN | {"snapshot.mode": mode})
+    for fact in ("copies_first", "follows_log", "copies_lost_log", "has_all_rows", "recovers"):
+        assert getattr(by_options, fact) == getattr(named, fact), fact
 
 
 def test_defaults() -> None:

@@ -43,7 +43,7 @@ from changefeed.sources.mysql.signal_topic import SignalTopic
 from changefeed.sources.mysql.signals import copies_of
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from changefeed.sources.mysql.source_offset import read as read_offset
-from changefeed.sources.mysql.tables import Captured, all_keys, list_tables
+from changefeed.sources.mysql.tables import Captured, Name, all_keys, list_tables
 from changefeed.sources.mysql.unlogged import check_tables
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -143,7 +143,7 @@ class MySqlTables:
         return self._behind(self._ask(), known)
 
     def _behind(self, server: Server, known: SourceOffset | None, end: LogPosition | None = None) -> Backlog:
-        return backlog_of(server, self.section.tables, known, end, copies=self.section.snapshot_mode != "no_data")
+        return backlog_of(server, self.section.tables, known, end, copies=self.section.copies_first)
 
     def unreachable(self) -> str | None:
         """See `Stream`."""
@@ -159,7 +159,7 @@ class MySqlTables:
         """Returns all settings of the server and rights of the user that are missing, with the statements that put them right."""
         try:
             server = self._ask()
-            copies = self.section.snapshot_mode != "no_data"
+            copies = self.section.copies_first
             wrong = [*server.requirements(), *server.missing_rights(copies=copies, locks=self._has_keyless)]
         except AccessError as error:
             return Missing(str(error), "the message has the way out")
@@ -202,10 +202,10 @@ class MySqlTables:
 
     def check_copy(self, request: CopyRequest) -> None:
         """See `CopyingSource`."""
-        if self.section.snapshot_mode == "initial_only":
+        if not self.section.follows_log:
             raise ConfigError(
-                "with `snapshot.mode: initial_only` a pipeline does not follow the log, and tables cannot be copied again: "
-                "set it to `initial`, or start a new pipeline"
+                f"with `snapshot.mode: {self.section.snapshot_mode}` this pipeline does not follow the log, and tables cannot be "
+                "copied again: set it to `initial`, or start a new pipeline"
             )
         server = self._ask()
         check(server, Captured(tuple(self.section.tables), {}), request)
@@ -230,9 +230,13 @@ class MySqlTables:
     def copies_at_start(self, source_offset: str) -> tuple[CopyRequest, ...]:
         """See `CopyingSource`."""
         known = read_offset(source_offset)
-        if self.section.snapshot_mode != "always" or known.is_copying or known.requests:
+        if known.is_copying or known.requests:
             return ()
-        names = list_tables(self._ask(), TableFilter(self.section.tables))
+        names = list[Name]()
+        if self.section.snapshot_mode == "always":
+            names = list_tables(self._ask(), TableFilter(self.section.tables))
+        elif self.section.recovers:
+            names = Planner(self.section, self.address, self._ask()).changed_outside(known)
         return (CopyRequest(tuple(names)),) if names else ()
 
     def copies(self, source_offset: str) -> tuple[CopyRequest, ...]:

@@ -283,7 +283,13 @@ class LogDecoder:
         """Adds a captured table; in a compressed transaction, other tables have their maps, too."""
         table, name = part.table, (part.table.database, part.table.table)
         if id(table) not in self._tables and is_captured(self._selector, *name) and not is_sequence(table):
-            self._tables[id(table)] = (table, columns_of(table))
+            try:
+                columns = columns_of(table)
+            except UnsupportedError:
+                if name in self._captured.replaced:
+                    return
+                raise
+            self._tables[id(table)] = (table, columns)
             if hidden := hidden_columns(table):
                 self._hidden[id(table)] = hidden
 

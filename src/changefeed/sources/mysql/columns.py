@@ -69,7 +69,9 @@ def columns_of(table: TableMap) -> tuple[Column, ...]:
         if column.name is None or kind is None or (column.code in _MEMBERED and column.members is None):
             raise UnsupportedError(
                 f"the log does not describe the columns of {table.database}.{table.table}, and no statement that was read "
-                "explains them: SET GLOBAL binlog_row_metadata = FULL, and start a new pipeline"
+                f"explains them: copy the table again (`changefeed snapshot … {table.database}.{table.table}`; in an event "
+                "pipeline, set `snapshot.mode: recovery` for one run), and SET GLOBAL binlog_row_metadata = FULL for the "
+                "future"
             )
         columns.append(Column(column.name, kind, column.nullable, None if keys is None else index in keys))
     return tuple(columns)

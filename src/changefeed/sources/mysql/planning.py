@@ -25,15 +25,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import takewhile
 
+from changefeed.errors import ConfigError
+from changefeed.model.names import full_name
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide, queries
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
 from changefeed.sources.mysql.dump import FIRST, LogEvent, dump, of_same_log
+from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading
-from changefeed.sources.mysql.schema_history import begin_history, read_history, with_copied
+from changefeed.sources.mysql.schema_history import SchemaHistory, begin_history, read_history, with_copied
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import SignalLog, copies_of
@@ -98,6 +101,7 @@ class Planner:
         limit = None if end is None else read(end)
         last = limit.at if limit is not None and limit.server == self.server.identity else None
         if before is None:
+            check_begins(self.section)
             start = self._start()
             return self.begin() if start is None else self._log(start, last)
         known = read(before)
@@ -148,8 +152,9 @@ class Planner:
         self._check()
         at, gtids = beginning(server, start)
         return SourceOffset(
-            server.identity, at, gtids=gtids, patterns=tuple(self.section.tables), history=self._history_at(at)
-        )
+            server.identity, at, gtids=gtids, patterns=tuple(self.section.tables),
+            history=None if server.names_columns else self._earlier(at).text(),
+        )  # fmt: skip
 
     def _check(self) -> None:
         """Checks the settings of the server and the tables that are captured, before the first of them is read.
@@ -222,9 +227,11 @@ class Planner:
         low, before = replace(low, shift=known.at.shift), replace(known, copy=None, complete=None)
         batch = self._divided(before, end=low)
         slices, after = batch.slices, _after(before, batch)
-        if begins_again:  # no cut shows rows of the earlier try
+        is_replaced = selection.requests > 0 and selection.where is None and known.history is not None
+        if begins_again or is_replaced:  # no cut shows rows of the earlier try, or lacks those that are passed over
             slices = tuple(replace(one, is_complete=False) for one in slices)
-        reading = replace(self._reading(batch.end), captured=complete)
+        replaced = frozenset(names if is_replaced else ())
+        reading = replace(self._reading(batch.end), captured=replace(complete, replaced=replaced))
         if batch.end.number < low.number:
             return Plan(reading, slices, replace(after, copy=known.copy, joining=() if begins_again else None))
         after = replace(after, copy_bytes=_next_copy_bytes(after.copy_bytes, "no further tables are copied"))
@@ -258,7 +265,7 @@ class Planner:
         complete = known.complete
         if complete is not None and end is not None and end.number < complete.number:
             end = complete
-        if self.section.snapshot_mode == "initial_only":
+        if not self.section.follows_log:
             if complete is None:
                 return None
             end = complete
@@ -315,25 +322,30 @@ class Planner:
         table = self.section.signal_table
         return None if table is None else SignalLog(table, ignores_case=self._captured.names_rule != 0)
 
-    def _history_at(self, start: LogPosition) -> str | None:
+    def changed_outside(self, known: SourceOffset) -> list[Name]:
+        """Returns the tables whose definitions the log does not have as the server does, so that their rows cannot be read.
+
+        Their changes were kept from the log, or stand there in a form that cannot be read. Of a table that a statement behind
+        the source offset mentions, the server's definition is of a later time: it is not among them.
+        """
+        if known.history is None:
+            return []
+        at = known.at if known.server == self.server.identity else moved(self.server, known).at
+        history, earlier = read_history(known.history), self._earlier(at)
+        return [
+            name
+            for name in list_tables(self.server, self._captured.selector())
+            if (table := earlier.tables.get(full_name(*name))) is not None
+            and not has_same_columns(table, history.tables.get(full_name(*name)))
+        ]
+
+    def _earlier(self, start: LogPosition) -> SchemaHistory:
         """The definitions at an earlier position: those of now, without tables that statements behind it mention."""
-        server = self.server
-        if server.names_columns:
-            return None
-        end, _, defined = first_copy.begin(
-            server, partial(list_tables, server, self._captured.selector()), copies=False
-        )
-        earlier = begin_history(server, defined.tables)
-        for event in self._dumped(start):
-            if event.placed and event.at.number >= replace(end, shift=start.shift).number:
-                break
-            for query in queries(event):
-                earlier = earlier.before(query)
-        return earlier.text()
+        return earlier_history(self.server, self._captured, start, self._dumped(start))
 
     @property
     def _copies(self) -> bool:
-        return self.section.snapshot_mode != "no_data"
+        return self.section.copies_first
 
     @cached_property
     def _captured(self) -> Captured:
@@ -343,6 +355,18 @@ class Planner:
     def _reading(self, low: LogPosition) -> Reading:
         server = self.server
         return Reading(self.address, server.identity, self._captured, server.kind, low, self.section.server_id)
+
+
+def check_begins(section: MySqlSource) -> None:
+    """Checks that a new pipeline can begin.
+
+    Raises:
+        ConfigError: it has nothing to recover.
+    """
+    if section.recovers:
+        raise ConfigError(
+            "source.snapshot.mode: `recovery` is for a pipeline that has run, and this one has not: set it to `initial`"
+        )
 
 
 def _further(server: Server, captured: Captured, others: Captured) -> list[Name]:

@@ -17,8 +17,13 @@ from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
-_MODES = ("initial", "initial_only", "no_data", "when_needed", "always")
-_LATER = ("never", "schema_only", "recovery", "configuration_based", "custom")
+_MODES = ("initial", "initial_only", "no_data", "when_needed", "always", "recovery", "configuration_based")
+_OLD_MODES = {
+    "never": "no_data",
+    "schema_only": "no_data",
+    "schema_only_recovery": "recovery",
+    "custom": "configuration_based",
+}
 _POSITION = re.compile(r"[^:\s]+\.\d{1,9}:\d{1,15}", re.ASCII)
 
 
@@ -49,7 +54,25 @@ class MySqlSource(ChangesSection):
         alias="snapshot.mode",
         description="What a new pipeline begins with. `initial`: a first copy of the tables, then the log; `initial_only`: the "
         "first copy alone; `no_data`: the tables' definitions, then the log; `when_needed`: as `initial`, and another copy when "
-        "the server's log no longer has what comes next; `always`: as `when_needed`, and another copy at the start of each run.",
+        "the server's log no longer has what comes next; `always`: as `when_needed`, and another copy at the start of each run; "
+        "`recovery`: for a pipeline that has run: definitions that were changed outside of the log are taken from the server; "
+        "`configuration_based`: by the next three options.",
+    )
+    snapshot_data: bool = Field(
+        default=False,
+        alias="snapshot.mode.configuration.based.snapshot.data",
+        description="With `configuration_based`, whether a new pipeline copies the tables.",
+    )
+    start_stream: bool = Field(
+        default=False,
+        alias="snapshot.mode.configuration.based.start.stream",
+        description="With `configuration_based`, whether the pipeline follows the log.",
+    )
+    snapshot_on_data_error: bool = Field(
+        default=False,
+        alias="snapshot.mode.configuration.based.snapshot.on.data.error",
+        description="With `configuration_based`, whether the tables are copied again when the server's log no longer has what "
+        "comes next.",
     )
     starting_position: str | None = Field(
         default=None,
@@ -125,8 +148,8 @@ class MySqlSource(ChangesSection):
     @field_validator("snapshot_mode")
     @classmethod
     def _is_mode(cls, value: str) -> str:
-        if value in _LATER:
-            raise ValueError(f"`{value}` is not supported: set it to {', '.join(_MODES)}")
+        if value in _OLD_MODES:
+            raise ValueError(f"`{value}` is not supported: set it to `{_OLD_MODES[value]}`")
         if value not in _MODES:
             raise ValueError(f"expected {', '.join(_MODES)}")
         return value
@@ -148,16 +171,27 @@ class MySqlSource(ChangesSection):
     def _agrees(self) -> MySqlSource:
         if self.password is not None and self.password_file is not None:
             raise ValueError("give either `password` or `password-file`")
-        if self.from_debezium is not None and (self.snapshot_mode != "no_data" or self.starting_position is not None):
+        is_by_options = self.snapshot_mode == "configuration_based"
+        if not is_by_options and any((self.snapshot_data, self.start_stream, self.snapshot_on_data_error)):
+            raise ValueError(
+                "`snapshot.mode.configuration.based.…` needs `snapshot.mode: configuration_based`, and means nothing with "
+                f"`{self.snapshot_mode}`"
+            )
+        if is_by_options and not (self.snapshot_data or self.start_stream):
+            raise ValueError(
+                "with `snapshot.mode: configuration_based`, set `snapshot.mode.configuration.based.snapshot.data`, "
+                "`snapshot.mode.configuration.based.start.stream` or both to `true`: there is nothing to read otherwise"
+            )
+        if self.from_debezium is not None and (self.copies_first or self.starting_position is not None):
             raise ValueError("`from-debezium` needs `snapshot.mode: no_data`, and no `starting-position`")
         for option, value in (("signal-table", self.signal_table), ("signal-topic", self.signal_topic)):
-            if value is not None and self.snapshot_mode == "initial_only":
+            if value is not None and not self.follows_log:
                 raise ValueError(
-                    f"`{option}` needs another `snapshot.mode`: with `initial_only` the log is not followed"
+                    f"`{option}` needs another `snapshot.mode`: with `{self.snapshot_mode}` the log is not followed"
                 )
         if (self.signal_topic is None) != (self.signal_servers is None):
             raise ValueError("`signal-topic` and `signal-servers` go together")
-        if self.starting_position is not None and self.snapshot_mode != "no_data":
+        if self.starting_position is not None and self.copies_first:
             raise ValueError(
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"
             )
@@ -187,12 +221,29 @@ class MySqlSource(ChangesSection):
     @property
     def has_all_rows(self) -> bool:
         """See `ChangesSection`."""
-        return self.snapshot_mode != "no_data"
+        return self.copies_first and not self.recovers
+
+    @property
+    def copies_first(self) -> bool:
+        """Whether a new pipeline begins with a copy of the tables, and tables that are selected later, too."""
+        return self.snapshot_data if self.snapshot_mode == "configuration_based" else self.snapshot_mode != "no_data"
+
+    @property
+    def follows_log(self) -> bool:
+        """Whether the log is read behind the first copy."""
+        return (
+            self.start_stream if self.snapshot_mode == "configuration_based" else self.snapshot_mode != "initial_only"
+        )
 
     @property
     def copies_lost_log(self) -> bool:
         """Whether the tables are copied again when the log does not have what comes next."""
-        return self.snapshot_mode in ("when_needed", "always")
+        return self.snapshot_on_data_error or self.snapshot_mode in ("when_needed", "always")
+
+    @property
+    def recovers(self) -> bool:
+        """Whether definitions that were changed outside of the log are taken from the server when a run begins."""
+        return self.snapshot_mode == "recovery"
 
     @property
     def reads(self) -> str:

@@ -40,8 +40,10 @@ from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsent, read_offset
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_log
+from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
 from changefeed.sources.mysql.failover import Executed, beginning, moved
 from changefeed.sources.mysql.notifications import Notifications
+from changefeed.sources.mysql.planning import check_begins
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import SignalLog, copies_of
@@ -50,6 +52,7 @@ from changefeed.sources.mysql.tables import (
     Captured,
     CopiedTable,
     database_charsets,
+    is_captured,
     list_tables,
     listed,
     mariadb_types,
@@ -81,12 +84,16 @@ class MySqlStream:
             self._open()
         server = self._ask()
         is_first, self._is_first = self._is_first, False
+        if before is None:
+            check_begins(section)
+        elif section.recovers and is_first:
+            self._recover(server, read(before))
         if before is not None and section.snapshot_mode == "always" and is_first:
             yield from self._snapshot(server)
         elif before is not None:
-            if section.snapshot_mode != "initial_only":
+            if section.follows_log:
                 yield from self._following(server, read(before))
-        elif section.snapshot_mode == "no_data":
+        elif not section.copies_first:
             yield from self._begin(server)
         else:
             yield from self._snapshot(server)
@@ -100,6 +107,17 @@ class MySqlStream:
         for table in captured_tables(server, self._tables):
             definitions.apply(table.create, table.name[0])
         return dict(definitions.tables)
+
+    def _recover(self, server: Server, known: SourceOffset) -> None:
+        """Takes definitions that were changed outside of the log from the server."""
+        at = known.at if known.server == server.identity else self._moved(server, known).at
+        selector = self._tables.selector()
+        log = dump(self._address, at, self._section.server_id, server.identity, statements=True)
+        for name, table in earlier_history(server, self._tables, at, log).tables.items():
+            is_same = has_same_columns(table, self._definitions.tables.get(name))
+            if not is_same and is_captured(selector, table.database, table.name):
+                _log.warning("%s: its definition is taken from the server, because of `snapshot.mode: recovery`", name)
+                self._definitions.tables[name] = table
 
     def _following(self, server: Server, known: SourceOffset) -> Iterator[StreamBatch]:
         """Yields what follows a source offset: the log, or a snapshot if the log is lost and the section allows it."""

@@ -74,12 +74,14 @@ class Captured:
         mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4, INET6 and VECTOR, with the type.
         named: adds the names of columns, and what else the log may lack (`Definitions.named`); None: the log has it.
         names_rule: the server's `lower_case_table_names`.
+        replaced: tables that are copied again behind the events: their rows are passed over where nothing describes them.
     """
 
     patterns: tuple[str, ...]
     mariadb_types: dict[Name, dict[str, str]]
     named: Callable[[TableMap], TableMap] | None = None
     names_rule: int = 0
+    replaced: frozenset[Name] = frozenset()
 
     def selector(self) -> TableFilter:
         """The patterns, compiled."""
