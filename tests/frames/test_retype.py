@@ -139,6 +139,20 @@ def test_a_byte_that_is_not_ascii_is_marked_or_ends_the_text(server: str, text: 
     assert one("varbinary(3)", {"base64": "QelC"}, "varchar(9)", charset="ascii", server=server) == text
 
 
+@pytest.mark.parametrize("server, largest", [("mysql", 2**63 - 1), ("mariadb", 2**64 - 1), ("tidb", 2**64 - 1)])
+@pytest.mark.parametrize(
+    "decimal, number",
+    [
+        ("9223372036854775807.3", 2**63 - 1), ("9223372036854775807.5", 2**63), ("9469641307854399488.3", 9469641307854399488),
+        ("18446744073709551615.5", 2**64), ("-1.5", 0),
+    ],
+)  # fmt: skip
+def test_mysql_takes_a_decimal_for_a_signed_number_first(
+    server: Server, largest: int, decimal: str, number: int
+) -> None:
+    assert one("decimal(38,10)", decimal, "bigint unsigned", server=server) == min(number, largest)
+
+
 def test_a_member_that_is_gone_is_looked_up_as_a_number() -> None:
     assert one("enum('1','2','3')", "2", "enum('1','3')") == "3"
     assert one("set('1','x')", "1", "set('y','x')") == "y"

@@ -51,8 +51,8 @@ def integers(array: pa.Array, old: ColumnType, new: ColumnType) -> pa.Array:
 def decimals_to_integers(array: pa.Array, old: ColumnType, new: ColumnType, server: str = "") -> pa.Array:
     """Converts decimals to an integer type."""
     whole = _rounded(_wide(array, old), 0)
-    if new == _LONGEST and server != "mariadb":  # the server's own overflow: the largest signed number
-        whole = pc.if_else(pc.less(whole, _scalar(_BITS_64, whole)), whole, _scalar(_BITS_63 - 1, whole))
+    if new == _LONGEST and server not in ("mariadb", "tidb"):  # MySQL takes a signed integer first
+        whole = _clamped(whole, 0, _BITS_63 - 1)
     return integers(whole, old, new)
 
 
