@@ -17,6 +17,7 @@ from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.schema_history import SchemaHistory, read_history
+from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, section
 from tests.sources.mysql.test_unlogged import follower, rows
@@ -220,6 +221,42 @@ def test_after_a_change_that_was_kept_from_the_log_a_table_is_copied_again(unnam
     assert state.source is not None
     with closing(open_changes(section(unnamed, tables=following.tables, **{"snapshot.mode": "recovery"}))) as source:
         assert source.copies_at_start(state.source) == ()
+
+
+@pytest.mark.slow
+def test_no_cut_lacks_rows_that_are_passed_over(unnamed: Database) -> None:
+    """Runs are killed anywhere, and the part of the log up to the copy is read in many batches."""
+    random = Random()
+    unnamed.execute(
+        "DROP DATABASE IF EXISTS cuts; CREATE DATABASE cuts; USE cuts; CREATE TABLE t (id INT PRIMARY KEY, a INT);"
+        f"CREATE TABLE u LIKE t; INSERT INTO t VALUES {', '.join(f'({n}, {n})' for n in range(40))}"
+    )
+    following = Follower(unnamed, ["cuts.*"], random)
+    begun = following.run().barrier
+    assert begun is not None
+    unnamed.execute(
+        "USE cuts; SET sql_log_bin = 0; ALTER TABLE t ADD n INT DEFAULT 7; SET sql_log_bin = 1;"
+        + "".join(
+            f"INSERT INTO t VALUES ({n}, 0, {n}); INSERT INTO u VALUES ({n}, 0); UPDATE t SET a = {n};"
+            for n in range(40, 60)
+        )
+    )
+    following.options = {
+        "snapshot.mode": ["recovery"], "max-bytes-per-batch": [1000], "max-records-per-batch": [5], "chunk-rows": [5],
+    }  # fmt: skip
+    for _ in range(100):
+        try:
+            following.run(kill=0.2)
+            break
+        except Killed:
+            continue
+    for state in following.storage.published():
+        if state.barrier is None or state.barrier < begun:
+            continue
+        table = state.tables["cuts.t"]
+        count = len(following.storage.tables.rows(table.path, table.version if table.version is not None else -1))
+        assert count == (40 if state.barrier == begun else 60), (count, state.barrier, begun)
+    assert {(row["a"], row["n"]) for row in rows(following, "cuts.t")} == {(59, 7), *((59, n) for n in range(40, 60))}
 
 
 @pytest.mark.slow
