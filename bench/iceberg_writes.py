@@ -33,7 +33,7 @@ from bench import merge_on_read
 from bench.native_apply import TYPES, chunks, drawn, images, table
 from changefeed.sinks.apply.files import Added
 from changefeed.sinks.apply.item import Item, Typed, write_item
-from changefeed.sinks.apply.step import NO_FILES
+from changefeed.sinks.apply.step import no_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.iceberg.catalog import TableCatalog
@@ -85,7 +85,7 @@ class Iceberg:
         layout = IcebergLayout(folder, arrow_schema(schema), {0: fields_of(new.spec, schema)})
         added = list[Added]()
         for part in parts:
-            item = Item(Target(layout, layout.schema, tuple(TYPES), ()), Typed(_typed(part)), NO_FILES, "append")
+            item = Item(Target(layout, layout.schema, tuple(TYPES), ()), Typed(_typed(part)), no_files(), "append")
             added += write_item(item, ()).added
         create(self._catalog, new, "bench", added, _request(Load, 1))
 

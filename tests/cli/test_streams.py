@@ -169,6 +169,20 @@ def test_decoding_starts_without_spark_and_pandas_and_ends_before_pandas_has_sta
     assert decoding < pandas, turns
 
 
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("init", "new.yaml"), ("explain", "shop.yaml"), ("status", "shop.yaml")]
+)
+def test_a_command_does_not_wait_for_pandas(first: Path, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Pyarrow imports pandas by itself at the first list that it is given."""
+    source = {"type": "files", "path": str(first), "protocol": "ticdc-open"}
+    (tmp_path / "shop.yaml").write_text(json.dumps({"source": source, "sink": {"type": "delta", "path": "lake"}}))
+    code = (
+        "import sys; from changefeed.cli import run; assert not run(sys.argv[1:]); assert 'pandas' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def _processor_time(code: str, *arguments: str | Path) -> float:
     """Processor seconds of a Python program, as other tests run at the same time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

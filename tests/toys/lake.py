@@ -35,7 +35,7 @@ from changefeed.model.types import ColumnType
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
 from changefeed.sinks.apply.layout import WholeFiles
-from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
+from changefeed.sinks.apply.step import item_of, no_files, write_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import Applied, Changes, Commit, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.expressions import converted
@@ -285,7 +285,7 @@ class LakeSink:
         return prepared
 
     def _item(self, write: Load | Upsert | Append, changes: Changes, before: Snapshot | None) -> Item:
-        folder, table, files = LocalFolder(str(self.root / write.path)), write.table, NO_FILES
+        folder, table, files = LocalFolder(str(self.root / write.path)), write.table, no_files()
         if isinstance(write, Upsert) and before is not None:
             stored = list(before.files)
             files = pa.table(

@@ -72,6 +72,8 @@ class _Commands(click.Group):
             ctx.fail(f'unknown command "{cmd_name}".{hint} Known: {", ".join(sorted(COMMANDS))}')
         module, _, name = COMMANDS[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
+        if cmd_name != "init":  # which needs no Arrow
+            import_module("changefeed.startup").without_pandas()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -12,7 +12,6 @@ from changefeed.api.logs import Events
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output, many
 from changefeed.model.text import describe, lines
-from changefeed.startup import without_pandas
 
 
 @click.command(epilog=example("changefeed decode shop.jsonl.gz --protocol ticdc-open -o time-zone=Asia/Shanghai"))
@@ -26,7 +25,6 @@ def decode(output: Output, logs: tuple[Path, ...], protocol: str, options: Mappi
 
     Exit code 3 if a record could not be decoded; all others are still printed.
     """
-    without_pandas()
     events = Events(logs, protocol, options)
     shapes_seen: set[str] = set()
     for decoded in events.batches():

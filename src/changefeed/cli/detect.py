@@ -14,7 +14,6 @@ from changefeed.api.detection import detect_logs
 from changefeed.cli.options import common, example, logs, protocol_options
 from changefeed.cli.output import Output
 from changefeed.pipeline.operations.detect import DetectedTopic, ProtocolFit
-from changefeed.startup import without_pandas
 
 _POSITION = re.compile(r" \([^()]*:\d+:\d+\)$")
 
@@ -38,7 +37,6 @@ def detect(output: Output, logs: tuple[Path, ...], options: Mapping[str, str], r
 
     Reads up to 200 records of each topic and tries to decode them. Exit code 3 if a topic fits no protocol.
     """
-    without_pandas()
     topics = detect_logs(logs, options, records)
     if output.json:
         output.document({"topics": [topic.to_dict() for topic in topics]})

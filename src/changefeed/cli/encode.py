@@ -14,7 +14,6 @@ from changefeed.cli.output import Output
 from changefeed.model.text import parse
 from changefeed.record_log import default_topic
 from changefeed.record_log.stream import lines
-from changefeed.startup import without_pandas
 
 
 @click.command(epilog=example("changefeed encode events.jsonl --protocol ticdc-open --out shop.jsonl.gz"))
@@ -29,7 +28,6 @@ def encode(output: Output, events: Path, protocol: str, options: Mapping[str, st
 
     Exit code 3 if there are dead letters among them, which are left out.
     """
-    without_pandas()
     encoder = Encoder(protocol, options)
     batches = parse(lines(events), name=str(events), topic=default_topic(events))
     with output.progress(f"encode {events.name}") as progress:

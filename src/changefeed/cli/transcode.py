@@ -15,7 +15,6 @@ from changefeed.cli.options import common, example, keys, logs, out, protocol_op
 from changefeed.cli.output import Output
 from changefeed.model.text import describe, event_line
 from changefeed.protocols.loss import Loss
-from changefeed.startup import without_pandas
 
 
 @click.command(
@@ -57,7 +56,6 @@ def transcode(
     Losses are listed on stderr. A loss that a pipeline needs is refused with exit code 2, unless --allow-loss names it. Exit
     code 3 if a record could not be decoded; such records are shown on stderr and left out.
     """
-    without_pandas()
     way = Translation(source, options, target, target_options)
     _say(output, way.loss)
     way.loss.check(allowed)

@@ -51,7 +51,7 @@ LINES = pa.schema(
 _LINES = pa.schema([("topic", pa.string()), ("partition", pa.int32()), *LINES])
 KEYLESS = "*keyless"
 """In place of a table's name in `Dated`: the pipeline may have a table without a key."""
-_OPS = pa.array(["insert", "update", "delete", "upsert"])
+_OPS = ("insert", "update", "delete", "upsert")
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
 _NULL = np.uint64(0xD6E8FEB86659FD93)
@@ -90,7 +90,7 @@ def _lines(tables: list[TableBatch], keyless: list[bool], *, places: bool) -> pa
         pa.int64(),
     )
     names = np.repeat(np.array([_hash_of(table.name.lower()) for table in tables], np.uint64), lengths)
-    hashes = _mixed(names ^ _numbers(pc.index_in(column_of_tables(tables, "op"), value_set=_OPS)))
+    hashes = _mixed(names ^ _numbers(pc.index_in(column_of_tables(tables, "op"), value_set=pa.array(_OPS))))
     gtid = [pa.nulls(length, pa.string()) for length in lengths]
     content = [np.zeros(length, np.uint64) for length in lengths]
     for i, table in enumerate(tables):

@@ -41,7 +41,6 @@ from changefeed.pipeline.state import NOTHING, Positions, Sendings, State, Stret
 _Partition = tuple[str, int]
 _Numbers = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
-_NO_LINES = pa.RecordBatch.from_pylist([], LINES)
 
 
 def sendings(
@@ -167,7 +166,7 @@ def surplus(begun: Sendings, chunks: Iterable[ChunkInfo]) -> Stretches:
     positions: Stretches = {}
     for (topic, partition), of_partition in _by_partition(chunks).items():
         begins = begun.get(topic, {}).get(partition, ())
-        lines = _lines(of_partition) if begins else _NO_LINES
+        lines = _lines(of_partition if begins else ())
         if not len(lines):
             continue
         offsets, indexes = _column(lines, "offset"), _column(lines, "index")
@@ -205,7 +204,7 @@ def _lines(chunks: Iterable[ChunkInfo]) -> pa.RecordBatch:
     """The lines of chunks of one partition, in order; many partitions have none."""
     parts = [chunk.sent for chunk in chunks if chunk.sent is not None]
     if not parts:
-        return _NO_LINES
+        return pa.RecordBatch.from_pylist([], LINES)
     lines = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
     order = np.lexsort([_column(lines, "index"), _column(lines, "offset")])
     return lines.take(pa.array(order))

@@ -32,9 +32,14 @@ MOST_ROWS = 10_000_000
 _FEW_ROWS = 10_000  # typed changes that the driver may hold
 # Up to here a Spark job costs more than the writes themselves: they are made in the driver.
 HERE_BYTES, _HERE_WEIGHT = 8 * 2**20, 200_000
-NO_FILES = pa.table({"path": pa.array([], pa.string()), "size": pa.array([], pa.int64())})
 
 _WAYS: dict[type, Literal["merge", "append", "replace"]] = {Load: "replace", Upsert: "merge", Append: "append"}
+
+
+@cache
+def no_files() -> pa.Table:
+    """The files of a new table: none."""
+    return pa.schema([("path", pa.string()), ("size", pa.int64())]).empty_table()
 
 
 def too_large(changes: Changes, *, keyed: bool) -> str | None:
@@ -59,7 +64,7 @@ def item_of(
         write: the write of rows.
         changes: its changes.
         target: the table that is written.
-        files: the table's data files, as in `Item`; `NO_FILES` for a new table.
+        files: the table's data files, as in `Item`; `no_files()` for a new table.
         limits: sizes for the files to write.
         marks: whether an `Upsert` may mark old rows in deletion vectors.
     """

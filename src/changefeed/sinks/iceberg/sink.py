@@ -23,7 +23,7 @@ from changefeed.errors import SinkError
 from changefeed.model.definition import Table
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
-from changefeed.sinks.apply.step import NO_FILES, item_of, write_files
+from changefeed.sinks.apply.step import item_of, no_files, write_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import Applied, Changes, Commit, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
@@ -425,7 +425,7 @@ class IcebergTables:
             schema = new_schema(columns) if opened is None else new_columns(opened, columns)
             spec = self._spec(opened, write, schema)
             layout = self._new_layout(write, schema) if opened is None else opened.layout_of(schema, spec)
-            return item_of(write, changes, Target(layout, layout.schema, names, keys), NO_FILES, self.limits), schema
+            return item_of(write, changes, Target(layout, layout.schema, names, keys), no_files(), self.limits), schema
         if opened is None:
             raise self._needed(write)
         if not opened.has_columns(columns):
@@ -433,7 +433,7 @@ class IcebergTables:
                 f"{opened.location}: its columns are not those that this pipeline gave it: "
                 f"{'; '.join(self.differences(write.path, write.table))}. {COLUMNS_CHANGED}"
             )
-        files = opened.stored(keys) if isinstance(write, Upsert) else NO_FILES
+        files = opened.stored(keys) if isinstance(write, Upsert) else no_files()
         marks = self.options.merges_on_read and bool(keys)
         return item_of(write, changes, opened.target(names, keys), files, self.limits, marks=marks), opened.schema
 

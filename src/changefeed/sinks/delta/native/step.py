@@ -27,7 +27,7 @@ from changefeed.model.definition import Table
 from changefeed.sinks.apply.compaction import CompactionRules, groups
 from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.apply.item import Item, TaskResult
-from changefeed.sinks.apply.step import HERE_BYTES, NO_FILES, compact_files, item_of, too_large, write_files
+from changefeed.sinks.apply.step import HERE_BYTES, compact_files, item_of, no_files, too_large, write_files
 from changefeed.sinks.apply.target import Target
 from changefeed.sinks.base import Applied, Changes, PreparedWrite, TableSnapshot, WriteRequest
 from changefeed.sinks.delta.native import replay
@@ -455,7 +455,7 @@ class NativeWrites:
         columns = self._columns(write.table)
         if opened is None or (isinstance(write, Load) and not opened.has_columns(columns)):
             layout = DeltaLayout(self._folder(write.path)) if opened is None else opened.layout
-            files = NO_FILES if opened is None else opened.files()
+            files = no_files() if opened is None else opened.files()
             return item_of(write, changes, Target(layout, arrow_schema(columns), names, keys), files, self.limits)
         target, files = opened.target(names, keys), opened.files(keys if isinstance(write, Upsert) else ())
         return item_of(write, changes, target, files, self.limits, marks=self._has_vectors(write.table, opened))
