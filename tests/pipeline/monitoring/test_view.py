@@ -8,6 +8,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -200,6 +201,19 @@ def test_a_source_that_does_not_answer_is_shown_and_its_return_too(monkeypatch: 
         passed("read.after", backlog=None)
         assert view.now().source_down is None
     assert shown[-1].source_down is None
+
+
+def test_a_source_that_can_be_reached_is_not_asked_every_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task may read for minutes."""
+    monkeypatch.setattr("changefeed.pipeline.monitoring.watch._TICK", 0.01)
+    monkeypatch.setattr("changefeed.pipeline.monitoring.watch._SILENT", 0.5)
+    asked, shown, view = list[float](), list[RunNow](), RunView("p", 5.0)
+    with Watch(view, lambda: asked.append(time.monotonic()), None, shown.append).watching():
+        passed("read.before")
+        passed("read.after", backlog=None)
+        _until(lambda: len(asked) > 2)
+    assert all(later - earlier >= 0.5 for earlier, later in pairwise(asked))
+    assert not any(now.source_down for now in shown)
 
 
 def test_a_source_that_refuses_at_once_is_down_from_its_first_refusal_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,9 @@ from changefeed.telemetry import observed, passed
 
 _TICK = 1.0  # seconds
 _LAST = 10.0  # seconds for the last heartbeat
-_SILENT = 5.0  # seconds without an answer, after which the source is asked whether it can be reached
+_SILENT = (
+    5.0  # seconds without an answer, after which the source is asked whether it can be reached, and again if it can be
+)
 
 _log = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ class Watch:
     unreachable: Callable[[], str | None]
     heartbeat: Heartbeat | None = None
     show: Callable[[RunNow], None] | None = None
+    _asked: float = -math.inf  # when the source was asked last
 
     def source_is_gone(self) -> bool:
         """Whether the source has answered this run before, and cannot be reached now."""
@@ -84,6 +87,9 @@ class Watch:
         waits = now.stage in (ASKING, READING) and (now.at - now.stage_since).total_seconds() >= _SILENT
         if not waits and now.stage != RETRYING:
             return
+        if now.source_down is None and time.monotonic() - self._asked < _SILENT:
+            return
+        self._asked = time.monotonic()
         reason = self.unreachable()
         if reason is None and now.stage == RETRYING:
             return  # whether it answers is seen by the retry
