@@ -29,7 +29,12 @@ DRAWN = int(os.environ.get("CHANGEFEED_STORAGE_FAULTS", "3"))
 HARMLESS = ("nothing", "the whole sink: an older copy put back", "compacted", "a checkpoint written by another writer")
 # A run does not see a flipped bit in a file that it does not read. Readers see it: one fails at the file's structure, or Spark
 # does by the checksums of pages.
-_FLIPPED_DATA = tuple(f": data ({pick}) bit flipped{more}" for pick in PICKS for more in ("", ", no checksum"))
+_FLIPPED = tuple(
+    f": {kind} ({pick}) bit flipped{more}"
+    for kind in ("data", "checkpoint")
+    for pick in PICKS
+    for more in ("", ", no checksum")
+)
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +53,7 @@ def test_every_file_has_a_role_and_every_role_has_files(prepared: Prepared) -> N
 def _reported(spark: SparkSession, prepared: Prepared, case: Case, lake: Path) -> str:
     """The outcome of a run; of a flipped bit that it does not see, that of a reader that does."""
     result = outcome(spark, prepared, lake)
-    is_unseen = case.damage.name.startswith("table") and case.damage.name.endswith(_FLIPPED_DATA)
+    is_unseen = case.damage.name.startswith("table") and case.damage.name.endswith(_FLIPPED)
     if not (is_unseen and result.startswith("SILENT")):
         return result
     if " cannot be read: " in result:

@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.transaction import CommitProperties, Transaction
 
-from changefeed.errors import SinkError
+from changefeed.errors import DamagedError, SinkError
 from changefeed.sinks.delta.native.commit import commit, forget_lost_checkpoint
 from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.delta.native.replay import LogState, TableLog, state
@@ -198,6 +198,25 @@ def test_damage_that_delta_rs_refuses_is_refused(tmp_path: Path) -> None:
             except SinkError:
                 pass
     assert not silent, f"seed {seed}: {silent}"
+
+
+@pytest.mark.slow
+def test_any_flipped_bit_in_the_actions_of_a_commit_is_seen(tmp_path: Path) -> None:
+    """A path may become that of another file, and a statistic another number."""
+    path = str(tmp_path / "t")
+    theirs(path, 0)
+    for number in range(1, 3):
+        ours(path, number)
+    newest = max((tmp_path / "t" / "_delta_log").glob("*.json"))
+    text = newest.read_bytes()
+    begin = text.index(b"\n") + 1
+    assert len(text) > begin + 500
+    for place in range(begin, len(text)):
+        newest.write_bytes(text[:place] + bytes([text[place] ^ 1 << place % 8]) + text[place + 1 :])
+        with pytest.raises(DamagedError):
+            TableLog(LocalFolder(path)).read()
+    newest.write_bytes(text)
+    assert TableLog(LocalFolder(path)).read() is not None
 
 
 VALUES: list[tuple[pa.DataType, list[Any]]] = [

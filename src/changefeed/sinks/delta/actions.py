@@ -2,16 +2,20 @@
 
 A file that was not whole on disk at a power cut is empty or ends early. Every commit has an action. Spark and changefeed end the
 last line with a newline, delta-rs does not. An action without one of the fields that Delta's protocol requires is damaged: what
-it contains must not be left out, and other readers refuse the table.
+it contains must not be left out, and other readers refuse the table. In a commit of changefeed, `commitInfo` has a checksum of
+the other actions, so that any changed bit of them is seen.
 """
 
 from __future__ import annotations
 
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
 LogAction = dict[str, Any]
+CHECKSUM = "contentChecksum"
+"""The field of `commitInfo`, the first action, with the CRC-32 of the lines behind it."""
 _REQUIRED: dict[str, dict[str, type]] = {
     "add": {"path": str, "partitionValues": dict, "size": int, "modificationTime": int, "dataChange": bool},
     "remove": {"path": str, "dataChange": bool},
@@ -44,9 +48,12 @@ def checked_actions_of(text: bytes) -> list[LogAction]:
     """Returns the actions of a commit that is to be read.
 
     Raises:
-        ValueError: the text is not a whole commit, or an action lacks a field.
+        ValueError: the text is not a whole commit, an action lacks a field, or the checksum is another one.
     """
     actions = actions_of(text)
+    info = actions[0].get("commitInfo")
+    if isinstance(info, dict) and info.get(CHECKSUM, checksum := crc32(text.partition(b"\n")[2])) != checksum:
+        raise ValueError("its actions are not those of its checksum")
     is_ours = _writer(actions).startswith("changefeed")
     for action in actions:
         _check(action, is_ours=is_ours)

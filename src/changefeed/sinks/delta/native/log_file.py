@@ -1,7 +1,7 @@
 """Writes commits as files of a table's log.
 
     ┌ 00000000000000000007.json ──────────────────────────────────────────────────────────────────────────┐
-    │ {"commitInfo": …}                                                                                   │
+    │ {"commitInfo": …}                                         with the checksum of the other lines      │
     │ {"txn": {"appId": …, "version": …}}                       the write id; not in a compaction         │
     │ {"protocol": …}  {"metaData": …}                          of a table that gets a feature, or columns │
     │ {"remove": {"path": "part-1", "deletionVector": old}}     a file whose vector is replaced …         │
@@ -24,13 +24,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
 from changefeed.errors import SinkError
 from changefeed.sinks.apply.files import Added
 from changefeed.sinks.apply.merge import Marked
-from changefeed.sinks.delta.actions import LogAction
+from changefeed.sinks.delta.actions import CHECKSUM, LogAction
 from changefeed.sinks.delta.native import vectors
 from changefeed.storage import Folder
 from changefeed.storage.local import LocalFolder
@@ -42,13 +43,16 @@ _JSON = msgspec.json.Encoder(decimal_format="number")
 
 
 def put(folder: Folder, version: int, actions: Iterable[LogAction]) -> None:
-    """Commits actions as a version of the table.
+    """Commits actions as a version of the table; the first one is its `commit_info`.
 
     Raises:
         FileExistsError: the version exists already.
         OSError, SinkError: the file cannot be written.
     """
-    content = b"".join(_JSON.encode(action) + b"\n" for action in actions)
+    info, *others = actions
+    content = b"".join(_JSON.encode(action) + b"\n" for action in others)
+    summed = {"commitInfo": info["commitInfo"] | {CHECKSUM: crc32(content)}}
+    content = _JSON.encode(summed) + b"\n" + content
     if isinstance(folder, LocalFolder):
         _link(Path(folder.path) / "_delta_log", version, content)
     elif not folder.create(f"_delta_log/{version:020d}.json", content):
