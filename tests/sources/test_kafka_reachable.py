@@ -48,3 +48,11 @@ def test_a_broker_that_only_java_may_reach_is_asked_for_a_connection(kafka: Kafk
 def test_brokers_that_refuse_connections_are_not_reachable() -> None:
     [port] = free_ports(1)
     assert "Connection refused" in (_source(f"127.0.0.1:{port}").unreachable() or "")
+
+
+def test_status_asks_brokers_that_only_java_may_reach_for_a_connection(kafka: KafkaBroker) -> None:
+    [port] = free_ports(1)
+    store = {"kafka.security.protocol": "SSL", "kafka.ssl.truststore.location": "ca.jks"}
+    assert _source(kafka.bootstrap, **store).backlog(None) is None, "what is left is not known"
+    with pytest.raises(SourceError, match="Connection refused"):
+        _source(f"127.0.0.1:{port}", **store).backlog(None)

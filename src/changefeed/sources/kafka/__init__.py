@@ -177,6 +177,7 @@ class KafkaTopics:
             brokers = self._ask_without_spark()
             topics = brokers.chosen(self.names, self.pattern, lenient=self.removed == "continue")
         except (MissingExtraError, NeedsSparkError):
+            self._check_answer()
             return None
         known = SourceOffset({}) if before is None else read(before)
         places = known.extended({name: topic.partitions for name, topic in topics.items()}).without(
