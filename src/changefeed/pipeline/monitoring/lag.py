@@ -103,7 +103,7 @@ def lag_text(lag: Lag, now: datetime) -> str:
     age = lag.behind_now(now)
     words = [] if age is None else [f"{duration(age)} behind"]
     is_old = lag.counted is not None and now - lag.counted >= _OLD
-    words += [f"{words} at {lag.counted:%Y-%m-%d %H:%M:%SZ}" if is_old else words for words in to_read_words(lag)]
+    words += [f"{left} at {lag.counted:%Y-%m-%d %H:%M:%SZ}" if is_old else left for left in to_read_words(lag)]
     if lag.pending:
         words.append(f"{lag.pending:,} rows pending" if lag.pending != 1 else "1 row pending")
     return ", ".join(words)

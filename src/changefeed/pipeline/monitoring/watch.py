@@ -16,9 +16,7 @@ from changefeed.telemetry import observed, passed
 
 _TICK = 1.0  # seconds
 _LAST = 10.0  # seconds for the last heartbeat
-_SILENT = (
-    5.0  # seconds without an answer, after which the source is asked whether it can be reached, and again if it can be
-)
+_SILENT = 5.0  # seconds without an answer, after which the source is asked whether it can be reached, each time
 
 _log = logging.getLogger(__name__)
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -166,7 +167,7 @@ def surplus(begun: Sendings, chunks: Iterable[ChunkInfo]) -> Stretches:
     positions: Stretches = {}
     for (topic, partition), of_partition in _by_partition(chunks).items():
         begins = begun.get(topic, {}).get(partition, ())
-        lines = _lines(of_partition if begins else ())
+        lines = _lines(of_partition) if begins else _no_lines()
         if not len(lines):
             continue
         offsets, indexes = _column(lines, "offset"), _column(lines, "index")
@@ -200,11 +201,16 @@ def _by_partition(chunks: Iterable[ChunkInfo]) -> dict[_Partition, list[ChunkInf
     return parts
 
 
+@cache
+def _no_lines() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], LINES)
+
+
 def _lines(chunks: Iterable[ChunkInfo]) -> pa.RecordBatch:
     """The lines of chunks of one partition, in order; many partitions have none."""
     parts = [chunk.sent for chunk in chunks if chunk.sent is not None]
     if not parts:
-        return pa.RecordBatch.from_pylist([], LINES)
+        return _no_lines()
     lines = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
     order = np.lexsort([_column(lines, "index"), _column(lines, "offset")])
     return lines.take(pa.array(order))
