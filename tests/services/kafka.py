@@ -102,6 +102,11 @@ def jars() -> Path:
     return ivy.retrieve(_DESCRIPTOR, ivy.cache_folder() / "jars" / f"kafka-broker-{VERSION}-{key}")
 
 
+def _state(thread: Path) -> str:
+    """The state of a thread, by its folder in /proc: `T` if it is stopped."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
+
+
 class KafkaBroker:
     """A broker; see the head of this file.
 
@@ -189,6 +194,9 @@ class KafkaBroker:
         """Stops the process for a time: connections are accepted, and nothing is answered."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{self._process.pid}/task")
+        while any(_state(thread) != "T" for thread in threads.iterdir()):  # one that still runs may answer
+            time.sleep(0.01)
         try:
             yield
         finally:
