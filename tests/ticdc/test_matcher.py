@@ -80,4 +80,4 @@ WRONG = [
 def test_a_wrong_filter_is_refused_with_the_place(pattern: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
         TableFilter(["*.*", pattern])
-    assert str(caught.value) == f"table filter {pattern!r}: {why}"
+    assert str(caught.value) == f"pattern {pattern!r}: {why}"

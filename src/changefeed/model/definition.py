@@ -4,7 +4,7 @@ The handle key is the primary key. Without one, it is the unique key with the fe
 oldest of several. Otherwise there is none.
 
 Virtual generated columns are kept apart from the columns that rows carry: TiDB never sends them, Debezium does. `carrying`
-moves one to its place among the others when a row has it.
+moves one to its place among the others when a row has it. So are columns that the pipeline's definition excludes.
 
 A table also has what later statements inherit or name: its character set, and the names of its other indexes, which share
 one name space with the unique keys.
@@ -47,12 +47,13 @@ class Index:
 
 
 class VirtualColumn(NamedTuple):
-    """A virtual generated column that rows do not carry. A tuple, so that ledgers with only place and name can be read.
+    """A column that rows do not carry. A tuple, so that ledgers with only place and name can be read.
 
     Attributes:
         place: its place among all columns of the table, from 0.
         type: type `null` if only place and name are known.
-        expression, declared, charset: as in `Column`.
+        expression, declared, charset, default: as in `Column`.
+        excluded: the pipeline's definition excludes it; otherwise it is a virtual generated column.
     """
 
     place: int
@@ -62,22 +63,28 @@ class VirtualColumn(NamedTuple):
     expression: str | None = None
     declared: Declared | None = None
     charset: str | None = None
+    default: str | None = None
+    excluded: bool = False
 
     def __eq__(self, other: object) -> bool:
         """Compares all but `declared`, as columns do."""
-        return isinstance(other, tuple) and self[:_COMPARED] == other[:_COMPARED]
+        return isinstance(other, VirtualColumn) and self._compared == other._compared
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(self[:_COMPARED])
+        return hash(self._compared)
+
+    @property
+    def _compared(self) -> tuple[object, ...]:
+        return *self[:_COMPARED], self.excluded
 
     @property
     def column(self) -> Column:
         """The column as rows would carry it."""
         return Column(
-            self.name, self.type, self.nullable, False, expression=self.expression, charset=self.charset,
+            self.name, self.type, self.nullable, False, self.default, self.expression, charset=self.charset,
             declared=self.declared,
         )  # fmt: skip
 
@@ -91,7 +98,7 @@ class Table:
         columns: the columns that rows carry, in upstream order.
         keys: names of the handle key's columns, in the key's order; empty if there is no handle key.
         uniques: all unique keys, oldest first; empty if unknown.
-        virtual: virtual generated columns that rows do not carry, sorted by place.
+        virtual: columns that rows do not carry, sorted by place: virtual generated ones, and those that are excluded.
         indexes: all other indexes, oldest first; empty if unknown.
         charset: the default character set of its columns, in lower case; None if unknown.
         comment: its comment; None without one. It makes no difference between tables.

@@ -67,6 +67,10 @@ class ChangesSection(Section):
         """Whether the source has no rows of a table, by `database.table`, although it may have its schema changes."""
         return False
 
+    def excludes_column(self, database: str, table: str, column: str) -> bool:
+        """Whether rows of the source lack a column of a table because the section excludes it."""
+        return False
+
     @property
     def has_all_rows(self) -> bool:
         """Whether the source has every row of the tables that it does not leave out: one without rows is empty."""

@@ -79,7 +79,7 @@ def test_a_table_is_in_if_it_is_included_and_not_excluded(section: dict[str, Any
             "!shop.*",
             "selects no table, because every pattern begins with `!`: write `*.*` before '!shop.*' to select all others",
         ),
-        ("/a(/.b", "table filter '/a(/.b': missing ), unterminated subpattern"),
+        ("/a(/.b", "pattern '/a(/.b': missing ), unterminated subpattern"),
     ],
 )
 @pytest.mark.parametrize("option", ["include", "exclude"])

@@ -57,7 +57,7 @@ def test_the_first_rule_that_matches_gives_topic_and_partition(chosen: Protocol)
 
 @pytest.mark.parametrize("chosen", TICDC)
 def test_wrong_rules_are_refused_before_anything_is_written(chosen: Protocol) -> None:
-    with pytest.raises(ConfigError, match=r"^table filter 'shop': expected a dot and the table at character 4$"):
+    with pytest.raises(ConfigError, match=r"^pattern 'shop': expected a dot and the table at character 4$"):
         chosen.read_options({"dispatchers": [{"matcher": ["shop"]}]})
     with pytest.raises(ConfigError, match=r"^invalid topic expression: {table}{schema}"):
         chosen.read_options({"dispatchers": [{"matcher": ["*.*"], "topic": "{table}{schema}"}]})

@@ -50,6 +50,7 @@ class Follower:
         notes: notes of all steps.
         pipeline: options of the definition's section `pipeline`.
         requests: the folder of requests to copy tables again.
+        excluded: the patterns of `exclude-columns`.
     """
 
     database: Database
@@ -60,6 +61,8 @@ class Follower:
     notes: list[str] = field(default_factory=list)
     pipeline: dict[str, Any] = field(default_factory=dict)
     requests: MemoryFolder = field(default_factory=lambda: MemoryFolder(f"memory://{uuid.uuid4()}/snapshots"))
+
+    excluded: list[str] = field(default_factory=list)
 
     def before(self, part: Part) -> None:
         """Called before a part of a batch is read; tests write to the server here."""
@@ -72,11 +75,14 @@ class Follower:
             batches: the run ends after so many batches; None: when there is nothing left to read.
         """
         drawn = {name: self.random.choice(choices) for name, choices in self.options.items()}
-        source = open_changes(section(self.database, tables=self.tables, **drawn))
+        source = open_changes(self._section(**drawn))
         try:
             return self._run(source, kill, batches)
         finally:
             source.close()
+
+    def _section(self, **options: Any) -> MySqlSource:
+        return section(self.database, tables=self.tables, **{"exclude-columns": self.excluded}, **options)
 
     def _run(self, source: MySqlTables, kill: float, batches: int | None) -> State:
         flow = self._flow()
@@ -113,9 +119,11 @@ class Follower:
     def _flow(self) -> Flow:
         definition = memory_definition(keyless="append", **self.pipeline)
         [mode, *_] = self.options.get("snapshot.mode", ["initial"])
-        own = section(self.database, tables=self.tables, **{"snapshot.mode": mode})
+        own = self._section(**{"snapshot.mode": mode})
         rules = rules_of(definition, CAPABILITIES, None)
-        rules = replace(rules, excluded=own.leaves_out, has_all_rows=own.has_all_rows)
+        rules = replace(
+            rules, excluded=own.leaves_out, has_all_rows=own.has_all_rows, excludes_column=own.excludes_column
+        )
         ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
         options = RowOptions(definition.sink.irregular, False, None)
         executor = Executor(definition, ledger, self.storage.pending, sink, options)

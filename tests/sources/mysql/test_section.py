@@ -36,7 +36,7 @@ BY_OPTIONS = "snapshot.mode.configuration.based."
         ({"starting-position": "binlog.000003:154"}, "`starting-position` needs `snapshot.mode: no_data`"),
         ({"snapshot.mode": "no_data", "starting-position": "000003"}, "such as binlog.000003:154"),
         ({"password": "a", "password-file": "b"}, "either `password` or `password-file`"),
-        ({"tables": ["shop"]}, "table filter"),
+        ({"tables": ["shop"]}, "pattern"),
         ({"port": 0}, "greater than or equal to 1"),
         ({"ssl-mode": "on"}, "verify_identity"),
         ({"hosts": "db"}, "Extra inputs"),

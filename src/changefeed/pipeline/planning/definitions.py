@@ -26,6 +26,7 @@ from changefeed.model.definition import Table
 from changefeed.mysql.ddl.apply import Altered, Projection, changed_members, computed, deleted_by_ignore
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
 from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn, SetCharset
+from changefeed.pipeline.planning import excluded_columns
 from changefeed.pipeline.planning.applicable import Applicable
 from changefeed.pipeline.planning.evolution import (
     Rewriting,
@@ -34,6 +35,7 @@ from changefeed.pipeline.planning.evolution import (
     irregular_defaults,
     rewritten,
 )
+from changefeed.pipeline.planning.excluded_columns import Excludes
 from changefeed.pipeline.planning.merging import Columns, Merger, misread, stated_keys
 from changefeed.pipeline.state import TableState
 from changefeed.sinks.base import TypeMap
@@ -133,6 +135,7 @@ def changed(
     carries_virtual: bool = True,
     execution: Execution = UNKNOWN_EXECUTION,
     session: Details = UNKNOWN,
+    excludes: Excludes = excluded_columns.nothing,
 ) -> Outcome:
     """The table after ALTER TABLE.
 
@@ -146,11 +149,12 @@ def changed(
         carries_virtual: whether rows have virtual generated columns.
         execution: of the statement, for the values of new columns.
         session: the facts about the session that executed the statement, see `values.session_of`.
+        excludes: the columns that the definition excludes.
 
     Raises:
         SchemaError: existing rows get a default that is irregular, and `irregular` is `fail`.
     """
-    change, why = _by_statement(current, statement, execution, lenient=lenient)
+    change, why = _by_statement(current, statement, execution, excludes, lenient=lenient)
     touched = _touched(statement, change) if why is None else None
     refusals, notes = [] if why is None else [why], list[str]()
     gaps, complete = _unexplained(statement, change), stated is not None
@@ -176,7 +180,7 @@ def changed(
         refusals += [why for why in [deleted_by_ignore(current.table, change)] if why is not None]
     if stated is None and carries_virtual and not current.empty:
         old = {v.name.lower() for v in current.table.virtual}
-        new = [v.column for v in change.table.virtual if v.name.lower() not in old]
+        new = [v.column for v in change.table.virtual if not (v.excluded or v.name.lower() in old)]
         refusals += [why for column in new if (why := computed(column).unknown)]
     partial = why is not None and stated is None
     applicable = Applicable(current, change, types, complete, refusals, touched, gaps, notes, session=session)
@@ -197,18 +201,24 @@ def changed(
 
 
 def _by_statement(
-    current: TableState, statement: AlterTable | Unread, execution: Execution, *, lenient: bool
+    current: TableState, statement: AlterTable | Unread, execution: Execution, excludes: Excludes, *, lenient: bool
 ) -> tuple[Altered, str | None]:
     """The table by the statement alone, as far as it applies, and why not all of it does."""
     table = current.table
     if isinstance(statement, Unread):
         return _unchanged(table), statement.reason
+
+    def applied(*, declared: bool) -> Altered:
+        shown = excluded_columns.shown(table)
+        change = altered(shown, statement, declared=declared, lenient=lenient, execution=execution)
+        return excluded_columns.altered(table, change, excludes)
+
     try:
-        return altered(table, statement, declared=current.declared, lenient=lenient, execution=execution), None
+        return applied(declared=current.declared), None
     except SchemaError as error:
         why = str(error)
     try:
-        return altered(table, statement, declared=False, lenient=lenient, execution=execution), why
+        return applied(declared=False), why
     except SchemaError:
         return _unchanged(table), why
 
@@ -253,6 +263,23 @@ def _touched(statement: AlterTable | Unread, change: Altered) -> frozenset[str]:
         for p in change.rows
         if p.column.name.lower() in names or (p.source is not None and p.source.type != p.column.type)
     )
+
+
+def renamed(current: TableState, types: TypeMap, irregular: str, excludes: Excludes) -> Outcome | None:
+    """The table after it got another name; None if no further columns are excluded under it.
+
+    Raises:
+        SchemaError: a column that identifies rows would be excluded.
+    """
+    change = excluded_columns.renamed(current.table, excludes)
+    if change is None:
+        return None
+    notes = list[str]()
+    applicable = Applicable(current, change, types, False, [], frozenset(), set(current.gaps), notes)
+    rewriting = (
+        None if current.empty else rewritten(current.table, applicable.change, types, irregular, applicable.widening)
+    )
+    return Outcome(applicable.state(), rewriting, notes=tuple(notes))
 
 
 def extended(current: TableState, columns: Columns, types: TypeMap, *, carries_virtual: bool = True) -> Outcome:

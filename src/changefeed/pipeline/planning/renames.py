@@ -29,7 +29,8 @@ from typing import TypeAlias
 from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.mysql.ddl import statements as sql
-from changefeed.pipeline.planning.definitions import Unread
+from changefeed.pipeline.planning.definitions import Unread, renamed
+from changefeed.pipeline.planning.excluded_columns import shown
 from changefeed.pipeline.planning.names import Name, Names
 from changefeed.pipeline.planning.shadows import (
     Shadows,
@@ -166,6 +167,16 @@ class Renames:
             self.notes.append(note)
         else:
             writes.move(name, *new)
+            self._exclude(target)
+
+    def _exclude(self, name: str) -> None:
+        """Plans that a table has no columns which the definition excludes under its new name."""
+        writes = self.writes
+        if (current := writes.tables.get(name)) is None:
+            return
+        outcome = renamed(current, writes.sink.types, writes.rules.irregular, writes.rules.excludes_column)
+        if outcome is not None:
+            writes.change(name, outcome.state, outcome.rewriting)
 
     def _replaces_rows(self, old: Name, new: Name, event: SchemaChange, ts: int) -> bool:
         """Whether a table of which no row was read takes the place of a table with rows, as its copy: then that is planned."""
@@ -222,7 +233,7 @@ class Renames:
 
     def _redefine(self, name: str, new: Name, event: SchemaChange, ts: int) -> None:
         """Plans the definition that the copy has, for the rows of the original."""
-        current, shadow = self.writes.tables[full_name(*new)].table, self.shadows.shadows.get(name)
+        current, shadow = shown(self.writes.tables[full_name(*new)].table), self.shadows.shadows.get(name)
         if shadow is not None:
             table, sources = replace(shadow.table, database=new[0], name=new[1]), shadow.sources
         elif event.columns is not None:

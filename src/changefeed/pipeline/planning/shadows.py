@@ -13,6 +13,7 @@ Rule 3. A table of the sink whose columns are not known yet (CREATE … LIKE an 
 make it, and if it is renamed before, it has none.
 Rule 4. Only a name shows that a table is a copy: `_orders_gho` (gh-ost), `_orders_new` (pt-online-schema-change, spirit),
 `__osc_new_orders` (Facebook), `lhmn_orders` (LHM). The same tools name the replaced table `_orders_del`, `_orders_old` and so on.
+Rule 5. A shadow has the columns that the definition excludes, too (`excluded_columns.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from changefeed.model.names import full_name
 from changefeed.model.table import Column
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
+from changefeed.pipeline.planning.excluded_columns import shown
 from changefeed.pipeline.planning.names import Name
 from changefeed.pipeline.state import Shadow, TableState
 
@@ -73,7 +75,7 @@ class Shadows:
                 self.shadows.pop(full, None)
                 table = statement.definition if statement.like is None else model
                 if table is not None and (excluded or _COPY.fullmatch(name[1])):
-                    table = replace(table, database=name[0], name=name[1])
+                    table = replace(shown(table), database=name[0], name=name[1])
                     self.shadows[full] = Shadow(table, {c.name: c.name for c in table.columns})
             case sql.AlterTable() if full in self.shadows:
                 self._alter(full, statement)
@@ -107,7 +109,7 @@ class Shadows:
         """Remembers a table of the sink that gets a new name: see Rule 2."""
         former = rows.table.full_name
         self.take(former)
-        table = replace(rows.table, database=new[0], name=new[1])
+        table = replace(shown(rows.table), database=new[0], name=new[1])
         self.shadows.pop(full_name(*new), None)
         self.shadows[full_name(*new)] = Shadow(table, {c.name: c.name for c in table.columns}, former, rows)
         renamed = [name for name, shadow in self.shadows.items() if shadow.former is not None]

@@ -26,6 +26,7 @@ from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection, touched
 from changefeed.pipeline.planning.captured import LeftOut
 from changefeed.pipeline.planning.evolution import Rewriting, columns_added, inferred, widened
+from changefeed.pipeline.planning.excluded_columns import created
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
@@ -249,6 +250,13 @@ class Writes:
         declared = {v.name for v in current.table.virtual if v.type.name != "null"}
         new = [c.name for c in table.columns if c.name not in old_names]
         gaps = current.gaps if current.empty else (*current.gaps, *new)
+        excluded = {v.name for v in current.table.virtual if v.excluded}
+        if not current.empty and (shown := [n for n in new if n in excluded]):
+            raise UnsupportedError(
+                f"{name}: column {shown[0]} was excluded by source.exclude-columns, which does not select it any more under the "
+                f"table's new name, so that the rows that are there lack its values. Exclude {name}.{shown[0]}, too, or copy the "
+                "table again (`changefeed snapshot`)"
+            )
         if lost := next((key for key in table.keys if key in gaps), None):
             raise UnsupportedError(
                 f"{name}: column {lost} is in the key of its rows, and the rows that are there have no value in it, so that they "
@@ -299,7 +307,11 @@ class Writes:
         """Plans a new, empty table in place of an existing one of its name; `commit_ts` is that of its DDL.
 
         `declared` and `sent` are those of `TableState`.
+
+        Raises:
+            SchemaError: the definition excludes a column that identifies rows.
         """
+        table = created(table, self.rules.excludes_column)
         path = table_path(table.database, table.name)
         self.left_out.created(table.full_name, by_ddl=commit_ts is not None)
         self._check(table)

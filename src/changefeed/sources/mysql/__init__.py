@@ -33,6 +33,7 @@ from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import check
+from changefeed.sources.mysql.excluded_columns import check_columns
 from changefeed.sources.mysql.failover import moved
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.planning import Plan, Planner
@@ -96,7 +97,9 @@ class MySqlTables:
         except LostLogError:
             if not self.section.copies_lost_log:  # otherwise planning begins another copy
                 raise
-        notes = check_tables(server, TableFilter(self.section.tables), self.section.signal_table)
+        selector = TableFilter(self.section.tables)
+        notes = check_tables(server, selector, self.section.signal_table)
+        notes += check_columns(server, selector, self.section.exclude_columns)
         topic = self._signal_topic()
         return Compared(source_offset, notes=(*notes, *(topic.missing() if topic is not None else ())))
 

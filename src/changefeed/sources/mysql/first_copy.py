@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from changefeed.errors import ConfigError
+from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.sources.mysql.connection import GoneError
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition
@@ -34,6 +35,7 @@ from changefeed.sources.mysql.tables import (
     describe,
     engine_of,
     expression,
+    expressions,
     listed,
     literal,
     quoted,
@@ -60,9 +62,8 @@ class CopyChunk:
     stop: str | None = None
     where: str | None = None
 
-    @property
-    def query(self) -> str:
-        """The SELECT of its rows."""
+    def query(self, columns: TableMap) -> str:
+        """Returns the SELECT of its rows; `columns`: the table, with the columns that are read."""
         database, table = self.table.name
         where = [] if self.where is None else [f"({self.where}\n)"]
         if self.table.ordered is not None:
@@ -70,7 +71,7 @@ class CopyChunk:
             where += [f"{column} >= {self.start}"] if self.start is not None else []
             where += [f"{column} < {self.stop}"] if self.stop is not None else []
         condition = f" WHERE {' AND '.join(where)}" if where else ""
-        return f"SELECT {self.table.expressions} FROM {quoted(database)}.{quoted(table)}{condition}"
+        return f"SELECT {expressions(columns)} FROM {quoted(database)}.{quoted(table)}{condition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@
     tables that join    slices of the log up to L, without them; definitions and chunks at L;          `_join`, `_copy`, `_log`
                         then the log with them, up to where they are complete
     tables copied again the same; the slices up to L have them, too                                    `_join`, `_copy`, `_log`
+    other columns       the same, of tables of which other columns are excluded than before            `_with_other_columns`
     signals             requests to copy tables again, which the log itself has: `signals.py`          `_divided`
 
 Rule 1. The source offset has the patterns whose tables are complete. If the definition has others, the tables that they select in
@@ -24,15 +25,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import takewhile
+from typing import TypedDict
 
 from changefeed.errors import ConfigError
 from changefeed.model.names import full_name
+from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide, queries
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
 from changefeed.sources.mysql.dump import FIRST, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
+from changefeed.sources.mysql.excluded_columns import check_columns, tables_between
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading
@@ -69,6 +73,11 @@ class Plan:
     parts: tuple[Part, ...]
     after: SourceOffset
     caught_up: bool = False
+
+
+class _Complete(TypedDict):
+    patterns: tuple[str, ...]
+    excluded: tuple[str, ...]
 
 
 @dataclass
@@ -118,17 +127,16 @@ class Planner:
             return self.begin(known, log_is_lost=True)
 
     def _following(self, known: SourceOffset, last: LogPosition | None) -> Plan | None:
-        wanted, is_first = tuple(self.section.tables), known.is_first_copy
+        wanted, is_first = self._patterns, known.is_first_copy
         moves = known.server != self.server.identity
         if moves:
             self.server.check_settings()
-        if is_first and (moves or known.patterns not in (None, wanted)):
+        if is_first and (moves or not known.selects(*wanted)):
             return self.begin(known)
         if moves:
             known = moved(self.server, known)
-        selected = known.patterns if known.joining is None else known.joining
-        if not is_first and ((moves and known.is_copying) or selected not in (None, wanted)):
-            return self._join(known, last)
+        if not is_first and ((moves and known.is_copying) or not known.selects(*wanted)):
+            return self._join(self._with_other_columns(known), last)
         try:
             if known.copy is not None and known.copy.table < len(known.copy.tables):
                 return self._copy(known, known.copy)
@@ -152,19 +160,23 @@ class Planner:
         self._check()
         at, gtids = beginning(server, start)
         return SourceOffset(
-            server.identity, at, gtids=gtids, patterns=tuple(self.section.tables),
-            history=None if server.names_columns else self._earlier(at).text(),
+            server.identity, at, gtids=gtids, history=None if server.names_columns else self._earlier(at).text(),
+            **self._complete,
         )  # fmt: skip
 
     def _check(self) -> None:
         """Checks the settings of the server and the tables that are captured, before the first of them is read.
 
         Raises:
-            ConfigError: a setting is not as the source needs it.
+            ConfigError: a setting is not as the source needs it, or a column that identifies rows is excluded.
             UnsupportedError: the log does not tell the rows of a table.
         """
         self.server.check_settings()
-        for note in check_tables(self.server, self._captured.selector(), self.section.signal_table):
+        selector, section = self._captured.selector(), self.section
+        for note in (
+            *check_tables(self.server, selector, section.signal_table),
+            *check_columns(self.server, selector, section.exclude_columns),
+        ):
             _log.warning("%s", note)
 
     def begin(self, earlier: SourceOffset | None = None, *, exact: bool = True, log_is_lost: bool = False) -> Plan:
@@ -193,8 +205,8 @@ class Planner:
         chunks, progress = self._chunks(first_copy.begun(defined, copies=self._copies))
         history = None if server.names_columns else begin_history(server, defined.tables).text()
         after = SourceOffset(
-            server.identity, low, copy=progress, gtids=gtids, patterns=tuple(self.section.tables), history=history,
-            copy_bytes=copy_bytes, signals=None if earlier is None else earlier.signals,
+            server.identity, low, copy=progress, gtids=gtids, history=history, copy_bytes=copy_bytes,
+            signals=None if earlier is None else earlier.signals, **self._complete,
         )  # fmt: skip
         return Plan(self._reading(_beside(after)), (defined, *chunks), after)
 
@@ -206,8 +218,8 @@ class Planner:
         Raises:
             ConfigError, SchemaChangedError: see `plan`.
         """
-        server, wanted, captured = self.server, tuple(self.section.tables), self._captured
-        complete = replace(captured, patterns=known.patterns or ())
+        server, captured = self.server, self._captured
+        complete = self._before(known)
         begins_again = known.copy is not None  # rows of an earlier try may be newer than the log up to L
         earlier = set() if known.copy is None or known.copy.where is not None else {*known.copy.tables}
         joining = partial(_further, server, captured, complete)
@@ -218,7 +230,7 @@ class Planner:
                 "source.tables no longer selects %s: what the sink has of them stays as it is", listed(left_out)
             )
         if not names and not begins_again:
-            known = replace(known, patterns=wanted, requests=known.requests[selection.requests :])
+            known = replace(known, requests=known.requests[selection.requests :], **self._complete)
             return self._log(known, last) or (self._without_changes(known) if selection.requests else None)
         self._check()
         dropped = {*earlier, *names} if copies and selection.where is None else earlier
@@ -239,7 +251,8 @@ class Planner:
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = self._chunks(replace(progress, requests=selection.requests, where=selection.where))
         history = None if after.history is None else with_copied(read_history(after.history), defined.tables).text()
-        after = replace(after, copy=progress, joining=wanted, history=history)
+        tables, excluded = self._patterns
+        after = replace(after, copy=progress, joining=tables, joining_excluded=excluded, history=history)
         return Plan(replace(reading, low=_beside(after)), (*slices, defined, *chunks), after)
 
     def _without_changes(self, known: SourceOffset) -> Plan:
@@ -284,8 +297,8 @@ class Planner:
         if is_complete:
             carried_out = 0 if known.copy is None else known.copy.requests
             after = replace(
-                after, copy=None, complete=None, patterns=tuple(self.section.tables), joining=None,
-                requests=after.requests[carried_out:],
+                after, copy=None, complete=None, joining=None, joining_excluded=(),
+                requests=after.requests[carried_out:], **self._complete,
             )  # fmt: skip
         copies_next = is_complete and bool(after.requests)  # a run to the end of the log carries them out, too
         return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up and not copies_next)
@@ -343,18 +356,52 @@ class Planner:
         """The definitions at an earlier position: those of now, without tables that statements behind it mention."""
         return earlier_history(self.server, self._captured, start, self._dumped(start))
 
+    def _with_other_columns(self, known: SourceOffset) -> SourceOffset:
+        """A source offset with the request to copy the tables of which the section excludes other columns than before."""
+        section, selector = self.section, self._captured.selector()
+        check_columns(self.server, selector, section.exclude_columns)
+        others = tuple(tables_between(self.server, selector, known.excluded, section.exclude_columns))
+        request = CopyRequest(others)
+        if not others or request in known.requests:
+            return known
+        if not section.copies_first and _further(self.server, self._captured, self._before(known)):
+            raise ConfigError(
+                "source.tables selects further tables, and source.exclude-columns other columns: with `snapshot.mode: "
+                f"{section.snapshot_mode}`, change one of them for one run, and then the other"
+            )
+        _log.warning("copied again, because source.exclude-columns has changed: %s", listed(others))
+        return replace(known, requests=(request, *known.requests))
+
+    def _before(self, known: SourceOffset) -> Captured:
+        """What was captured up to a source offset."""
+        captured = self._captured
+        patterns = captured.patterns if known.patterns is None else known.patterns
+        return replace(captured, patterns=patterns, excluded_columns=known.excluded)
+
     @property
     def _copies(self) -> bool:
         return self.section.copies_first
 
+    @property
+    def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return tuple(self.section.tables), tuple(self.section.exclude_columns)
+
+    @property
+    def _complete(self) -> _Complete:
+        """What a source offset has when all that the section selects is complete."""
+        tables, excluded = self._patterns
+        return {"patterns": tables, "excluded": excluded}
+
     @cached_property
     def _captured(self) -> Captured:
         rule = self.server.lower_case_table_names
-        return Captured(tuple(self.section.tables), mariadb_types(self.server), names_rule=rule)
+        tables, excluded = self._patterns
+        return Captured(tables, mariadb_types(self.server), names_rule=rule, excluded_columns=excluded)
 
     def _reading(self, low: LogPosition) -> Reading:
         server = self.server
-        return Reading(self.address, server.identity, self._captured, server.kind, low, self.section.server_id)
+        captured, excluded = self._captured, self._patterns[1]
+        return Reading(self.address, server.identity, captured, server.kind, low, self.section.server_id, excluded)
 
 
 def check_begins(section: MySqlSource) -> None:

@@ -31,6 +31,7 @@ from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, recor
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.connection import Address, GoneError, connect, translated
 from changefeed.sources.mysql.dump import LogEvent, dump, dump_bytes
+from changefeed.sources.mysql.excluded_columns import ExcludedColumns
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
 from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
 from changefeed.sources.mysql.keyless import begin_view
@@ -57,6 +58,7 @@ class Reading:
         identity: of the server; tasks read no other one.
         kind: `mysql` or `mariadb`.
         low: where the log was when the first copy began.
+        excluded_columns: the patterns for rows of a copy; those for the log are in `captured`, and may be earlier ones.
     """
 
     address: Address
@@ -65,6 +67,7 @@ class Reading:
     kind: str
     low: LogPosition
     server_id: int | None = None
+    excluded_columns: tuple[str, ...] = ()
 
 
 def read_parts(reading: Reading, parts: Sequence[Part]) -> Work:
@@ -189,11 +192,11 @@ def _read_keyless(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]
 def _read_rows(
     reading: Reading, part: CopyChunk, connection: Connection[Any], commit_ts: int
 ) -> Iterator[pa.RecordBatch]:
-    table = part.table.table
+    table = ExcludedColumns(reading.excluded_columns).table(part.table.table)
     shape = TableShape(table.database, table.table, columns_of(table))
     count = 0
     with translated(reading.address):
-        for columns in select(connection, part.query):
+        for columns in select(connection, part.query(table)):
             try:
                 rows = copied_rows(table, shape, columns, commit_ts=commit_ts, offset=part.number, first=count)
             except (ValueError, IndexError, SchemaError) as error:  # planning again reads the definition again

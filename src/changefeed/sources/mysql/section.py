@@ -15,7 +15,7 @@ from changefeed.model.names import names_of
 from changefeed.mysql.gtid_set import parse
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
-from changefeed.ticdc.dispatch.matcher import TableFilter
+from changefeed.ticdc.dispatch.matcher import ColumnFilter, TableFilter
 
 _MODES = ("initial", "initial_only", "no_data", "when_needed", "always", "recovery", "configuration_based")
 _OLD_MODES = {
@@ -33,6 +33,11 @@ def _table_filter(patterns: tuple[str, ...]) -> TableFilter:
     return TableFilter(patterns)
 
 
+@lru_cache(maxsize=16)
+def _column_filter(patterns: tuple[str, ...]) -> ColumnFilter:
+    return ColumnFilter(patterns)
+
+
 class MySqlSource(ChangesSection):
     """Tables of a MySQL or MariaDB server."""
 
@@ -48,6 +53,11 @@ class MySqlSource(ChangesSection):
         default_factory=lambda: ["*.*"],
         description="The tables to capture: patterns of `database.table` as in TiCDC's table filter, such as `shop.*` or "
         "`!shop.tmp_*`. System databases are never captured.",
+    )
+    exclude_columns: list[str] = Field(
+        default_factory=list,
+        description="Columns that are not read: patterns of `database.table.column`, such as `shop.customers.email` or "
+        "`*.*.password`. The last one that matches decides; after `!`, the column is read.",
     )
     snapshot_mode: str = Field(
         default="initial",
@@ -138,6 +148,15 @@ class MySqlSource(ChangesSection):
             raise ValueError(str(error)) from error
         return value
 
+    @field_validator("exclude_columns")
+    @classmethod
+    def _are_column_patterns(cls, value: list[str]) -> list[str]:
+        try:
+            ColumnFilter(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
+
     @field_validator("signal_table")
     @classmethod
     def _is_name(cls, value: str | None) -> str | None:
@@ -217,6 +236,10 @@ class MySqlSource(ChangesSection):
     def leaves_out(self, table: str) -> bool:
         """See `ChangesSection`."""
         return not _table_filter(tuple(self.tables)).matches(*names_of(table))
+
+    def excludes_column(self, database: str, table: str, column: str) -> bool:
+        """See `ChangesSection`."""
+        return _column_filter(tuple(self.exclude_columns)).matches(database, table, column)
 
     @property
     def has_all_rows(self) -> bool:

@@ -4,6 +4,7 @@
     {…, "gtids": "0-1-306", "shift": 6}                         for another server: see `failover.py`
     {…, "patterns": ["shop.*"]}                                  of `source.tables`: their tables are complete
     {…, "joining": ["shop.*", "crm.*"], "copy": …}               and those for which tables are copied now
+    {…, "excluded": ["shop.a.b"], "joining_excluded": []}        the same of `source.exclude-columns`; left out if empty
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "copy_bytes": 6}                                         bytes behind the position that earlier copies beside the log have
@@ -125,6 +126,7 @@ class SourceOffset:
         patterns: those of `source.tables` whose tables are captured; None in an offset without them.
         joining: those for which further tables are copied; None without such a copy, empty if it has to begin again. See
             `planning.py`.
+        excluded, joining_excluded: the patterns of `source.exclude-columns` that belong to `patterns` and `joining`.
         gtids: the GTIDs of all transactions before `at`, as `gtid_set.parse` takes them; None if they are not known.
         transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
         unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
@@ -152,6 +154,14 @@ class SourceOffset:
     prepared: tuple[tuple[str, Prepared], ...] = ()
     signals: SignalOffsets | None = None
     history: str | None = field(default=None, repr=False)
+    excluded: tuple[str, ...] = ()
+    joining_excluded: tuple[str, ...] = ()
+
+    def selects(self, tables: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
+        """Whether the tables are complete, or are copied now, for these patterns of tables and of excluded columns."""
+        if self.joining is not None:
+            return (self.joining, self.joining_excluded) == (tables, excluded)
+        return self.patterns in (None, tables) and self.excluded == excluded
 
     @property
     def is_first_copy(self) -> bool:
@@ -175,6 +185,9 @@ class SourceOffset:
             document["patterns"] = list(self.patterns)
         if self.joining is not None:
             document["joining"] = list(self.joining)
+        for name, excluded in (("excluded", self.excluded), ("joining_excluded", self.joining_excluded)):
+            if excluded:
+                document[name] = list(excluded)
         if self.at.shift:
             document["shift"] = self.at.shift
         if self.maps:
@@ -239,4 +252,6 @@ def read(text: str) -> SourceOffset:
         ),
         None if (signals := document.get("signals")) is None else SignalOffsets(signals[0], tuple(signals[1:])),
         document.get("history"),
+        tuple(document.get("excluded", ())),
+        tuple(document.get("joining_excluded", ())),
     )

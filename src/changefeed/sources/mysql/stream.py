@@ -41,6 +41,7 @@ from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsen
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
+from changefeed.sources.mysql.excluded_columns import check_columns
 from changefeed.sources.mysql.failover import Executed, beginning, moved
 from changefeed.sources.mysql.notifications import Notifications
 from changefeed.sources.mysql.planning import check_begins
@@ -169,11 +170,17 @@ class MySqlStream:
         """Connects, and checks the settings of the server.
 
         Raises:
-            ConfigError: a setting is not as the source needs it.
+            ConfigError: a setting is not as the source needs it, or a column that identifies rows is excluded.
         """
         server = self._ask()
         server.check_settings()
-        self._captured = Captured(tuple(self._section.tables), mariadb_types(server), self._definitions.named)
+        section = self._section
+        self._captured = Captured(
+            tuple(section.tables), mariadb_types(server), self._definitions.named,
+            excluded_columns=tuple(section.exclude_columns),
+        )  # fmt: skip
+        for note in check_columns(server, self._captured.selector(), section.exclude_columns):
+            _log.warning("%s", note)
         self._definitions.sequences |= sequences(server)
         self._definitions.lower_case = server.lower_case_table_names > 0
 

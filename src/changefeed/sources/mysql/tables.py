@@ -75,6 +75,7 @@ class Captured:
         named: adds the names of columns, and what else the log may lack (`Definitions.named`); None: the log has it.
         names_rule: the server's `lower_case_table_names`.
         replaced: tables that are copied again behind the events: their rows are passed over where nothing describes them.
+        excluded_columns: the patterns of the section's `exclude-columns`.
     """
 
     patterns: tuple[str, ...]
@@ -82,6 +83,7 @@ class Captured:
     named: Callable[[TableMap], TableMap] | None = None
     names_rule: int = 0
     replaced: frozenset[Name] = frozenset()
+    excluded_columns: tuple[str, ...] = ()
 
     def selector(self) -> TableFilter:
         """The patterns, compiled."""
@@ -142,11 +144,6 @@ class CopiedTable:
     def is_keyless(self) -> bool:
         """Whether it has neither a primary key nor a unique key without NULL."""
         return self.table.primary_key is None
-
-    @property
-    def expressions(self) -> str:
-        """The list of a SELECT of its columns: see the head of this file."""
-        return ", ".join(expression(column) for column in self.table.columns)
 
 
 def list_tables(server: Server, selector: TableFilter) -> list[Name]:
@@ -301,6 +298,11 @@ def expression(column: MappedColumn) -> str:
     if column.code in (codes.ENUM, codes.SET):
         return f"CAST({name} AS UNSIGNED)"
     return f"{name} + 0e0" if column.code in (codes.FLOAT, codes.DOUBLE) else name
+
+
+def expressions(table: TableMap) -> str:
+    """Returns the list of a SELECT of a table's columns."""
+    return ", ".join(expression(column) for column in table.columns)
 
 
 def quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-r"""Table filters in the syntax of TiDB's tools: a list of patterns that select tables.
+r"""Table filters in the syntax of TiDB's tools: a list of patterns that select tables; and the same for columns.
 
     shop.orders    shop.*    log_?[0-9].[!a-c]*    `a db`."a ""b"" c"    /^shop_\d+$/.*    !shop.tmp_*
 
@@ -9,6 +9,7 @@ Rule 2. In a word `*` matches any text, `?` any character, `[a-z]` one of these 
 Rule 3. A regular expression may match anywhere in the name. Its syntax is Go's: no look-around, no back-references.
 Rule 4. The last matching pattern decides. With `!` before it, the table is excluded.
 Rule 5. Case is ignored, unless `case_sensitive` is set.
+Rule 6. A column filter has three names: schema, table and column. (TiDB's tools have none.)
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ _OPENED = {"/": "a regular expression is not closed", '"': "a quote is not close
 _OPENED["["] = "a set of characters is not closed, or empty"
 
 
+_PARTS = ("the schema", "the table", "the column")
+
+
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    schema: re.Pattern[str]
-    table: re.Pattern[str]
+    names: tuple[re.Pattern[str], ...]
     included: bool
 
 
@@ -50,35 +53,59 @@ class TableFilter:
 
     def __init__(self, patterns: Iterable[str], *, case_sensitive: bool = False) -> None:
         self._lower = not case_sensitive
-        read = [_read(text.strip(" \t"), case_sensitive) for text in patterns]
-        self._patterns = [pattern for pattern in reversed(read) if pattern is not None]
+        self._patterns = _last_first(patterns, 2, case_sensitive)
 
     def matches(self, schema: str, table: str) -> bool:
         """Whether the table is selected."""
         if self._lower:
             schema, table = schema.lower(), table.lower()
-        for pattern in self._patterns:
-            if pattern.schema.search(schema) and pattern.table.search(table):
-                return pattern.included
-        return False
+        return _selects(self._patterns, (schema, table))
 
 
-def _read(text: str, case_sensitive: bool) -> _Pattern | None:
+class ColumnFilter:
+    """The columns that a list of patterns selects.
+
+    Raises:
+        ConfigError: a pattern is invalid; the message shows the position.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._patterns = _last_first(patterns, 3, case_sensitive=False)
+
+    def matches(self, schema: str, table: str, column: str) -> bool:
+        """Whether the column is selected."""
+        return _selects(self._patterns, (schema.lower(), table.lower(), column.lower()))
+
+
+def _last_first(patterns: Iterable[str], parts: int, case_sensitive: bool) -> list[_Pattern]:
+    read = [_read(text.strip(" \t"), parts, case_sensitive) for text in patterns]
+    return [pattern for pattern in reversed(read) if pattern is not None]
+
+
+def _selects(patterns: list[_Pattern], names: tuple[str, ...]) -> bool:
+    for pattern in patterns:
+        if all(part.search(name) for part, name in zip(pattern.names, names, strict=True)):
+            return pattern.included
+    return False
+
+
+def _read(text: str, parts: int, case_sensitive: bool) -> _Pattern | None:
     """Parses a pattern; None for an empty line or a comment."""
     if not text or text[0] == "#":
         return None
     if text[0] == "@":
-        raise ConfigError(
-            f"table filter {text!r}: files of patterns are not supported; write the patterns into the option"
-        )
+        raise ConfigError(f"pattern {text!r}: files of patterns are not supported; write the patterns into the option")
     start = 1 if text[0] == "!" else 0
-    schema, at = _name(text, start, case_sensitive)
-    if text[at : at + 1] != ".":
-        raise _wrong(text, at, "expected a dot and the table" if at == len(text) else "expected a dot, found")
-    table, at = _name(text, at + 1, case_sensitive)
+    name, at = _name(text, start, case_sensitive)
+    names = [name]
+    for part in _PARTS[1:parts]:
+        if text[at : at + 1] != ".":
+            raise _wrong(text, at, f"expected a dot and {part}" if at == len(text) else "expected a dot, found")
+        name, at = _name(text, at + 1, case_sensitive)
+        names.append(name)
     if at != len(text):
         raise _wrong(text, at, "expected the end, found")
-    return _Pattern(schema, table, included=start == 0)
+    return _Pattern(tuple(names), included=start == 0)
 
 
 def _name(text: str, at: int, case_sensitive: bool) -> tuple[re.Pattern[str], int]:
@@ -131,10 +158,10 @@ def _compiled(expression: str, flags: re.RegexFlag, text: str) -> re.Pattern[str
             warnings.simplefilter("error")
             return re.compile(expression, flags)
     except (re.error, FutureWarning) as error:
-        raise ConfigError(f"table filter {text!r}: {getattr(error, 'msg', error)}") from error
+        raise ConfigError(f"pattern {text!r}: {getattr(error, 'msg', error)}") from error
 
 
 def _wrong(text: str, at: int, why: str) -> ConfigError:
     rest = f" {text[at:]!r}" if at < len(text) else ""
     hint = "; quote a name with characters other than letters, digits, $ and _" if why.endswith("found") else ""
-    return ConfigError(f"table filter {text!r}: {why}{rest} at character {at}{hint}")
+    return ConfigError(f"pattern {text!r}: {why}{rest} at character {at}{hint}")

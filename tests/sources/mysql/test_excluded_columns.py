@@ -1,0 +1,188 @@
+"""Columns that `source.exclude-columns` excludes: no table, no cut and no pending change has them, whatever DDL does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from changefeed.errors import ConfigError, UnsupportedError
+from changefeed.pipeline.state import State
+from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql.source_offset import read
+from changefeed.ticdc.dispatch.matcher import ColumnFilter
+from tests.killed import Killed
+from tests.services.database import Database, MariaDb, MySql
+from tests.sources.mysql.following import Follower, section
+
+SECRET = "do-not-store"
+OPTIONS = {"chunk-rows": [5, 50], "max-records-per-batch": [20, 1000], "max-bytes-per-batch": [2000, 10**6]}
+PATTERNS = [["shop.*.secret*"], ["shop.a.secret*", "shop.b.note"], ["*.*.secret*", "!shop.c.secret"], []]
+
+
+@pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    with request.param() as server:
+        server.execute("CREATE DATABASE shop")
+        for table in "abc":
+            server.execute(f"CREATE TABLE {table} (secret VARCHAR(40), id INT PRIMARY KEY, note TEXT)", "shop")
+            write(server, table, 0)
+        yield server
+
+
+def columns(database: Database, table: str) -> list[str]:
+    """The columns of a table, in their order."""
+    return [
+        name
+        for (name,) in database.selected(
+            f"SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = 'shop' AND TABLE_NAME = '{table}' "
+            "ORDER BY ORDINAL_POSITION",
+            "shop",
+        )
+    ]
+
+
+def write(database: Database, table: str, first: int) -> None:
+    """Ten new rows; some of all rows change, in all columns of text, and some go."""
+    texts = [name for name in columns(database, table) if name != "id"]
+    rows = ", ".join(f"({n}{f', {secret(n)!r}' * len(texts)})" for n in range(first, first + 10))
+    changes = ", ".join(f"{name} = '{secret(first)} again'" for name in texts)
+    database.execute(
+        f"INSERT INTO {table} (id{''.join(f', {name}' for name in texts)}) VALUES {rows};"
+        f"UPDATE {table} SET {changes} WHERE id % 7 = 1; DELETE FROM {table} WHERE id % 11 = 5",
+        "shop",
+    )
+
+
+def secret(number: int) -> str:
+    return f"{SECRET} {number}"
+
+
+def check(follower: Follower, state: State, database: Database, names: str = "abc") -> None:
+    """Compares the tables with the server's columns that are not excluded, row by row."""
+    excluded, tables = ColumnFilter(follower.excluded), {t.table.name: t for t in state.tables.values()}
+    assert tables.keys() == set(names)
+    for name, table in tables.items():
+        kept = [c for c in columns(database, name) if not excluded.matches("shop", name, c)]
+        assert sorted(column.name for column in table.table.columns) == sorted(kept)
+        kept = [column.name for column in table.table.columns]
+        rows = sorted(
+            ["NULL" if value is None else str(value) for value in row.values()]
+            for row in follower.storage.tables.rows(table.path)
+        )
+        assert rows == sorted(database.selected(f"SELECT {', '.join(kept)} FROM {name}", "shop")), name
+
+
+def test_a_column_is_excluded_from_the_copy_and_from_the_log(database: Database) -> None:
+    follower = Follower(database, ["shop.*"], Random(1), {"chunk-rows": [7]}, excluded=["shop.*.*", "!*.*.id"])
+    check(follower, follower.run(), database)
+    for table in "abc":
+        write(database, table, 100)
+    database.execute("ALTER TABLE a ADD COLUMN more INT NOT NULL DEFAULT 7 AFTER secret, DROP COLUMN note", "shop")
+    database.execute("ALTER TABLE b MODIFY note VARCHAR(99) NOT NULL DEFAULT '' FIRST, ADD INDEX (note)", "shop")
+    database.execute("CREATE TABLE d LIKE b; ALTER TABLE c RENAME COLUMN note TO remark", "shop")
+    for table in "bcd":
+        write(database, table, 200)
+    state = follower.run()
+    check(follower, state, database, "abcd")
+    assert SECRET not in str(state)
+    assert not any(SECRET in str(follower.storage.tables.rows(table.path)) for table in state.tables.values())
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 12))])
+def test_patterns_and_definitions_that_change_under_kills(database: Database, seed: int) -> None:
+    random = Random(seed)
+    follower = Follower(database, ["shop.*"], random, OPTIONS, excluded=PATTERNS[0])
+    follower.run()
+    for step in range(1, 9):
+        follower.excluded = random.choice(PATTERNS)
+        for table in "abc":
+            write(database, table, 100 * step)
+        if random.random() < 0.4:
+            place = random.choice(["FIRST", "AFTER id", ""])
+            name = random.choice([f"secret{step}", f"c{step}"])
+            database.execute(f"ALTER TABLE {random.choice('abc')} ADD COLUMN {name} TEXT {place}", "shop")
+        try:
+            follower.run(kill=random.choice([0, 0.1]), batches=random.choice([1, 3, None]))
+        except Killed:
+            continue
+    follower.excluded = PATTERNS[0]
+    state = follower.run()
+    check(follower, state, database)
+    assert not any(SECRET in str(table.table.virtual) for table in state.tables.values())
+
+
+def test_other_patterns_copy_the_tables_that_they_concern_again(database: Database) -> None:
+    follower = Follower(database, ["shop.*"], Random(3), {"chunk-rows": [7]}, excluded=["shop.a.secret"])
+    before = follower.run()
+    write(database, "a", 100)
+    follower.excluded = ["shop.b.secret"]
+    after = follower.run()
+    check(follower, after, database)
+    assert read(str(after.source)).copy is None
+    copied = {name for name, table in after.tables.items() if table.written != before.tables[name].written}
+    assert copied == {"shop.a", "shop.b"}
+
+
+def test_a_table_and_a_column_that_get_an_excluded_name(database: Database) -> None:
+    follower = Follower(database, ["shop.*"], Random(4), excluded=["shop.d.note", "shop.b.hidden"])
+    follower.run()
+    write(database, "a", 100)
+    database.execute("RENAME TABLE a TO d; ALTER TABLE b RENAME COLUMN note TO hidden", "shop")
+    write(database, "b", 200)
+    write(database, "d", 200)
+    check(follower, follower.run(), database, "bcd")
+
+
+def test_a_column_that_is_not_excluded_any_more_lacks_its_values(database: Database) -> None:
+    follower = Follower(database, ["shop.*"], Random(5), excluded=["shop.a.secret", "shop.b.secret"])
+    follower.run()
+    database.execute("ALTER TABLE a RENAME COLUMN secret TO known", "shop")
+    with pytest.raises(
+        UnsupportedError, match="known: it was excluded as secret, and no row that was read has its values"
+    ):
+        follower.run()
+
+    follower = Follower(database, ["shop.*"], Random(5), excluded=["shop.b.secret"])
+    follower.run()
+    database.execute("RENAME TABLE b TO d", "shop")
+    check_table = follower.run().tables["shop.d"].table
+    assert [column.name for column in check_table.columns] == ["id", "note"]
+    write(database, "d", 100)
+    with pytest.raises(UnsupportedError, match=r"shop\.d: column secret was excluded .* copy the table again"):
+        follower.run()
+
+
+def test_what_identifies_rows_cannot_be_excluded(database: Database) -> None:
+    with pytest.raises(ConfigError, match=r"excludes id of shop\.a, which identifies .* add `!shop\.a\.id` behind"):
+        Follower(database, ["shop.*"], Random(6), excluded=["shop.a.*"]).run()
+    database.execute("CREATE TABLE e (a INT, b INT)", "shop")
+    with pytest.raises(ConfigError, match=r"leaves no column of shop\.e: leave the table out of source\.tables"):
+        Follower(database, ["shop.e"], Random(6), excluded=["shop.e.*"]).run()
+    follower = Follower(database, ["shop.*"], Random(6), excluded=["shop.e.b"])
+    follower.run()
+    database.execute("ALTER TABLE e ADD PRIMARY KEY (b); INSERT INTO e VALUES (1, 1)", "shop")
+    with pytest.raises(ConfigError, match=r"excludes b of shop\.e, which identifies"):
+        follower.run()
+
+
+def test_a_key_in_the_log_is_not_excluded(database: Database) -> None:
+    """The table is another one by the time at which the run begins."""
+    follower = Follower(database, ["shop.*"], Random(7), excluded=["shop.e.b"])
+    database.execute("CREATE TABLE e (a INT, b INT)", "shop")
+    follower.run()
+    database.execute("ALTER TABLE e ADD PRIMARY KEY (b); INSERT INTO e VALUES (1, 1); DROP TABLE e", "shop")
+    with pytest.raises(UnsupportedError, match=r"excludes b of shop\.e, which identifies"):
+        follower.run()
+
+
+def test_a_pattern_that_matches_nothing_is_told(database: Database) -> None:
+    source = open_changes(section(database, tables=["shop.*"], **{"exclude-columns": ["shop.a.secert", "shop.*.note"]}))
+    try:
+        plan = source.plan(None, None)
+        assert plan is not None
+        [note] = [n for n in source.compared(None, plan.after.text()).notes if "exclude-columns" in n]
+    finally:
+        source.close()
+    assert note.startswith("source.exclude-columns: 'shop.a.secert' matches no column of a captured table")
