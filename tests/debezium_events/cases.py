@@ -22,6 +22,7 @@ class Case:
         servers: the servers that have the SQL's types.
         pre: whether the database has rows when the snapshot is taken.
         streams: whether the workload is run.
+        source: options of the event pipeline's source that mean the same.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Case:
     servers: tuple[str, ...] = ("mariadb", "mysql")
     pre: bool = True
     streams: bool = True
+    source: dict[str, list[str]] = field(default_factory=dict)
 
     def text(self, part: str) -> str:
         """The SQL of a part; empty if it has none."""
@@ -82,4 +84,10 @@ CASES = (
         {"schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro"},
     ),
     _option("own keys", "message.key.columns", "inv.customers:email;inv.nopk:b,a"),
+    Case(
+        "excluded columns",
+        "options",
+        {"column.exclude.list": r"inv\.customers\.(last_name|en|age),inv\..*\.(UPPER|v)"},
+        source={"exclude-columns": ["inv.customers./^(last_name|en|age)$/", "inv.*.upper", "inv.*.v"]},
+    ),
 )  # fmt: skip

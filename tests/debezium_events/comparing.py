@@ -131,6 +131,7 @@ def _definition(case: Case, database: Database) -> dict[str, Any]:
     source = {
         "type": "mysql", "host": "127.0.0.1", "port": database.port, "user": "dbz", "password": "dbz",
         "tables": [f"{DATABASE}.*"], "snapshot.mode": case.options.get("snapshot.mode", "initial"),
+        **case.source,
     }  # fmt: skip
     return {
         "source": source,

@@ -12,7 +12,15 @@ from tests.debezium_events.comparing import EXPLAINED, compare, unexplained
 from tests.services.database import Database, MariaDb, MySql
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes")]
-SHORT = ("rows", "types, streamed", "types, snapshot", "transactions", "truncate as a row", "own keys")
+SHORT = (
+    "rows",
+    "types, streamed",
+    "types, snapshot",
+    "transactions",
+    "truncate as a row",
+    "own keys",
+    "excluded columns",
+)
 
 
 @pytest.fixture(scope="module", params=["mariadb", "mysql"])

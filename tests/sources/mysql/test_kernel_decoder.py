@@ -6,6 +6,7 @@ import os
 import random
 import zlib
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.dump import LogEvent, placed
 from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder
 from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.tables import Captured
+from changefeed.ticdc.dispatch.matcher import ColumnFilter
 from tests.kernel.differing import difference
 from tests.sources.mysql.random_logs import random_log
 from tests.sources.mysql.test_batches import CAPTURED, VECTORS, batches, log, needs_kernel
@@ -64,9 +67,11 @@ def outcome(decoder: LogDecoder, end: LogPosition, read: Callable[[], LogPositio
         return repr(error)
 
 
-def compared(sent: list[bytes], start: LogPosition, end: LogPosition, maps: Iterable[bytes] = ()) -> int:
+def compared(
+    sent: list[bytes], start: LogPosition, end: LogPosition, maps: Iterable[bytes] = (), captured: Captured = CAPTURED
+) -> int:
     """Reads events with both decoders and compares what they return; returns the number of rows that the kernel has read."""
-    reference, kernel = LogDecoder(CAPTURED, maps), KernelLogDecoder(CAPTURED, start, end, maps)
+    reference, kernel = LogDecoder(captured, maps), KernelLogDecoder(captured, start, end, maps)
     expected = outcome(reference, end, lambda: by_reference(reference, sent, start, end))
     rows = list[int]()
 
@@ -90,6 +95,25 @@ def compared(sent: list[bytes], start: LogPosition, end: LogPosition, maps: Iter
 def test_recorded_logs(name: str) -> None:
     sent = log(name)
     compared([event.data for event in sent], sent[0].at, sent[-1].end)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("-types")])
+def test_excluded_columns_alone_are_gone(name: str) -> None:
+    sent = log(name)
+    events, start, end = [event.data for event in sent], sent[0].at, sent[-1].end
+    keys = [f"!*.*.{key}" for key in ("id", "k", "a")]
+    captured = replace(CAPTURED, excluded_columns=("*.*.[a-m]*", *keys))
+    compared(events, start, end, captured=captured)
+    excludes = ColumnFilter(captured.excluded_columns).matches
+    whole, without = LogDecoder(CAPTURED), LogDecoder(captured)
+    for decoder in (whole, without):
+        by_reference(decoder, events, start, end)
+    rows = [[change for table in d.decoded()[0].tables for change in table.changes()] for d in (whole, without)]
+    assert len(rows[0]) == len(rows[1]) > 0
+    for old, new in zip(*rows, strict=True):
+        for image, kept in ((old.before, new.before), (old.after, new.after)):
+            expected = image and {n: v for n, v in image.items() if not excludes(old.database, old.table, n)}
+            assert kept == expected
 
 
 @pytest.mark.parametrize("name", NAMES)
