@@ -6,11 +6,19 @@ Each source declares its own in `<source>/section.py`, as `SECTION`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pydantic import Field, field_validator
 
 from changefeed.section import ProtocolChoice, Section
+
+
+class TextMask(Protocol):
+    """A mask of texts; equal ones mask alike."""
+
+    def text(self, value: str) -> str:
+        """Returns the mask of a text."""
+        ...
 
 
 class ChangesSection(Section):
@@ -70,6 +78,10 @@ class ChangesSection(Section):
     def excludes_column(self, database: str, table: str, column: str) -> bool:
         """Whether rows of the source lack a column of a table because the section excludes it."""
         return False
+
+    def column_mask(self, database: str, table: str, column: str) -> TextMask | None:
+        """The mask that texts of a column have in rows of the source; None if they have none."""
+        return None
 
     @property
     def has_all_rows(self) -> bool:

@@ -20,6 +20,7 @@ from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import strategy
 from changefeed.pipeline.pending.changes import RowOptions
+from changefeed.pipeline.planning.column_rules import ColumnRules
 from changefeed.pipeline.planning.rules import rules_of
 from changefeed.pipeline.state import State
 from changefeed.sources.mysql import CAPABILITIES, MySqlTables, Plan, open_changes
@@ -51,6 +52,7 @@ class Follower:
         pipeline: options of the definition's section `pipeline`.
         requests: the folder of requests to copy tables again.
         excluded: the patterns of `exclude-columns`.
+        masks: those of `mask-columns`.
     """
 
     database: Database
@@ -63,6 +65,7 @@ class Follower:
     requests: MemoryFolder = field(default_factory=lambda: MemoryFolder(f"memory://{uuid.uuid4()}/snapshots"))
 
     excluded: list[str] = field(default_factory=list)
+    masks: dict[str, str] = field(default_factory=dict)
 
     def before(self, part: Part) -> None:
         """Called before a part of a batch is read; tests write to the server here."""
@@ -82,7 +85,8 @@ class Follower:
             source.close()
 
     def _section(self, **options: Any) -> MySqlSource:
-        return section(self.database, tables=self.tables, **{"exclude-columns": self.excluded}, **options)
+        columns = {"exclude-columns": self.excluded, "mask-columns": self.masks, "mask-salt": "salt"}
+        return section(self.database, tables=self.tables, **columns, **options)
 
     def _run(self, source: MySqlTables, kill: float, batches: int | None) -> State:
         flow = self._flow()
@@ -122,7 +126,10 @@ class Follower:
         own = self._section(**{"snapshot.mode": mode})
         rules = rules_of(definition, CAPABILITIES, None)
         rules = replace(
-            rules, excluded=own.leaves_out, has_all_rows=own.has_all_rows, excludes_column=own.excludes_column
+            rules,
+            excluded=own.leaves_out,
+            has_all_rows=own.has_all_rows,
+            columns=ColumnRules(own.excludes_column, own.column_mask),
         )
         ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
         options = RowOptions(definition.sink.irregular, False, None)

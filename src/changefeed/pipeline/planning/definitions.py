@@ -26,8 +26,9 @@ from changefeed.model.definition import Table
 from changefeed.mysql.ddl.apply import Altered, Projection, changed_members, computed, deleted_by_ignore
 from changefeed.mysql.ddl.defaults import NULL, UNKNOWN_EXECUTION, Execution
 from changefeed.mysql.ddl.statements import AddColumn, AlterTable, ModifyColumn, SetCharset
-from changefeed.pipeline.planning import excluded_columns
+from changefeed.pipeline.planning import column_rules
 from changefeed.pipeline.planning.applicable import Applicable
+from changefeed.pipeline.planning.column_rules import ALL_AS_THEY_ARE, ColumnRules
 from changefeed.pipeline.planning.evolution import (
     Rewriting,
     altered,
@@ -35,7 +36,6 @@ from changefeed.pipeline.planning.evolution import (
     irregular_defaults,
     rewritten,
 )
-from changefeed.pipeline.planning.excluded_columns import Excludes
 from changefeed.pipeline.planning.merging import Columns, Merger, misread, stated_keys
 from changefeed.pipeline.state import TableState
 from changefeed.sinks.base import TypeMap
@@ -135,7 +135,7 @@ def changed(
     carries_virtual: bool = True,
     execution: Execution = UNKNOWN_EXECUTION,
     session: Details = UNKNOWN,
-    excludes: Excludes = excluded_columns.nothing,
+    columns: ColumnRules = ALL_AS_THEY_ARE,
 ) -> Outcome:
     """The table after ALTER TABLE.
 
@@ -149,12 +149,12 @@ def changed(
         carries_virtual: whether rows have virtual generated columns.
         execution: of the statement, for the values of new columns.
         session: the facts about the session that executed the statement, see `values.session_of`.
-        excludes: the columns that the definition excludes.
+        columns: what the definition says of columns.
 
     Raises:
         SchemaError: existing rows get a default that is irregular, and `irregular` is `fail`.
     """
-    change, why = _by_statement(current, statement, execution, excludes, lenient=lenient)
+    change, why = _by_statement(current, statement, execution, columns, lenient=lenient)
     touched = _touched(statement, change) if why is None else None
     refusals, notes = [] if why is None else [why], list[str]()
     gaps, complete = _unexplained(statement, change), stated is not None
@@ -201,7 +201,7 @@ def changed(
 
 
 def _by_statement(
-    current: TableState, statement: AlterTable | Unread, execution: Execution, excludes: Excludes, *, lenient: bool
+    current: TableState, statement: AlterTable | Unread, execution: Execution, columns: ColumnRules, *, lenient: bool
 ) -> tuple[Altered, str | None]:
     """The table by the statement alone, as far as it applies, and why not all of it does."""
     table = current.table
@@ -209,9 +209,9 @@ def _by_statement(
         return _unchanged(table), statement.reason
 
     def applied(*, declared: bool) -> Altered:
-        shown = excluded_columns.shown(table)
+        shown = column_rules.shown(table)
         change = altered(shown, statement, declared=declared, lenient=lenient, execution=execution)
-        return excluded_columns.altered(table, change, excludes)
+        return column_rules.altered(table, change, columns)
 
     try:
         return applied(declared=current.declared), None
@@ -265,21 +265,21 @@ def _touched(statement: AlterTable | Unread, change: Altered) -> frozenset[str]:
     )
 
 
-def renamed(current: TableState, types: TypeMap, irregular: str, excludes: Excludes) -> Outcome | None:
-    """The table after it got another name; None if no further columns are excluded under it.
+def renamed(before: Table, current: TableState, types: TypeMap, irregular: str, columns: ColumnRules) -> Outcome | None:
+    """The table after it got another name; None if no column is excluded or masked in another way under it.
 
     Raises:
         SchemaError: a column that identifies rows would be excluded.
     """
-    change = excluded_columns.renamed(current.table, excludes)
+    change = column_rules.renamed(before, current.table, columns)
     if change is None:
         return None
-    notes = list[str]()
-    applicable = Applicable(current, change, types, False, [], frozenset(), set(current.gaps), notes)
+    refusals, notes = list[str](), list[str]()
+    applicable = Applicable(current, change, types, False, refusals, frozenset(), set(current.gaps), notes)
     rewriting = (
         None if current.empty else rewritten(current.table, applicable.change, types, irregular, applicable.widening)
     )
-    return Outcome(applicable.state(), rewriting, notes=tuple(notes))
+    return Outcome(applicable.state(), rewriting, tuple(refusals), notes=tuple(notes))
 
 
 def extended(current: TableState, columns: Columns, types: TypeMap, *, carries_virtual: bool = True) -> Outcome:

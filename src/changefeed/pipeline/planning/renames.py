@@ -26,11 +26,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
 from changefeed.mysql.ddl import statements as sql
+from changefeed.pipeline.planning.column_rules import shown, unmasked
 from changefeed.pipeline.planning.definitions import Unread, renamed
-from changefeed.pipeline.planning.excluded_columns import shown
 from changefeed.pipeline.planning.names import Name, Names
 from changefeed.pipeline.planning.shadows import (
     Shadows,
@@ -167,15 +168,21 @@ class Renames:
             self.notes.append(note)
         else:
             writes.move(name, *new)
-            self._exclude(target)
+            self._rule(current.table, target, event)
 
-    def _exclude(self, name: str) -> None:
-        """Plans that a table has no columns which the definition excludes under its new name."""
+    def _rule(self, before: Table, name: str, event: SchemaChange) -> None:
+        """Plans what the definition says of a table's columns under its new name."""
         writes = self.writes
         if (current := writes.tables.get(name)) is None:
             return
-        outcome = renamed(current, writes.sink.types, writes.rules.irregular, writes.rules.excludes_column)
+        if names := unmasked(before, current.table, writes.rules.columns):
+            self.notes.append(
+                f"{name}: rows that are there keep their masks in {', '.join(names)}, and new ones have none"
+            )
+        outcome = renamed(before, current, writes.sink.types, writes.rules.irregular, writes.rules.columns)
         if outcome is not None:
+            for refusal in outcome.refusals:
+                self.answers.refuse(event, refusal, None)
             writes.change(name, outcome.state, outcome.rewriting)
 
     def _replaces_rows(self, old: Name, new: Name, event: SchemaChange, ts: int) -> bool:

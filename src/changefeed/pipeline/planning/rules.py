@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from changefeed.pipeline.config.definition import Definition
-from changefeed.pipeline.planning.excluded_columns import Excludes, nothing
+from changefeed.pipeline.planning.column_rules import ALL_AS_THEY_ARE, ColumnRules
 from changefeed.protocols.base import Capabilities
 from changefeed.stages.changes import Redefinition
 
@@ -35,7 +35,7 @@ class Rules:
         applies_incomplete: transactions are applied without the events that the source does not have.
         has_all_rows: see `sources.section.ChangesSection`.
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
-        excludes_column: whether rows lack a column because the definition excludes it, see `excluded_columns.py`.
+        columns: those that are excluded or masked, see `column_rules.py`.
     """
 
     keyless: str = "append"
@@ -51,7 +51,7 @@ class Rules:
     session_time_zone: str = ""
     session_database: bool = False
     has_all_rows: bool = False
-    excludes_column: Excludes = nothing
+    columns: ColumnRules = ALL_AS_THEY_ARE
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
@@ -71,5 +71,5 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         behaviour.session_time_zone or "",
         capabilities.session_database,
         definition.source.has_all_rows,
-        definition.source.excludes_column,
+        ColumnRules(definition.source.excludes_column, definition.source.column_mask),
     )

@@ -27,7 +27,7 @@ from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
 from changefeed.mysql.ddl.mentions import mentioned
-from changefeed.pipeline.planning import excluded_columns, unplaced
+from changefeed.pipeline.planning import column_rules, unplaced
 from changefeed.pipeline.planning.captured import RefusedBeforeError, concerned
 from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
 from changefeed.pipeline.planning.merging import Columns, lost_in_snapshots, misread
@@ -412,7 +412,7 @@ class SchemaChanges:
                 current, statement, stated, self.writes.sink.types,
                 lenient=self.rules.behavior == "lenient", irregular=self.rules.irregular, carries_virtual=not restored,
                 execution=execution, session=session_of(event, execution, restored_ddl=restored),
-                excludes=self.rules.excludes_column,
+                columns=self.rules.columns,
             )  # fmt: skip
         except SchemaError as error:  # an irregular default, and the policy is to stop
             self._stop(event, str(error), error)
@@ -467,8 +467,8 @@ class SchemaChanges:
         if current is None:
             return
         try:
-            change = alter(excluded_columns.shown(current.table), statement)
-            change = excluded_columns.altered(current.table, change, self.rules.excludes_column)
+            change = alter(column_rules.shown(current.table), statement)
+            change = column_rules.altered(current.table, change, self.rules.columns)
             self.writes.tables[name] = replace(current, table=change.table)
         except SchemaError as error:
             self._refuse(event, str(error), error)

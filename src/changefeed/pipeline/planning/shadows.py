@@ -13,7 +13,7 @@ Rule 3. A table of the sink whose columns are not known yet (CREATE … LIKE an 
 make it, and if it is renamed before, it has none.
 Rule 4. Only a name shows that a table is a copy: `_orders_gho` (gh-ost), `_orders_new` (pt-online-schema-change, spirit),
 `__osc_new_orders` (Facebook), `lhmn_orders` (LHM). The same tools name the replaced table `_orders_del`, `_orders_old` and so on.
-Rule 5. A shadow has the columns that the definition excludes, too (`excluded_columns.py`).
+Rule 5. A shadow has the columns that the definition excludes, too (`column_rules.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from changefeed.model.names import full_name
 from changefeed.model.table import Column
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
-from changefeed.pipeline.planning.excluded_columns import shown
+from changefeed.pipeline.planning.column_rules import shown
 from changefeed.pipeline.planning.names import Name
 from changefeed.pipeline.state import Shadow, TableState
 

@@ -25,8 +25,8 @@ from changefeed.model.types import ColumnType
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.actions import Action, PlannedWrite, Selection, touched
 from changefeed.pipeline.planning.captured import LeftOut
+from changefeed.pipeline.planning.column_rules import created
 from changefeed.pipeline.planning.evolution import Rewriting, columns_added, inferred, widened
-from changefeed.pipeline.planning.excluded_columns import created
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.table_path import table_path
 from changefeed.pipeline.state import Hold, TableState
@@ -311,7 +311,7 @@ class Writes:
         Raises:
             SchemaError: the definition excludes a column that identifies rows.
         """
-        table = created(table, self.rules.excludes_column)
+        table = created(table, self.rules.columns)
         path = table_path(table.database, table.name)
         self.left_out.created(table.full_name, by_ddl=commit_ts is not None)
         self._check(table)

@@ -138,15 +138,17 @@ def _name(column: Column, options: Options) -> str:
     return names.adjusted(column.name, options.field_name_adjustment_mode)
 
 
-def details_of(shape: TableShape) -> tuple[dict[str, str], dict[str, str]]:
-    """Returns comments and types of columns that the wire text of the source `mysql` has."""
-    if not shape.wire.startswith(('{"comments":', '{"types":')):
-        return {}, {}
+def details_of(shape: TableShape) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Returns comments, types and masks of columns that the wire text of the source `mysql` has."""
+    if not shape.wire.startswith(('{"comments":', '{"types":', '{"masks":')):
+        return {}, {}, {}
     details = msgspec.json.decode(shape.wire, type=dict[str, dict[str, str]])
-    return details.get("comments", {}), details.get("types", {})
+    return details.get("comments", {}), details.get("types", {}), details.get("masks", {})
 
 
-def _field(column: Column, options: Options, comment: str | None = None, kind: str | None = None) -> str:
+def _field(
+    column: Column, options: Options, comment: str | None = None, kind: str | None = None, mask: str | None = None
+) -> str:
     base, name, parameters, more = _schema(column.type, options)
     name = {"uuid": _D + "data.Uuid", "json": _D + "data.Json"}.get(kind or "", name)
     optional = column.nullable is not False and column.key is not True
@@ -158,6 +160,8 @@ def _field(column: Column, options: Options, comment: str | None = None, kind: s
     elif not options.with_comments:
         comment = None
     text += "" if comment is None else f',"doc":{string(comment)}'
+    if mask is not None:  # name and value of a parameter
+        parameters = {**(parameters or {}), **dict([mask.split(" ")])}
     if parameters:
         text += ',"parameters":{' + ",".join(f"{string(n)}:{string(v)}" for n, v in parameters.items()) + "}"
     if column.default is not None:

@@ -31,9 +31,9 @@ from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql.backlog import backlog_of
 from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC
+from changefeed.sources.mysql.column_rules import check_columns
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import check
-from changefeed.sources.mysql.excluded_columns import check_columns
 from changefeed.sources.mysql.failover import moved
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.planning import Plan, Planner
@@ -99,7 +99,7 @@ class MySqlTables:
                 raise
         selector = TableFilter(self.section.tables)
         notes = check_tables(server, selector, self.section.signal_table)
-        notes += check_columns(server, selector, self.section.exclude_columns)
+        notes += check_columns(server, selector, self.section.column_patterns)
         topic = self._signal_topic()
         return Compared(source_offset, notes=(*notes, *(topic.missing() if topic is not None else ())))
 

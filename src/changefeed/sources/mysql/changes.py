@@ -47,10 +47,10 @@ from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
 from changefeed.mysql.ddl.tables import database_charset
 from changefeed.protocols.origin import NAMES_RULE
+from changefeed.sources.mysql.column_rules import ColumnRules
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.definitions import Definitions, Effect
 from changefeed.sources.mysql.dump import GTIDS, LogEvent
-from changefeed.sources.mysql.excluded_columns import ExcludedColumns
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.statement_text import altered_table
 from changefeed.sources.mysql.statements import begins_transaction, done_by_failed, meaning
@@ -177,7 +177,7 @@ class LogDecoder:
         self._prepared = prepared
         self._gtid: LogEvent | None = None  # of the last transaction, if it was not read yet
         self._captured, self._selector = captured, captured.selector()
-        self._excluded = ExcludedColumns(captured.excluded_columns)
+        self._rules = ColumnRules(captured.columns, of_events=transactions is not None)
         self._parser = Parser(complete=captured.completed)
         self._maps = tuple(maps)
         self._rows: dict[TableShape, ShapeRows] = {}
@@ -448,7 +448,7 @@ class LogDecoder:
 
     def decoded(self) -> tuple[Decoded, pa.RecordBatch]:
         """Returns the changes that were collected, and a record for each event that had some; none are left."""
-        tables = [self._excluded.batch(rows.built(shape)) for shape, rows in self._rows.items()]
+        tables = [self._rules.batch(rows.built(shape)) for shape, rows in self._rows.items()]
         decoded = Decoded(tables, self._control)
         records = records_at(self._records)
         self._rows, self._control, self._records = {}, [], []

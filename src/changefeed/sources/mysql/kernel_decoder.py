@@ -212,7 +212,7 @@ class KernelLogDecoder(LogDecoder):
             "irregular": irregular_column(sorted(irregular + irregular_after), shape, count),
         }
         arrays = [known[name] if name in known else rows.column(name) for name in schema.names]
-        return self._excluded.batch(TableBatch(shape, pa.RecordBatch.from_arrays(arrays, schema=schema)))
+        return self._rules.batch(TableBatch(shape, pa.RecordBatch.from_arrays(arrays, schema=schema)))
 
     @property
     def count(self) -> int:

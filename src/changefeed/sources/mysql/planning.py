@@ -5,7 +5,7 @@
     tables that join    slices of the log up to L, without them; definitions and chunks at L;          `_join`, `_copy`, `_log`
                         then the log with them, up to where they are complete
     tables copied again the same; the slices up to L have them, too                                    `_join`, `_copy`, `_log`
-    other columns       the same, of tables of which other columns are excluded than before            `_with_other_columns`
+    other columns       the same, of tables of which other columns are excluded or masked              `_with_other_columns`
     signals             requests to copy tables again, which the log itself has: `signals.py`          `_divided`
 
 Rule 1. The source offset has the patterns whose tables are complete. If the definition has others, the tables that they select in
@@ -32,11 +32,11 @@ from changefeed.model.names import full_name
 from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql import first_copy
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide, queries
+from changefeed.sources.mysql.column_rules import check_columns, tables_between
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
 from changefeed.sources.mysql.dump import FIRST, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
-from changefeed.sources.mysql.excluded_columns import check_columns, tables_between
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading
@@ -44,7 +44,15 @@ from changefeed.sources.mysql.schema_history import SchemaHistory, begin_history
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import SignalLog, copies_of
-from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, Prepared, SourceOffset, read
+from changefeed.sources.mysql.source_offset import (
+    NO_COLUMNS,
+    CopyProgress,
+    LogPosition,
+    Prepared,
+    RuledColumns,
+    SourceOffset,
+    read,
+)
 from changefeed.sources.mysql.statements import meaning
 from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_tables, listed, mariadb_types
 from changefeed.sources.mysql.unlogged import check_tables
@@ -77,7 +85,7 @@ class Plan:
 
 class _Complete(TypedDict):
     patterns: tuple[str, ...]
-    excluded: tuple[str, ...]
+    columns: RuledColumns
 
 
 @dataclass
@@ -168,14 +176,14 @@ class Planner:
         """Checks the settings of the server and the tables that are captured, before the first of them is read.
 
         Raises:
-            ConfigError: a setting is not as the source needs it, or a column that identifies rows is excluded.
+            ConfigError: a setting is not as the source needs it, or a column cannot be excluded or masked.
             UnsupportedError: the log does not tell the rows of a table.
         """
         self.server.check_settings()
         selector, section = self._captured.selector(), self.section
         for note in (
             *check_tables(self.server, selector, section.signal_table),
-            *check_columns(self.server, selector, section.exclude_columns),
+            *check_columns(self.server, selector, section.column_patterns),
         ):
             _log.warning("%s", note)
 
@@ -240,7 +248,10 @@ class Planner:
         batch = self._divided(before, end=low)
         slices, after = batch.slices, _after(before, batch)
         is_replaced = selection.requests > 0 and selection.where is None and known.history is not None
-        if begins_again or is_replaced:  # no cut shows rows of the earlier try, or lacks those that are passed over
+        has_other_masks = known.columns.masked != self._patterns[1].masked
+        if (
+            begins_again or is_replaced or has_other_masks
+        ):  # no cut shows rows of both, or lacks those that are passed over
             slices = tuple(replace(one, is_complete=False) for one in slices)
         replaced = frozenset(names if is_replaced else ())
         reading = replace(self._reading(batch.end), captured=replace(complete, replaced=replaced))
@@ -251,8 +262,8 @@ class Planner:
         progress = first_copy.begun(defined, copies=copies)
         chunks, progress = self._chunks(replace(progress, requests=selection.requests, where=selection.where))
         history = None if after.history is None else with_copied(read_history(after.history), defined.tables).text()
-        tables, excluded = self._patterns
-        after = replace(after, copy=progress, joining=tables, joining_excluded=excluded, history=history)
+        tables, columns = self._patterns
+        after = replace(after, copy=progress, joining=tables, joining_columns=columns, history=history)
         return Plan(replace(reading, low=_beside(after)), (*slices, defined, *chunks), after)
 
     def _without_changes(self, known: SourceOffset) -> Plan:
@@ -297,7 +308,7 @@ class Planner:
         if is_complete:
             carried_out = 0 if known.copy is None else known.copy.requests
             after = replace(
-                after, copy=None, complete=None, joining=None, joining_excluded=(),
+                after, copy=None, complete=None, joining=None, joining_columns=NO_COLUMNS,
                 requests=after.requests[carried_out:], **self._complete,
             )  # fmt: skip
         copies_next = is_complete and bool(after.requests)  # a run to the end of the log carries them out, too
@@ -359,49 +370,53 @@ class Planner:
     def _with_other_columns(self, known: SourceOffset) -> SourceOffset:
         """A source offset with the request to copy the tables of which the section excludes other columns than before."""
         section, selector = self.section, self._captured.selector()
-        check_columns(self.server, selector, section.exclude_columns)
-        others = tuple(tables_between(self.server, selector, known.excluded, section.exclude_columns))
+        check_columns(self.server, selector, section.column_patterns)
+        others = tuple(tables_between(self.server, selector, section.column_patterns, known.columns))
         request = CopyRequest(others)
         if not others or request in known.requests:
             return known
         if not section.copies_first and _further(self.server, self._captured, self._before(known)):
             raise ConfigError(
-                "source.tables selects further tables, and source.exclude-columns other columns: with `snapshot.mode: "
+                "source.tables selects further tables, and other columns are excluded or masked: with `snapshot.mode: "
                 f"{section.snapshot_mode}`, change one of them for one run, and then the other"
             )
-        _log.warning("copied again, because source.exclude-columns has changed: %s", listed(others))
+        _log.warning("copied again, because other columns are excluded or masked: %s", listed(others))
         return replace(known, requests=(request, *known.requests))
 
     def _before(self, known: SourceOffset) -> Captured:
         """What was captured up to a source offset."""
         captured = self._captured
         patterns = captured.patterns if known.patterns is None else known.patterns
-        return replace(captured, patterns=patterns, excluded_columns=known.excluded)
+        columns = replace(captured.columns, excluded=known.columns.excluded)
+        return replace(captured, patterns=patterns, columns=columns)
 
     @property
     def _copies(self) -> bool:
         return self.section.copies_first
 
     @property
-    def _patterns(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return tuple(self.section.tables), tuple(self.section.exclude_columns)
+    def _patterns(self) -> tuple[tuple[str, ...], RuledColumns]:
+        columns = self._captured.columns
+        return self._captured.patterns, RuledColumns(columns.excluded, columns.masked)
 
     @property
     def _complete(self) -> _Complete:
         """What a source offset has when all that the section selects is complete."""
-        tables, excluded = self._patterns
-        return {"patterns": tables, "excluded": excluded}
+        tables, columns = self._patterns
+        return {"patterns": tables, "columns": columns}
 
     @cached_property
     def _captured(self) -> Captured:
         rule = self.server.lower_case_table_names
-        tables, excluded = self._patterns
-        return Captured(tables, mariadb_types(self.server), names_rule=rule, excluded_columns=excluded)
+        tables, columns = tuple(self.section.tables), self.section.column_patterns
+        return Captured(tables, mariadb_types(self.server), names_rule=rule, columns=columns)
 
     def _reading(self, low: LogPosition) -> Reading:
         server = self.server
-        captured, excluded = self._captured, self._patterns[1]
-        return Reading(self.address, server.identity, captured, server.kind, low, self.section.server_id, excluded)
+        captured = self._captured
+        return Reading(
+            self.address, server.identity, captured, server.kind, low, self.section.server_id, captured.columns
+        )  # fmt: skip
 
 
 def check_begins(section: MySqlSource) -> None:

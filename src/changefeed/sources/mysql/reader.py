@@ -13,7 +13,7 @@ change is there, because an event has at least 19 bytes:
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,13 +28,14 @@ from changefeed.model.table import Column, TableShape
 from changefeed.protocols.origin import NAMES_RULE, OF_COPY
 from changefeed.sources.mysql.batches import LogSlice
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, LogDecoder, records_at
+from changefeed.sources.mysql.column_rules import ColumnRules
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.connection import Address, GoneError, connect, translated
 from changefeed.sources.mysql.dump import LogEvent, dump, dump_bytes
-from changefeed.sources.mysql.excluded_columns import ExcludedColumns
 from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
 from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
 from changefeed.sources.mysql.keyless import begin_view
+from changefeed.sources.mysql.masks import ColumnPatterns
 from changefeed.sources.mysql.selected import copied_rows
 from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server, check_identity
@@ -58,7 +59,7 @@ class Reading:
         identity: of the server; tasks read no other one.
         kind: `mysql` or `mariadb`.
         low: where the log was when the first copy began.
-        excluded_columns: the patterns for rows of a copy; those for the log are in `captured`, and may be earlier ones.
+        columns: the rules for rows of a copy; those for the log are in `captured`, and may be earlier ones.
     """
 
     address: Address
@@ -67,7 +68,7 @@ class Reading:
     kind: str
     low: LogPosition
     server_id: int | None = None
-    excluded_columns: tuple[str, ...] = ()
+    columns: ColumnPatterns = field(default_factory=ColumnPatterns)
 
 
 def read_parts(reading: Reading, parts: Sequence[Part]) -> Work:
@@ -192,7 +193,8 @@ def _read_keyless(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]
 def _read_rows(
     reading: Reading, part: CopyChunk, connection: Connection[Any], commit_ts: int
 ) -> Iterator[pa.RecordBatch]:
-    table = ExcludedColumns(reading.excluded_columns).table(part.table.table)
+    rules = ColumnRules(reading.columns)
+    table = rules.table(part.table.table)
     shape = TableShape(table.database, table.table, columns_of(table))
     count = 0
     with translated(reading.address):
@@ -202,7 +204,7 @@ def _read_rows(
             except (ValueError, IndexError, SchemaError) as error:  # planning again reads the definition again
                 name = ".".join(part.table.name)
                 raise GoneError(f"{name} was changed while it was read: {error}", transient=True) from error
-            yield pack(Decoded([rows]), records_at([part.number] * len(rows)))
+            yield pack(Decoded([rules.batch(rows)]), records_at([part.number] * len(rows)))
             count += len(rows)
 
 

@@ -13,6 +13,7 @@ from pydantic import Field, field_validator, model_validator
 from changefeed.errors import ConfigError
 from changefeed.model.names import names_of
 from changefeed.mysql.gtid_set import parse
+from changefeed.sources.mysql.masks import ColumnPatterns, CompiledPatterns, Mask
 from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.section import ChangesSection
 from changefeed.ticdc.dispatch.matcher import ColumnFilter, TableFilter
@@ -34,8 +35,8 @@ def _table_filter(patterns: tuple[str, ...]) -> TableFilter:
 
 
 @lru_cache(maxsize=16)
-def _column_filter(patterns: tuple[str, ...]) -> ColumnFilter:
-    return ColumnFilter(patterns)
+def _column_rules(patterns: ColumnPatterns) -> CompiledPatterns:
+    return CompiledPatterns(patterns)
 
 
 class MySqlSource(ChangesSection):
@@ -58,6 +59,17 @@ class MySqlSource(ChangesSection):
         default_factory=list,
         description="Columns that are not read: patterns of `database.table.column`, such as `shop.customers.email` or "
         "`*.*.password`. The last one that matches decides; after `!`, the column is read.",
+    )
+    mask_columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="Columns of text that are masked, by such patterns, of which the last that matches decides: "
+        "`{shop.customers.email: hash SHA-256}`. Masks are `asterisks 8`, `truncate 4`, `hash SHA-256` and `hash-v1 SHA-256`; "
+        "`keep` leaves a column as it is.",
+    )
+    mask_salt: str | None = Field(
+        default=None,
+        repr=False,
+        description="Salt of hashes, which `mask-columns` needs for them, such as `${MASK_SALT}`.",
     )
     snapshot_mode: str = Field(
         default="initial",
@@ -157,6 +169,19 @@ class MySqlSource(ChangesSection):
             raise ValueError(str(error)) from error
         return value
 
+    @field_validator("mask_columns")
+    @classmethod
+    def _are_masks(cls, value: dict[str, str]) -> dict[str, str]:
+        for pattern, mask in value.items():
+            if pattern.startswith("!"):
+                raise ValueError(f"{pattern!r}: write `keep` in place of `!`")
+            try:
+                ColumnFilter([pattern])
+            except ConfigError as error:
+                raise ValueError(str(error)) from error
+            Mask.parse(mask, "")
+        return value
+
     @field_validator("signal_table")
     @classmethod
     def _is_name(cls, value: str | None) -> str | None:
@@ -208,6 +233,11 @@ class MySqlSource(ChangesSection):
                 raise ValueError(
                     f"`{option}` needs another `snapshot.mode`: with `{self.snapshot_mode}` the log is not followed"
                 )
+        has_hashes = any(mask is not None and mask.is_hash for _, mask in self.column_patterns.masks)
+        if has_hashes and not self.mask_salt:
+            raise ValueError(
+                "a hash of `mask-columns` needs `mask-salt`: without one, anybody can compare it with the hash of a guess"
+            )
         if (self.signal_topic is None) != (self.signal_servers is None):
             raise ValueError("`signal-topic` and `signal-servers` go together")
         if self.starting_position is not None and self.copies_first:
@@ -239,7 +269,18 @@ class MySqlSource(ChangesSection):
 
     def excludes_column(self, database: str, table: str, column: str) -> bool:
         """See `ChangesSection`."""
-        return _column_filter(tuple(self.exclude_columns)).matches(database, table, column)
+        return _column_rules(self.column_patterns).excludes(database, table, column)
+
+    def column_mask(self, database: str, table: str, column: str) -> Mask | None:
+        """See `ChangesSection`."""
+        return _column_rules(self.column_patterns).mask(database, table, column)
+
+    @property
+    def column_patterns(self) -> ColumnPatterns:
+        """The columns that are excluded or masked."""
+        salt = self.mask_salt or ""
+        masks = tuple((pattern, Mask.parse(text, salt)) for pattern, text in self.mask_columns.items())
+        return ColumnPatterns(tuple(self.exclude_columns), masks)
 
     @property
     def has_all_rows(self) -> bool:

@@ -4,7 +4,7 @@
     {…, "gtids": "0-1-306", "shift": 6}                         for another server: see `failover.py`
     {…, "patterns": ["shop.*"]}                                  of `source.tables`: their tables are complete
     {…, "joining": ["shop.*", "crm.*"], "copy": …}               and those for which tables are copied now
-    {…, "excluded": ["shop.a.b"], "joining_excluded": []}        the same of `source.exclude-columns`; left out if empty
+    {…, "columns": [["shop.a.b"], ["shop.a.c 5d41…"]], "joining_columns": …}    the same of columns that are excluded or masked
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
     {…, "copy_bytes": 6}                                         bytes behind the position that earlier copies beside the log have
@@ -24,7 +24,7 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from changefeed.sources.copies import CopyRequest, read_request
 
@@ -111,6 +111,21 @@ class SignalOffsets:
     offsets: tuple[int, ...]
 
 
+class RuledColumns(NamedTuple):
+    """Columns that are excluded or masked.
+
+    Attributes:
+        excluded: the patterns of `source.exclude-columns`.
+        masked: those of `source.mask-columns`, with fingerprints, see `ColumnPatterns.masked`.
+    """
+
+    excluded: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+
+
+NO_COLUMNS = RuledColumns()
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
     """See the head of this file.
@@ -126,7 +141,7 @@ class SourceOffset:
         patterns: those of `source.tables` whose tables are captured; None in an offset without them.
         joining: those for which further tables are copied; None without such a copy, empty if it has to begin again. See
             `planning.py`.
-        excluded, joining_excluded: the patterns of `source.exclude-columns` that belong to `patterns` and `joining`.
+        columns, joining_columns: the columns that are excluded or masked, which belong to `patterns` and `joining`.
         gtids: the GTIDs of all transactions before `at`, as `gtid_set.parse` takes them; None if they are not known.
         transaction: of a stream of events, the transaction that was begun (`OpenTransaction.plain`); None between two.
         unsent: of a stream of events, the first event whose rows are not all sent, and the number of its rows that are; None if
@@ -154,14 +169,14 @@ class SourceOffset:
     prepared: tuple[tuple[str, Prepared], ...] = ()
     signals: SignalOffsets | None = None
     history: str | None = field(default=None, repr=False)
-    excluded: tuple[str, ...] = ()
-    joining_excluded: tuple[str, ...] = ()
+    columns: RuledColumns = NO_COLUMNS
+    joining_columns: RuledColumns = NO_COLUMNS
 
-    def selects(self, tables: tuple[str, ...], excluded: tuple[str, ...]) -> bool:
-        """Whether the tables are complete, or are copied now, for these patterns of tables and of excluded columns."""
+    def selects(self, tables: tuple[str, ...], columns: RuledColumns) -> bool:
+        """Whether the tables are complete, or are copied now, for these patterns of tables and these columns."""
         if self.joining is not None:
-            return (self.joining, self.joining_excluded) == (tables, excluded)
-        return self.patterns in (None, tables) and self.excluded == excluded
+            return (self.joining, self.joining_columns) == (tables, columns)
+        return self.patterns in (None, tables) and self.columns == columns
 
     @property
     def is_first_copy(self) -> bool:
@@ -185,9 +200,9 @@ class SourceOffset:
             document["patterns"] = list(self.patterns)
         if self.joining is not None:
             document["joining"] = list(self.joining)
-        for name, excluded in (("excluded", self.excluded), ("joining_excluded", self.joining_excluded)):
-            if excluded:
-                document[name] = list(excluded)
+        for name, columns in (("columns", self.columns), ("joining_columns", self.joining_columns)):
+            if any(columns):
+                document[name] = list(map(list, columns))
         if self.at.shift:
             document["shift"] = self.at.shift
         if self.maps:
@@ -252,6 +267,6 @@ def read(text: str) -> SourceOffset:
         ),
         None if (signals := document.get("signals")) is None else SignalOffsets(signals[0], tuple(signals[1:])),
         document.get("history"),
-        tuple(document.get("excluded", ())),
-        tuple(document.get("joining_excluded", ())),
+        RuledColumns(*map(tuple, document.get("columns", ()))),
+        RuledColumns(*map(tuple, document.get("joining_columns", ()))),
     )

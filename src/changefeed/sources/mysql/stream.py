@@ -36,12 +36,12 @@ from changefeed.mysql.binlog.rows import KINDS
 from changefeed.sources import StreamBatch
 from changefeed.sources.mysql.batches import maps_after
 from changefeed.sources.mysql.changes import LogDecoder
+from changefeed.sources.mysql.column_rules import check_columns
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.debezium_offset import DebeziumOffset, first_unsent, read_offset
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
-from changefeed.sources.mysql.excluded_columns import check_columns
 from changefeed.sources.mysql.failover import Executed, beginning, moved
 from changefeed.sources.mysql.notifications import Notifications
 from changefeed.sources.mysql.planning import check_begins
@@ -170,16 +170,16 @@ class MySqlStream:
         """Connects, and checks the settings of the server.
 
         Raises:
-            ConfigError: a setting is not as the source needs it, or a column that identifies rows is excluded.
+            ConfigError: a setting is not as the source needs it, or a column cannot be excluded or masked.
         """
         server = self._ask()
         server.check_settings()
         section = self._section
         self._captured = Captured(
             tuple(section.tables), mariadb_types(server), self._definitions.named,
-            excluded_columns=tuple(section.exclude_columns),
+            columns=section.column_patterns,
         )  # fmt: skip
-        for note in check_columns(server, self._captured.selector(), section.exclude_columns):
+        for note in check_columns(server, self._captured.selector(), section.column_patterns):
             _log.warning("%s", note)
         self._definitions.sequences |= sequences(server)
         self._definitions.lower_case = server.lower_case_table_names > 0

@@ -13,7 +13,7 @@ types of its rows in the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 
@@ -25,6 +25,7 @@ from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
 from changefeed.mysql.ddl.tokens import Tokens
 from changefeed.mysql.ddl.types import column_type as parse_type
 from changefeed.sources.mysql.connection import GoneError
+from changefeed.sources.mysql.masks import ColumnPatterns
 from changefeed.sources.mysql.server import Server
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
@@ -75,7 +76,7 @@ class Captured:
         named: adds the names of columns, and what else the log may lack (`Definitions.named`); None: the log has it.
         names_rule: the server's `lower_case_table_names`.
         replaced: tables that are copied again behind the events: their rows are passed over where nothing describes them.
-        excluded_columns: the patterns of the section's `exclude-columns`.
+        columns: the columns that are excluded or masked.
     """
 
     patterns: tuple[str, ...]
@@ -83,7 +84,7 @@ class Captured:
     named: Callable[[TableMap], TableMap] | None = None
     names_rule: int = 0
     replaced: frozenset[Name] = frozenset()
-    excluded_columns: tuple[str, ...] = ()
+    columns: ColumnPatterns = field(default_factory=ColumnPatterns)
 
     def selector(self) -> TableFilter:
         """The patterns, compiled."""

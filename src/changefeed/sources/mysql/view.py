@@ -27,10 +27,10 @@ from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
 from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql.changes import PARTITION, TOPIC, schema_change
+from changefeed.sources.mysql.column_rules import ColumnRules
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.connection import translated
 from changefeed.sources.mysql.definitions import Definitions, Effect
-from changefeed.sources.mysql.excluded_columns import ExcludedColumns
 from changefeed.sources.mysql.selected import copied_rows
 from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server
@@ -61,7 +61,7 @@ class View:
         seconds: the server's time when it began, in seconds since 1970.
         tables: those of the snapshot, in the order of their names.
         context: identifies the run; see `Transactions`.
-        excluded: removes columns.
+        rules: exclude and mask columns.
         request: what was requested; None: the snapshot with which a pipeline begins.
         now: returns the time in nanoseconds since 1970.
     """
@@ -72,7 +72,7 @@ class View:
     seconds: int
     tables: tuple[CopiedTable, ...]
     context: dict[str, str]
-    excluded: ExcludedColumns
+    rules: ColumnRules
     request: CopyRequest | None = None
     now: Callable[[], int] = time.time_ns
 
@@ -89,8 +89,8 @@ class View:
         low, gtids = server.begin_view()
         [(seconds,)] = server.texts("SELECT UNIX_TIMESTAMP()")
         tables = captured_tables(server, captured, None if request is None else request.tables)
-        excluded = ExcludedColumns(captured.excluded_columns)
-        return cls(server, low, gtids, int(seconds), tables, context, excluded, request)
+        rules = ColumnRules(captured.columns, of_events=True)
+        return cls(server, low, gtids, int(seconds), tables, context, rules, request)
 
     def rows(self, definitions: Definitions) -> Iterator[tuple[CopiedTable, Decoded]]:
         """Yields all rows, in batches of one table, with the table; nothing of a table without rows."""
@@ -111,7 +111,7 @@ class View:
         """Yields rows as columns of bytes; tables without rows yield nothing."""
         for table in self.tables:
             database, name = table.name
-            query = f"SELECT {expressions(self.excluded.table(table.table))} FROM {quoted(database)}.{quoted(name)}"
+            query = f"SELECT {expressions(self.rules.table(table.table))} FROM {quoted(database)}.{quoted(name)}"
             if self.request is not None and self.request.where is not None:
                 query += f" WHERE ({self.request.where})"
             with translated(self.server.address):
@@ -122,8 +122,9 @@ class View:
         self, table: CopiedTable, columns: list[pa.BinaryArray], marks: list[str], definitions: Definitions
     ) -> Decoded:
         count, low = len(columns[0]), self.low.number
-        shape = self.excluded.shape(definitions.completed(TableShape(*table.name, columns_of(table.table))))
-        selected = self.excluded.table(table.table)
+        selected = self.rules.table(table.table)
+        whole = definitions.completed(TableShape(*table.name, columns_of(table.table)))
+        shape = self.rules.without(whole)
         zeros = np.zeros(count, np.int64)
         details = [
             RowDetails(
@@ -133,7 +134,8 @@ class View:
             for mark, length in _runs(marks)
         ]  # fmt: skip
         try:
-            return Decoded([copied_rows(selected, shape, columns, commit_ts=low, offset=low, details=details)])
+            rows = copied_rows(selected, shape, columns, commit_ts=low, offset=low, details=details)
+            return Decoded([self.rules.batch(rows)])
         except (ValueError, IndexError, SchemaError) as error:
             raise SourceError(f"a row of the snapshot has a value that is not of its column's type: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Columns that `source.exclude-columns` excludes: no table, no cut and no pending change has them, whatever DDL does."""
+"""Columns that are excluded or masked: no table, no cut and no pending change has their values, whatever DDL does."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ import pytest
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.pipeline.state import State
 from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql.masks import CompiledPatterns
 from changefeed.sources.mysql.source_offset import read
-from changefeed.ticdc.dispatch.matcher import ColumnFilter
 from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, section
 
 SECRET = "do-not-store"
 OPTIONS = {"chunk-rows": [5, 50], "max-records-per-batch": [20, 1000], "max-bytes-per-batch": [2000, 10**6]}
-PATTERNS = [["shop.*.secret*"], ["shop.a.secret*", "shop.b.note"], ["*.*.secret*", "!shop.c.secret"], []]
+HASH = {"*.*.note": "hash SHA-256"}
+PATTERNS: list[tuple[list[str], dict[str, str]]] = [
+    (["shop.*.secret*"], {}),
+    (["shop.a.secret*", "shop.b.note"], {}),
+    (["*.*.secret*", "!shop.c.secret"], HASH),
+    ([], {}),
+    (["shop.b.secret"], HASH | {"shop.*.c*": "asterisks 3"}),
+    ([], {"*.*.*": "truncate 14", "*.*.id": "keep", "shop.b.note": "hash-v1 MD5"}),
+]
 
 
 @pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
@@ -72,17 +80,23 @@ def secret(number: int) -> str:
 
 def check(follower: Follower, state: State, database: Database, names: str = "abc") -> None:
     """Compares the tables with the server's columns that are not excluded, row by row."""
-    excluded, tables = ColumnFilter(follower.excluded), {t.table.name: t for t in state.tables.values()}
+    rules = CompiledPatterns(follower._section().column_patterns)
+    tables = {t.table.name: t for t in state.tables.values()}
     assert tables.keys() == set(names)
     for name, table in tables.items():
-        kept = [c for c in columns(database, name) if not excluded.matches("shop", name, c)]
+        kept = [c for c in columns(database, name) if not rules.excludes("shop", name, c)]
         assert sorted(column.name for column in table.table.columns) == sorted(kept)
         kept = [column.name for column in table.table.columns]
         rows = sorted(
             ["NULL" if value is None else str(value) for value in row.values()]
             for row in follower.storage.tables.rows(table.path)
         )
-        assert rows == sorted(database.selected(f"SELECT {', '.join(kept)} FROM {name}", "shop")), name
+        masks = [rules.mask("shop", name, column) for column in kept]
+        expected = sorted(
+            [v if m is None or v == "NULL" else m.text(v) for v, m in zip(row, masks, strict=True)]
+            for row in database.selected(f"SELECT {', '.join(kept)} FROM {name}", "shop")
+        )
+        assert rows == expected, name
 
 
 def test_a_column_is_excluded_from_the_copy_and_from_the_log(database: Database) -> None:
@@ -116,10 +130,11 @@ def test_images_that_carry_nothing_else(database: Database) -> None:
 def test_patterns_and_definitions_that_change_under_kills(database: Database, seed: int) -> None:
     random = Random(seed)
     tables = random.choice([["shop.*"], ["shop.*", "!shop._*"]])
-    follower = Follower(database, tables, random, OPTIONS, excluded=PATTERNS[0])
+    excluded, masks = random.choice(PATTERNS)
+    follower = Follower(database, tables, random, OPTIONS, excluded=excluded, masks=masks)
     follower.run()
     for step in range(1, 9):
-        follower.excluded = random.choice(PATTERNS)
+        follower.excluded, follower.masks = random.choice([*PATTERNS, (follower.excluded, follower.masks)])
         for table in "abc":
             write(database, table, 100 * step)
         if random.random() < 0.4:
@@ -134,10 +149,9 @@ def test_patterns_and_definitions_that_change_under_kills(database: Database, se
             follower.run(kill=random.choice([0, 0.1]), batches=random.choice([1, 3, None]))
         except Killed:
             continue
-    follower.excluded = PATTERNS[0]
-    state = follower.run()
-    check(follower, state, database)
-    assert not any(SECRET in str(table.table.virtual) for table in state.tables.values())
+    check(follower, follower.run(), database)
+    follower.excluded, follower.masks = random.choice(PATTERNS)
+    check(follower, follower.run(), database)
 
 
 def test_other_patterns_copy_the_tables_that_they_concern_again(database: Database) -> None:
