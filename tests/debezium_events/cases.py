@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 SQL = Path(__file__).with_name("sql")
 
@@ -31,7 +32,7 @@ class Case:
     servers: tuple[str, ...] = ("mariadb", "mysql")
     pre: bool = True
     streams: bool = True
-    source: dict[str, list[str]] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
 
     def text(self, part: str) -> str:
         """The SQL of a part; empty if it has none."""
@@ -89,5 +90,22 @@ CASES = (
         "options",
         {"column.exclude.list": r"inv\.customers\.(last_name|en|age),inv\..*\.(UPPER|v)"},
         source={"exclude-columns": ["inv.customers./^(last_name|en|age)$/", "inv.*.upper", "inv.*.v"]},
+    ),
+    Case(
+        "masked columns",
+        "options",
+        {
+            "column.mask.with.12.chars": r"inv\.customers\.first_name",
+            "column.truncate.to.3.chars": r"inv\.customers\.last_name",
+            "column.mask.hash.v2.SHA-256.with.salt.CzQMA0cB5K": r"inv\.nopk\.b",
+            "column.mask.hash.SHA-512.with.salt.CzQMA0cB5K": r"inv\.customers\.email",
+        },
+        source={
+            "mask-columns": {
+                "inv.customers.first_name": "asterisks 12", "inv.customers.last_name": "truncate 3",
+                "inv.nopk.b": "hash SHA-256", "inv.customers.email": "hash-v1 SHA-512",
+            },
+            "mask-salt": "CzQMA0cB5K",
+        },
     ),
 )  # fmt: skip

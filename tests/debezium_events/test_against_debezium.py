@@ -20,6 +20,7 @@ SHORT = (
     "truncate as a row",
     "own keys",
     "excluded columns",
+    "masked columns",
 )
 
 

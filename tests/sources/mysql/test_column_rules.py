@@ -195,6 +195,76 @@ def test_a_column_that_is_not_excluded_any_more_lacks_its_values(database: Datab
         follower.run()
 
 
+def test_a_masked_column_follows_ddl(database: Database) -> None:
+    masks = {
+        "shop.a.note": "hash SHA-256",
+        "shop.b.note": "truncate 5",
+        "*.*.more": "asterisks 4",
+        "shop.d.*": "hash MD5",
+    }
+    follower = Follower(database, ["shop.*"], Random(8), masks=masks | {"shop.d.id": "keep"})
+    database.execute("INSERT INTO a VALUES (NULL, 200, NULL), ('x', 201, '')", "shop")
+    follower.run()
+    database.execute(
+        "SET sql_mode = ''; ALTER TABLE a MODIFY note VARCHAR(80) NOT NULL DEFAULT 'n';"
+        "ALTER TABLE a ADD COLUMN more VARCHAR(99) NOT NULL DEFAULT 'seven';"
+        "ALTER TABLE b MODIFY note LONGTEXT CHARACTER SET utf8mb4, ADD COLUMN more CHAR(30); CREATE TABLE d LIKE c",
+        "shop",
+    )
+    for table in "abcd":
+        write(database, table, 300)
+    check(follower, follower.run(), database, "abcd")
+
+
+@pytest.mark.parametrize(
+    "statement, why",
+    [
+        (
+            "ALTER TABLE a RENAME COLUMN note TO known",
+            "known: it is not masked under its new name, and rows .* mask of note",
+        ),
+        (
+            "ALTER TABLE a DROP COLUMN tag, RENAME COLUMN secret TO tag",
+            "tag: it is masked under its new name, and rows that were read are not",
+        ),
+        (
+            "ALTER TABLE a DROP COLUMN tag, RENAME COLUMN note TO tag",
+            "tag: it is masked in another way under its new name",
+        ),
+        (
+            "DELETE FROM a; ALTER TABLE a MODIFY note INT; INSERT INTO a (id, note) VALUES (1, 1)",
+            "masks note of shop.a, which is int",
+        ),
+        ("ALTER TABLE a MODIFY secret TEXT, ADD COLUMN more INT", None),
+        ("RENAME TABLE a TO d", "secret: it is masked under its new name"),
+    ],
+)
+def test_values_under_another_mask_are_not_known(database: Database, statement: str, why: str | None) -> None:
+    database.execute("ALTER TABLE a ADD COLUMN tag TEXT", "shop")
+    masks = {"shop.?.note": "hash SHA-256", "shop.?.tag": "truncate 3", "shop.d.secret": "asterisks 1"}
+    follower = Follower(database, ["shop.*"], Random(9), masks=masks)
+    follower.run()
+    database.execute(statement, "shop")
+    if why is None:
+        check(follower, follower.run(), database)
+    else:
+        with pytest.raises((UnsupportedError, ConfigError), match=why):
+            follower.run()
+
+
+def test_a_text_that_is_invalid_is_masked(database: Database) -> None:
+    """Its bytes would stand beside the row otherwise."""
+    follower = Follower(database, ["shop.a"], Random(10), masks={"shop.a.note": "hash SHA-256"})
+    database.execute("ALTER TABLE a MODIFY note TEXT CHARACTER SET sjis; SET NAMES binary;", "shop")
+    database.execute("SET sql_mode = ''; INSERT INTO a VALUES ('', 400, X'8140'), ('', 401, X'61FF')", "shop")
+    state = follower.run()
+    database.execute("SET sql_mode = ''; INSERT INTO a VALUES ('', 402, X'61FF')", "shop")
+    state = follower.run()
+    rows = {row["id"]: row["note"] for row in follower.storage.tables.rows(state.tables["shop.a"].path)}
+    assert all(rows[number] is not None and len(rows[number]) == 64 for number in (400, 401, 402))
+    assert rows[401] == rows[402]
+
+
 def test_what_identifies_rows_cannot_be_excluded(database: Database) -> None:
     with pytest.raises(ConfigError, match=r"excludes id of shop\.a, which identifies .* add `!shop\.a\.id` behind"):
         Follower(database, ["shop.*"], Random(6), excluded=["shop.a.*"]).run()
@@ -206,6 +276,11 @@ def test_what_identifies_rows_cannot_be_excluded(database: Database) -> None:
     database.execute("ALTER TABLE e ADD PRIMARY KEY (b); INSERT INTO e VALUES (1, 1)", "shop")
     with pytest.raises(ConfigError, match=r"excludes b of shop\.e, which identifies"):
         follower.run()
+    with pytest.raises(ConfigError, match=r"masks id of shop\.a, which identifies .* add `shop\.a\.id: keep` behind"):
+        Follower(database, ["shop.a"], Random(6), masks={"shop.a.*": "asterisks 1"}).run()
+    database.execute("ALTER TABLE a ADD COLUMN n BIGINT", "shop")
+    with pytest.raises(ConfigError, match=r"masks n of shop\.a, which is bigint, and no text: exclude it, or add"):
+        Follower(database, ["shop.a"], Random(6), masks={"shop.a.*": "asterisks 1", "*.*.id": "keep"}).run()
 
 
 def test_a_key_in_the_log_is_not_excluded(database: Database) -> None:
