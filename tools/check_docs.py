@@ -5,7 +5,8 @@ Rule 1. The pages under docs/reference are exactly those generated from the code
         other pages between `<!-- made: NAME -->` and `<!-- end -->`.
 Rule 2. Every command, option, definition field and error has a description; so does every reason of a dead letter.
 Rule 3. The README names every source and sink; every protocol has its README.
-Rule 4. The target of a link exists, file and heading; every page can be reached from docs/README.md.
+Rule 4. The target of a link exists, file and heading; every page can be reached from docs/README.md. A link to a decision has
+        the decision's number.
 Rule 5. The commands and options that a page shows exist.
 Rule 6. So do the files that a page names by folder and file; decisions keep the names of their day.
 """
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_DECISION = re.compile(r"\[decision\s+(\d+)\]\((?:[^)\s]*/)?(\d{4})-")
 _MADE = re.compile(r"(?<=made: )([a-z]+)( -->\n\n)(.*?)(?=\n<!-- end -->)", re.DOTALL)
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _SHOWN = re.compile(
@@ -148,6 +150,9 @@ def broken_links() -> Iterator[str]:
                 yield f"{page.relative_to(ROOT)}: {link} leads nowhere"
             elif heading and heading not in headings(target):
                 yield f"{page.relative_to(ROOT)}: {link}: no such heading"
+        for number, of_file in _DECISION.findall(page.read_text(encoding="utf-8")):
+            if int(number) != int(of_file):
+                yield f"{page.relative_to(ROOT)}: a link to decision {int(of_file)} is called decision {number}"
 
 
 def headings(page: Path) -> set[str]:

@@ -19,7 +19,7 @@ from urllib.parse import quote, quote_plus, unquote
 HIDDEN = "***"
 # Option names of Kafka, Confluent, Hadoop, Spark and TiCDC; in Java's syntax, too, for Spark's own redaction.
 SECRET_NAMES = (
-    r"(?i)secret|passw|passphrase|token|credential|jaas|signature|user[._-]?info|"
+    r"(?i)secret|salt$|passw|passphrase|token|credential|jaas|signature|user[._-]?info|"
     r"(access|account|private|api|sas|encryption|keystore)[._-]?key|key[._-]pem|\b(sas|sig)\b"
 )
 _MIN_LETTERS = 4  # shorter values occur inside ordinary words

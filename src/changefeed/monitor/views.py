@@ -269,7 +269,8 @@ def table(reader: PipelineReader, name: str) -> dict[str, Any]:
     return {
         **_table(reader, state, name),
         "columns": [_column(one) for one in definition.columns],
-        "virtual": [_column(one.column) for one in definition.virtual],
+        "virtual": [_column(one.column) for one in definition.virtual if not one.excluded],
+        "excluded": [_column(one.column) for one in definition.virtual if one.excluded],
         "keys": list(definition.keys),
         "uniques": [{"name": one.name, "columns": list(one.columns)} for one in definition.uniques],
         "indexes": [{"name": one.name, "columns": list(one.columns)} for one in definition.indexes],

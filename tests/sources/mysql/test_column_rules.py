@@ -293,7 +293,7 @@ def test_a_key_in_the_log_is_not_excluded(database: Database) -> None:
         follower.run()
 
 
-def test_a_pattern_that_matches_nothing_is_told(database: Database) -> None:
+def test_a_pattern_that_matches_nothing_is_named(database: Database) -> None:
     source = open_changes(section(database, tables=["shop.*"], **{"exclude-columns": ["shop.a.secert", "shop.*.note"]}))
     try:
         plan = source.plan(None, None)

@@ -40,7 +40,7 @@ def test_columns_are_masked_as_single_texts(text: str) -> None:
     assert (made.fingerprint == mask(text, "other").fingerprint) is not made.is_hash
 
 
-def test_bytes_that_are_no_text() -> None:
+def test_bytes_that_are_not_text() -> None:
     values, invalid = pa.array(["a", None, None]), {1: b"\xffxyz"}
     hashed = mask("hash MD5").column(values, dict(invalid), 10).to_pylist()
     assert hashed == [hashlib.md5(b"CzQMA0cB5K" + data).hexdigest()[:10] for data in (b"a", b"\xffxyz")] + [None]

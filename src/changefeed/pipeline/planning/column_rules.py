@@ -32,7 +32,7 @@ from changefeed.sources.section import TextMask
 
 @dataclass(frozen=True, slots=True)
 class ColumnRules:
-    """What the definition says of columns, by database, table and column.
+    """The columns that the definition excludes or masks, by database, table and column.
 
     Attributes:
         excludes: whether rows lack the column.

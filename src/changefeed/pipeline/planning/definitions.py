@@ -149,7 +149,7 @@ def changed(
         carries_virtual: whether rows have virtual generated columns.
         execution: of the statement, for the values of new columns.
         session: the facts about the session that executed the statement, see `values.session_of`.
-        columns: what the definition says of columns.
+        columns: those that the definition excludes or masks.
 
     Raises:
         SchemaError: existing rows get a default that is irregular, and `irregular` is `fail`.

@@ -171,7 +171,7 @@ class Renames:
             self._rule(current.table, target, event)
 
     def _rule(self, before: Table, name: str, event: SchemaChange) -> None:
-        """Plans what the definition says of a table's columns under its new name."""
+        """Plans that columns are excluded or masked under a table's new name."""
         writes = self.writes
         if (current := writes.tables.get(name)) is None:
             return

@@ -3,7 +3,7 @@
     log    ─▶ decoder ─▶ table batch ─┬─▶ `ColumnRules.batch` ─▶ chunks, events
     server ─▶ SELECT of the others ───┘
 
-Rule 1. Statements have all columns. A pipeline into tables knows the rules, too (`pipeline/planning/column_rules.py`); the schema
+Rule 1. Statements have all columns. A pipeline into tables has the rules, too (`pipeline/planning/column_rules.py`); the schema
         changes of an event pipeline show the tables as the server has them, as Debezium's do.
 Rule 2. A column that identifies rows can be neither excluded nor masked, and only texts can be masked.
 Rule 3. If the rules change between two runs, the tables whose columns they concern are copied again (`planning.py`). The log

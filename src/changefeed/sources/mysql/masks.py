@@ -118,7 +118,7 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPatterns:
-    """What a section excludes and masks; it is sent to Spark's workers.
+    """The columns that a section excludes and masks; it is sent to Spark's workers.
 
     Attributes:
         excluded: the patterns of `exclude-columns`.
@@ -143,7 +143,7 @@ class ColumnPatterns:
 
 
 class CompiledPatterns:
-    """Finds what patterns say of a column."""
+    """Patterns, compiled."""
 
     def __init__(self, patterns: ColumnPatterns) -> None:
         self._excluded = ColumnFilter(patterns.excluded)

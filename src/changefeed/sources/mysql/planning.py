@@ -384,7 +384,7 @@ class Planner:
         return replace(known, requests=(request, *known.requests))
 
     def _before(self, known: SourceOffset) -> Captured:
-        """What was captured up to a source offset."""
+        """The tables and columns that were captured up to a source offset."""
         captured = self._captured
         patterns = captured.patterns if known.patterns is None else known.patterns
         columns = replace(captured.columns, excluded=known.columns.excluded)
@@ -401,7 +401,7 @@ class Planner:
 
     @property
     def _complete(self) -> _Complete:
-        """What a source offset has when all that the section selects is complete."""
+        """The members of a source offset when all that the section selects is complete."""
         tables, columns = self._patterns
         return {"patterns": tables, "columns": columns}
 
