@@ -251,11 +251,12 @@ class Writes:
         new = [c.name for c in table.columns if c.name not in old_names]
         gaps = current.gaps if current.empty else (*current.gaps, *new)
         excluded = {v.name for v in current.table.virtual if v.excluded}
-        if not current.empty and (shown := [n for n in new if n in excluded]):
+        shown = [] if current.empty else [column for column in new if column in excluded]
+        if shown and self.rules.behavior in ("evolve", "exception"):
             raise UnsupportedError(
-                f"{name}: column {shown[0]} was excluded by source.exclude-columns, which does not select it any more under the "
-                f"table's new name, so that the rows that are there lack its values. Exclude {name}.{shown[0]}, too, or copy the "
-                "table again (`changefeed snapshot`)"
+                f"{name}: column {shown[0]} was excluded under an earlier name of the table, and is not under this one, so "
+                "that the rows that are there lack its values. Set schema.change.behavior to `try_evolve` for one run, which "
+                f"leaves them NULL; then copy the table again (`changefeed snapshot … {name}`)"
             )
         if lost := next((key for key in table.keys if key in gaps), None):
             raise UnsupportedError(

@@ -143,7 +143,7 @@ class ColumnPatterns:
 
 
 class CompiledPatterns:
-    """Patterns, compiled."""
+    """Finds the last pattern that matches a column."""
 
     def __init__(self, patterns: ColumnPatterns) -> None:
         self._excluded = ColumnFilter(patterns.excluded)
