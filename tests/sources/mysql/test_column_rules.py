@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from random import Random
 
 import pytest
@@ -80,7 +80,7 @@ def secret(number: int) -> str:
     return f"{SECRET} {number}"
 
 
-def check(follower: Follower, state: State, database: Database, names: str = "abc") -> None:
+def check(follower: Follower, state: State, database: Database, names: Iterable[str] = "abc") -> None:
     """Compares the tables with the server's columns that are not excluded, row by row."""
     rules = CompiledPatterns(follower._section().column_patterns)
     tables = {t.table.name: t for t in state.tables.values()}
@@ -266,6 +266,18 @@ def test_values_under_another_mask_are_not_known(database: Database, statement: 
         follower.run()
     if "try_evolve" in str(caught.value):
         copy_again(follower, database, "d" if "d" in statement[-2:] else "a", "bcd" if "d" in statement[-2:] else "abc")
+
+
+def test_signals_are_read_whatever_is_excluded(database: Database) -> None:
+    database.execute("CREATE TABLE signals (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32), data VARCHAR(2048))", "shop")
+    options = {"signal-table": ["shop.signals"]}
+    rules = ["*.*.data", "*.*.type", "*.*.secret"]
+    follower = Follower(database, ["shop.*"], Random(11), options, excluded=rules, masks={"*.*.note": "asterisks 1"})
+    follower.run()
+    database.execute("SET sql_log_bin = 0; UPDATE a SET note = NULL", "shop")
+    data = '{"data-collections": ["shop.a"]}'
+    database.execute(f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{data}')", "shop")
+    check(follower, follower.run(), database, [*"abc", "signals"])
 
 
 def test_a_text_that_is_invalid_is_masked(database: Database) -> None:
