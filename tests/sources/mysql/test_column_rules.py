@@ -250,6 +250,12 @@ def test_a_masked_column_follows_ddl(database: Database) -> None:
             "masks note of shop.a, which is int",
         ),
         ("ALTER TABLE a MODIFY secret TEXT, ADD COLUMN more INT", None),
+        ("ALTER TABLE a ADD UNIQUE KEY (tag(9)), DROP PRIMARY KEY", None),
+        (
+            "DELETE FROM a; ALTER TABLE a MODIFY tag VARCHAR(9) NOT NULL, DROP PRIMARY KEY, ADD UNIQUE KEY (tag);"
+            "ALTER TABLE a DROP COLUMN tag",
+            "tag of shop.a identifies its rows, and cannot be masked",
+        ),
         ("RENAME TABLE a TO d", "secret: it is masked under its new name"),
     ],
 )

@@ -9,7 +9,7 @@ Rule 1. The patterns decide when a column is created, and when it or its table g
         other patterns mean another copy of the table, before which its rows come as they did.
 Rule 2. A column that was excluded under the table's earlier name stays so until rows carry it. Then the run stops, unless the
         table is empty: earlier rows lack the values.
-Rule 3. A column that identifies rows cannot be excluded.
+Rule 3. A column that identifies rows can be neither excluded nor masked.
 Rule 4. A masked column keeps its values when its type changes to another text: they are not those that the server converts.
         What a statement gives to existing rows is masked. A name with another mask is refused: the values are not known. A table
         whose columns are not masked under its new name keeps the values that it has, with a note.
@@ -68,7 +68,7 @@ def created(table: Table, rules: ColumnRules) -> Table:
         SchemaError: Rule 3.
     """
     table = shown(table)
-    return _without(table, rules.excluded(table))
+    return _checked(_without(table, rules.excluded(table)), rules)
 
 
 def altered(before: Table, change: Altered, rules: ColumnRules) -> Altered:
@@ -89,7 +89,7 @@ def altered(before: Table, change: Altered, rules: ColumnRules) -> Altered:
             rows.append(replace(p, source=None, default=Default(unknown=unknown)))
         else:
             rows.append(_masked(p, before, change.table, rules))
-    return Altered(_without(change.table, hidden), tuple(rows))
+    return Altered(_checked(_without(change.table, hidden), rules), tuple(rows))
 
 
 def renamed(before: Table, table: Table, rules: ColumnRules) -> Altered | None:
@@ -100,6 +100,7 @@ def renamed(before: Table, table: Table, rules: ColumnRules) -> Altered | None:
     """
     hidden = {c.name for c in table.columns} & rules.excluded(table)
     after = _without(shown(table), hidden | {v.name for v in table.virtual if v.excluded}) if hidden else table
+    after = _checked(after, rules)
     stays = (Projection(c, table.column(c.name)) for c in after.columns)
     rows = tuple(_masked(p, before, table, rules) if rules.mask_of(table, p.column) is not None else p for p in stays)
     return Altered(after, rows) if hidden or any(p.source is None for p in rows) else None
@@ -134,6 +135,16 @@ def _masked(p: Projection, before: Table, after: Table, rules: ColumnRules) -> P
 
 def _of_default(default: Default, mask: TextMask) -> Default:
     return replace(default, value=mask.text(default.value)) if isinstance(default.value, str) else default
+
+
+def _checked(table: Table, rules: ColumnRules) -> Table:
+    """The table, if its key is not masked."""
+    if keys := [c.name for c in table.columns if c.name in table.keys and rules.mask_of(table, c) is not None]:
+        raise SchemaError(
+            f"column {keys[0]} of {table.full_name} identifies its rows, and cannot be masked: set it to `keep` in "
+            "source.mask-columns"
+        )
+    return table
 
 
 def _without(table: Table, names: Collection[str]) -> Table:
