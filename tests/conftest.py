@@ -60,6 +60,26 @@ def pytest_report_header() -> str:
     return f"cases of long lists: CHANGEFEED_TURN={os.environ['CHANGEFEED_TURN']}"
 
 
+class _FailuresAtOnce:
+    """Names each failing test when it fails: a night that is interrupted has no summary."""
+
+    def __init__(self, shown: pytest.TerminalReporter) -> None:
+        self._shown = shown
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            why = report.longreprtext if crash is None else crash.message
+            self._shown.write_line(f"\nfailed: {report.nodeid}: {why.partition(chr(10))[0]}")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    plugins = session.config.pluginmanager
+    shown = plugins.get_plugin("terminalreporter")
+    if shown is not None and session.config.getoption("numprocesses", default=None):
+        plugins.register(_FailuresAtOnce(shown))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Keeps the tests and their parameters out of garbage collections: they stay until the end of the run."""
