@@ -32,7 +32,8 @@ source:
   # password: secret               # or ${MYSQL_PASSWORD} from the environment, or password-file: /run/secrets/mysql
   # tables: ["shop.*"]             # patterns of database.table
   # exclude-columns: ["*.*.ssn"]   # patterns of database.table.column that are not read
-  # mask-columns: {"*.*.email": hash SHA-256}  # or asterisks 8, truncate 4, keep; hashes need mask-salt: ${MASK_SALT}
+  # mask-columns: {"*.*.email": hash SHA-256}  # or asterisks 8, truncate 4, keep
+  # mask-salt: pepper              # of hashes, better ${MASK_SALT} from the environment
   # snapshot.mode: initial         # or initial_only, when_needed, always, recovery, no_data (events: also from-debezium: FILE)
   # signal-table: ops.signals      # a table whose new rows copy tables again (for events, also notification-topic: notes)
   # server-id: 4200                # the first of 100 ids that no replica has; left out: at random

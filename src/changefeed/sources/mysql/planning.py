@@ -248,10 +248,9 @@ class Planner:
         batch = self._divided(before, end=low)
         slices, after = batch.slices, _after(before, batch)
         is_replaced = selection.requests > 0 and selection.where is None and known.history is not None
-        has_other_masks = known.columns.masked != self._patterns[1].masked
-        if (
-            begins_again or is_replaced or has_other_masks
-        ):  # no cut shows rows of both, or lacks those that are passed over
+        is_masked_anew = known.columns.masked != self._patterns[1].masked
+        # No cut has rows of an earlier try or with earlier masks, or lacks those that are passed over.
+        if begins_again or is_replaced or is_masked_anew:
             slices = tuple(replace(one, is_complete=False) for one in slices)
         replaced = frozenset(names if is_replaced else ())
         reading = replace(self._reading(batch.end), captured=replace(complete, replaced=replaced))
