@@ -12,7 +12,6 @@ from changefeed.pipeline import copy_requests
 from changefeed.pipeline.state import State
 from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql import open_changes
-from changefeed.sources.mysql.masks import CompiledPatterns
 from changefeed.sources.mysql.source_offset import read
 from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
@@ -82,7 +81,7 @@ def secret(number: int) -> str:
 
 def check(follower: Follower, state: State, database: Database, names: Iterable[str] = "abc") -> None:
     """Compares the tables with the server's columns that are not excluded, row by row."""
-    rules = CompiledPatterns(follower._section().column_patterns)
+    rules = follower._section().column_patterns.compiled()
     tables = {t.table.name: t for t in state.tables.values()}
     assert tables.keys() == set(names)
     for name, table in tables.items():

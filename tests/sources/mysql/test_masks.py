@@ -7,7 +7,7 @@ import hashlib
 import pyarrow as pa
 import pytest
 
-from changefeed.sources.mysql.masks import ColumnPatterns, CompiledPatterns, Mask
+from changefeed.sources.mysql.masks import ColumnPatterns, Mask
 from changefeed.sources.mysql.section import MySqlSource
 
 TEXTS = ["", "a", None, "sally.thomas@acme.com", "a", "naïve 😀 \0 x", "x" * 70_000]
@@ -52,7 +52,7 @@ def test_bytes_that_are_not_text() -> None:
 def test_the_last_pattern_that_matches_decides() -> None:
     stars = mask("asterisks 1")
     patterns = ColumnPatterns(("*.*.a", "!s.t.*"), (("s.*.*", stars), ("s.t.keep", None)))
-    rules = CompiledPatterns(patterns)
+    rules = patterns.compiled()
     assert [rules.excludes("s", table, "A") for table in "tu"] == [False, True]
     assert [rules.mask("S", "t", column) for column in ("x", "KEEP")] == [stars, None]
     assert rules.mask("r", "t", "x") is None

@@ -38,13 +38,6 @@ _MASKED_TYPES = TEXTS | {"uuid", "inet4", "inet6"}  # those of MariaDB become te
 _Ruled = tuple[TableShape, dict[str, Mask]]  # the shape of the rows that are left, and masks of columns
 
 
-class _MaskPattern:
-    """A pattern of columns, and the fingerprint of their mask; empty if they are kept."""
-
-    def __init__(self, pattern: str, fingerprint: str) -> None:
-        self.matches, self.fingerprint = ColumnFilter([pattern]).matches, fingerprint
-
-
 class ColumnRules:
     """Removes and masks columns of rows."""
 
@@ -55,7 +48,7 @@ class ColumnRules:
             patterns: the rules.
             of_events: a hash has no more characters than its column, and shapes tell what is masked, as with the connector.
         """
-        self._patterns, self._of_events = CompiledPatterns(patterns), of_events
+        self._patterns, self._of_events = patterns.compiled(), of_events
         self._known: dict[TableShape, _Ruled] = {}
 
     def excluded(self, database: str, table: str, columns: Iterable[str]) -> frozenset[str]:
@@ -215,22 +208,23 @@ def tables_between(
         patterns: those of now.
         earlier: those of before.
     """
-    now, before = (
-        (ColumnFilter(of), [_MaskPattern(*text.rsplit(" ", 1)) for text in reversed(masks)])
-        for of, masks in ((patterns.excluded, patterns.masked), earlier)
-    )
+    now, before = _by_fingerprints(RuledColumns(patterns.excluded, patterns.masked)), _by_fingerprints(earlier)
+
+    def is_alike(*column: str) -> bool:
+        one, other = (rules.excludes(*column) or rules.mask(*column) or "" for rules in (now, before))
+        return one == other
+
     return [
         name
         for name, columns in _captured_columns(server, selector).items()
-        if any(_treatment(*now, *name, column) != _treatment(*before, *name, column) for column in columns)
+        if not all(is_alike(*name, column) for column in columns)
     ]
 
 
-def _treatment(excluded: ColumnFilter, masks: Sequence[_MaskPattern], *names: str) -> str:
-    """A text that is equal for columns that are treated alike."""
-    if excluded.matches(*names):
-        return "excluded"
-    return next((mask.fingerprint for mask in masks if mask.matches(*names)), "")
+def _by_fingerprints(columns: RuledColumns) -> CompiledPatterns[str]:
+    """Patterns with the fingerprints of masks in their place."""
+    masks = [text.rpartition(" ") for text in columns.masked]
+    return CompiledPatterns(columns.excluded, [(pattern, fingerprint) for pattern, _, fingerprint in masks])
 
 
 def _captured_columns(server: Server, selector: TableFilter) -> dict[Name, dict[str, str]]:

@@ -13,15 +13,17 @@ Rule 2. The bytes of a text that is invalid in its character set are hashed as t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from changefeed.ticdc.dispatch.matcher import ColumnFilter
 
+_M = TypeVar("_M")
 _ALGORITHMS = {"MD5": "md5", "SHA-1": "sha1", "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512"}
 _JAVA_STRING, _JAVA_LONG_STRING = b"\xac\xed\x00\x05\x74", b"\xac\xed\x00\x05\x7c"
 _FORMS = "`asterisks 8`, `truncate 4`, `hash SHA-256`, `hash-v1 SHA-256` or `keep`"
@@ -136,24 +138,29 @@ class ColumnPatterns:
         """The patterns of masks, each with the mask's fingerprint, for the ledger."""
         return tuple(f"{pattern} {'' if mask is None else mask.fingerprint}" for pattern, mask in self.masks)
 
+    def compiled(self) -> CompiledPatterns[Mask]:
+        """Compiles the patterns."""
+        return CompiledPatterns(self.excluded, self.masks)
+
     def every(self) -> list[tuple[str, str]]:
         """All patterns without `!`, each with the name of its option."""
         excluded = [("exclude-columns", pattern.removeprefix("!")) for pattern in self.excluded]
         return [*excluded, *(("mask-columns", pattern) for pattern, _ in self.masks)]
 
 
-class CompiledPatterns:
+class CompiledPatterns(Generic[_M]):
     """Finds the last pattern that matches a column."""
 
-    def __init__(self, patterns: ColumnPatterns) -> None:
-        self._excluded = ColumnFilter(patterns.excluded)
-        self._masks = [(ColumnFilter([pattern]), mask) for pattern, mask in reversed(patterns.masks)]
+    def __init__(self, excluded: Iterable[str], masks: Sequence[tuple[str, _M | None]]) -> None:
+        """Compiles patterns of columns that are excluded, and patterns with masks, or with what stands for a mask."""
+        self._excluded = ColumnFilter(excluded)
+        self._masks = [(ColumnFilter([pattern]), mask) for pattern, mask in reversed(masks)]
 
     def excludes(self, database: str, table: str, column: str) -> bool:
         """Whether a column is excluded."""
         return self._excluded.matches(database, table, column)
 
-    def mask(self, database: str, table: str, column: str) -> Mask | None:
+    def mask(self, database: str, table: str, column: str) -> _M | None:
         """Returns the mask of a column; None if it has none."""
         return next((mask for pattern, mask in self._masks if pattern.matches(database, table, column)), None)
 

@@ -369,7 +369,6 @@ class Planner:
     def _with_other_columns(self, known: SourceOffset) -> SourceOffset:
         """A source offset with the request to copy the tables of which the section excludes other columns than before."""
         section, selector = self.section, self._captured.selector()
-        check_columns(self.server, selector, section.column_patterns)
         others = tuple(tables_between(self.server, selector, section.column_patterns, known.columns))
         request = CopyRequest(others)
         if not others or request in known.requests:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -32,11 +32,6 @@ _POSITION = re.compile(r"[^:\s]+\.\d{1,9}:\d{1,15}", re.ASCII)
 def _table_filter(patterns: tuple[str, ...]) -> TableFilter:
     """The patterns, compiled once: each schema change asks."""
     return TableFilter(patterns)
-
-
-@lru_cache(maxsize=16)
-def _column_rules(patterns: ColumnPatterns) -> CompiledPatterns:
-    return CompiledPatterns(patterns)
 
 
 class MySqlSource(ChangesSection):
@@ -269,11 +264,16 @@ class MySqlSource(ChangesSection):
 
     def excludes_column(self, database: str, table: str, column: str) -> bool:
         """See `ChangesSection`."""
-        return _column_rules(self.column_patterns).excludes(database, table, column)
+        return self._compiled.excludes(database, table, column)
 
     def column_mask(self, database: str, table: str, column: str) -> Mask | None:
         """See `ChangesSection`."""
-        return _column_rules(self.column_patterns).mask(database, table, column)
+        return self._compiled.mask(database, table, column)
+
+    @cached_property
+    def _compiled(self) -> CompiledPatterns[Mask]:
+        """The patterns of columns, compiled once: each schema change asks for each column."""
+        return self.column_patterns.compiled()
 
     @property
     def column_patterns(self) -> ColumnPatterns:
