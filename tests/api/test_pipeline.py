@@ -128,7 +128,9 @@ def test_a_run_applies_everything_and_leaves_the_session_running(
     assert cut is not None
     assert cut.tables == {name: table.version for name, table in summary.tables.items()}
     assert json.loads(json.dumps(summary.to_dict()))["tables"]["shop.orders"]["version"] == orders.version
-    assert pipeline.run(spark).steps == 0
+    begun = list[cf.Progress]()
+    again = pipeline.run(spark, begun=begun.append, progress=seen.append)
+    assert (again.steps, [at.cut for at in begun]) == (0, [seen[-1].cut]), "where it goes on, although nothing is read"
 
 
 @pytest.mark.heavy

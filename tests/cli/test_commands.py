@@ -57,7 +57,7 @@ def test_a_dead_letter_in_transcode_is_reported_and_left_out(tmp_path: Path) -> 
     log.write_text('{"key_text":"no"}\n')
     args = ("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--out", out)
     done = invoke(*args)
-    assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 dead letters\n")
+    assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 dead letter\n")
     assert done.stderr.startswith("dead_letter ")
     lost, letter = map(json.loads, invoke(*args, "--force", "--json").stderr.splitlines())
     assert (lost["loss"]["lost"], letter["position"]) == ([], "log:0:0")
@@ -87,7 +87,7 @@ def test_encode_leaves_dead_letters_out_and_counts_them(tmp_path: Path) -> None:
     )
     out = tmp_path / "out.jsonl"
     done = invoke("encode", events, *OPEN, "--out", out)
-    assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 records, 1 dead letters\n")
+    assert (done.return_value, done.stdout) == (3, f"wrote {out}, 1 record, 1 dead letter\n")
     assert records_in(out).select(["topic", "partition", "offset"]).to_pylist() == [
         {"topic": "shop", "partition": 0, "offset": 7}
     ]

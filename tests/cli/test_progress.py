@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +19,7 @@ from changefeed.pipeline.config.load import read
 from changefeed.pipeline.monitoring.view import Failure, RunNow
 from changefeed.pipeline.state import Counts, State
 from changefeed.sources.kafka.source_offset import SourceOffset
+from changefeed.ticdc import tso
 
 STATE = State(
     resolved={"shop": {0: 7}},
@@ -114,6 +118,31 @@ def test_in_a_terminal_the_line_shows_what_the_run_does(monkeypatch: pytest.Monk
     assert line.texts[-1] == (
         "p: writing 3 tables for 20 s, about 1.0 s left, 4 rows applied, 5 pending, 0 tables, no cut yet, 1 record to read"
     )
+
+
+def test_tables_grow_older_in_the_line_while_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    line, clock = _Line(), [NOON]
+    monkeypatch.setattr("changefeed.cli.progress.datetime", SimpleNamespace(now=lambda _: clock[0]))
+    progress = _progress(line)
+    progress.step(Progress.of(_pipeline(), replace(STATE, barrier=tso.at(1000 * int(NOON.timestamp())))))
+    for _ in range(2):
+        clock[0] += timedelta(hours=1)
+        progress.watch(_now(stage="waiting for new records"))
+    ages = [re.search("[^ ]+ [^ ]+ behind", text) for text in line.texts]
+    assert [age and age[0] for age in ages] == ["0.0 s behind", "1 h behind", "2 h behind"]
+
+
+def test_in_a_terminal_a_run_shows_what_holds_the_cut_before_it_reads_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    line = _Line()
+    progress = _progress(line)
+    progress.begun(Progress.of(_pipeline(), STATE))
+    progress.watch(_now(stage="waiting for new records"))
+    assert line.texts == [
+        "p: waiting for new records, 4 rows applied, 5 pending, 0 tables, no cut yet, held by shop:1 (no resolved event yet), "
+        "shop:2 (no resolved event yet)"
+    ]
 
 
 def test_lines_in_a_log_are_ten_seconds_apart(

@@ -394,6 +394,15 @@ def test_a_pipeline_that_has_not_run(tmp_path: Path) -> None:
             assert Outline(site.html(site.of("fresh") + path)).unclosed == []
 
 
+def test_a_single_table_row_or_dead_letter_is_singular(tmp_path: Path) -> None:
+    pipelines.write(tmp_path, "p", 2, ["a"])
+    pipelines.dead(tmp_path, [pipelines.letter(1)])
+    pipelines.define(tmp_path, "p")
+    with Site([str(tmp_path)]) as site:
+        for path, text in (("", "1 table<"), ("", "1 row<"), ("/tables", "1 table of"), ("/letters", "1 record that")):
+            assert text in site.html(site.of("p") + path)
+
+
 def test_what_was_read_of_many_pipelines_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pipelines.write(tmp_path / "p0", "p", 130, [f"t{n}" for n in range(200)])
     for n in range(1, 8):

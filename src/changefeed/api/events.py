@@ -17,6 +17,7 @@ from changefeed.pipeline.events.status import EventStatus, event_lag_dict, event
 from changefeed.pipeline.monitoring.holders import has_binlog
 from changefeed.pipeline.monitoring.lag import NO_LAG, Lag, lag_of
 from changefeed.pipeline.operations.check import CheckReport, checks
+from changefeed.telemetry import observed
 
 if TYPE_CHECKING:
     from changefeed.api.pipeline import Pipeline
@@ -42,6 +43,13 @@ class EventProgress:
     position: str | None
     lag: Lag = NO_LAG
     rows_per_second: float | None = None
+
+    @classmethod
+    def of(cls, definition: EventDefinition, state: State, now: RunNow | None = None) -> EventProgress:
+        """Creates the progress report of a pipeline's state; `now` has what only its run can supply."""
+        lag = lag_of(state, now.backlog if now else None, binlog=has_binlog(definition))
+        rate = now.rows_per_second if now else None
+        return cls(state.counts.rows, state.counts.schema_changes, state.source, lag, rate)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields of a line `{"event": "step", …}` of `changefeed run --json`."""
@@ -121,6 +129,7 @@ class EventPipeline:
         self,
         *,
         once: bool = True,
+        begun: Callable[[EventProgress], None] | None = None,
         progress: Callable[[EventProgress], None] | None = None,
         stopping: Callable[[], bool] = lambda: False,
         retrying: Callable[[Retry], None] | None = None,
@@ -130,6 +139,7 @@ class EventPipeline:
 
         Args:
             once: stop when everything that the source has now is appended; otherwise follow it until `stopping`.
+            begun: called once the run has taken the pipeline over, with where it goes on; after each retry, too.
             progress: called after every step.
             stopping: called between steps; once it returns True, the run ends.
             retrying: called before each wait for a retry, after a transient error.
@@ -143,17 +153,19 @@ class EventPipeline:
         """
         from changefeed.pipeline.events.run import run_events
 
-        binlog = has_binlog(self.definition)
-
         def report(state: State, now: RunNow) -> None:
             if progress is not None:
-                lag, counts = lag_of(state, now.backlog, binlog=binlog), state.counts
-                progress(EventProgress(counts.rows, counts.schema_changes, state.source, lag, now.rows_per_second))
+                progress(EventProgress.of(self.definition, state, now))
+
+        def observe(place: str, facts: Mapping[str, Any]) -> None:
+            if begun is not None and place == "run.begun":
+                begun(EventProgress.of(self.definition, facts["state"]))
 
         began = time.monotonic()
-        done = run_events(
-            self.definition, once=once, progress=report, stopping=stopping, retrying=retrying, watching=watching
-        )
+        with observed(observe):
+            done = run_events(
+                self.definition, once=once, progress=report, stopping=stopping, retrying=retrying, watching=watching
+            )
         return EventSummary(
             done.pipeline, done.epoch, done.steps, done.rows, done.schema_changes, time.monotonic() - began,
             done.source_offset,

@@ -21,6 +21,7 @@ from changefeed.pipeline.operations.check import CheckReport, checks
 from changefeed.pipeline.operations.explain import Explanation, explain
 from changefeed.pipeline.operations.status import NEWEST, Status, status
 from changefeed.sources import source
+from changefeed.telemetry import observed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -111,6 +112,7 @@ class Pipeline:
         *,
         once: bool = True,
         until: int | str | datetime | None = None,
+        begun: Callable[[Progress], None] | None = None,
         progress: Callable[[Progress], None] | None = None,
         stopping: Callable[[], bool] | None = None,
         retrying: Callable[[Retry], None] | None = None,
@@ -122,6 +124,7 @@ class Pipeline:
             spark: the session to use; by default one is started, and stopped at the end.
             once: stop when everything that the source has now is applied; otherwise follow it until `stop` is called.
             until: bring all tables to exactly this point: a commit_ts, a time (UTC unless it has a zone), or a GTID.
+            begun: called once the run has taken the pipeline over, with where it goes on; after each retry, too.
             progress: called after every step.
             stopping: called every second; once it returns True, the run stops after the current step. If you pass it, Ctrl-C
                 is yours to handle.
@@ -147,7 +150,15 @@ class Pipeline:
             if progress is not None:
                 progress(Progress.of(self.definition, state, now))
 
-        with session_for(self.definition, spark) as session, self._interrupts(stopping) as interrupted:
+        def observe(place: str, facts: Mapping[str, Any]) -> None:
+            if begun is not None and place == "run.begun":
+                begun(Progress.of(self.definition, facts["state"]))
+
+        with (
+            session_for(self.definition, spark) as session,
+            self._interrupts(stopping) as interrupted,
+            observed(observe),
+        ):
 
             def stops() -> bool:
                 return self._stop.is_set() or interrupted()

@@ -96,12 +96,13 @@ class Output:
         self.lines([json.dumps(_exact(value), ensure_ascii=False)])
 
     def done(self, **result: Any) -> None:
-        """Prints the result of a command: `wrote orders.jsonl, 12 records`."""
+        """Prints the result of a command, whose counts have names in the plural: `wrote orders.jsonl, 12 records`."""
         if self.json:
             self.document(result)
         else:
-            known = [f"{value} {name.replace('_', ' ')}" for name, value in result.items() if name != "wrote" and value]
-            self.lines([", ".join([f"wrote {result['wrote']}", *known])])
+            counts = {name: value for name, value in result.items() if name != "wrote" and value}
+            words = [many(count, name.removesuffix("s").replace("_", " ")) for name, count in counts.items()]
+            self.lines([", ".join([f"wrote {result['wrote']}", *words])])
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Prints a table for people."""

@@ -40,8 +40,12 @@ class RunProgress(Generic[R]):
 
     def __init__(self, output: Output, line: RunLine, pipeline: str, words: Callable[[R], Iterable[str]]) -> None:
         self._output, self._line, self._pipeline, self._words = output, line, pipeline, words
-        self._reached = ""  # the newest step, for people
+        self._newest: R | None = None
         self._down: Failure | None = None
+
+    def begun(self, reached: R) -> None:
+        """Takes in where the run goes on."""
+        self._newest = reached
 
     def step(self, reached: R) -> None:
         """Reports a step."""
@@ -49,8 +53,8 @@ class RunProgress(Generic[R]):
             self._output.document({"event": "step", **reached.to_dict()})
             self._output.flush()
         else:
-            self._reached = ", ".join(self._words(reached))
-            self._line.say(self._reached)
+            self._newest = reached
+            self._line.say(", ".join(self._words(reached)))
 
     def watch(self, now: RunNow) -> None:
         """Shows what the run does at this moment; called every second, in a thread of its own."""
@@ -61,7 +65,8 @@ class RunProgress(Generic[R]):
         self._line.bar(done, None if total == done else total)
         self._line.tick()
         if self._output.is_terminal:
-            self._line.say(", ".join([f"{self._pipeline}: {_doing(now)}", *([self._reached] if self._reached else [])]))
+            newest = () if self._newest is None else self._words(self._newest)  # tables grow older while nothing comes
+            self._line.say(", ".join([f"{self._pipeline}: {_doing(now)}", *newest]))
 
     def _report_source(self, down: Failure | None) -> None:
         """Reports that the source has fallen silent, or that it answers again."""

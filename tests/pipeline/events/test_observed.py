@@ -169,6 +169,9 @@ def test_the_first_copy_has_a_total_and_a_time_left(tmp_path: Path, database: Da
     assert all(left is not None and left < 2 * ROWS for left in copied)
     assert steps[-1].lag.records is None
     assert steps[-1].lag.bytes == 0
+    begun = list[EventProgress]()
+    EventPipeline.from_dict(definition).run(begun=begun.append)
+    assert [(at.rows, at.position) for at in begun] == [(steps[-1].rows, steps[-1].position)]
 
 
 def test_a_server_that_is_gone_is_named_with_the_time(tmp_path: Path) -> None:
