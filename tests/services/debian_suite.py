@@ -38,6 +38,27 @@ def unpacked(suite: str, package: str) -> Path:
     return target
 
 
+def beside(package: str, installed: str) -> Path:
+    """The folder with a package of the machine's own suite, in the version of one that is installed, without what it needs.
+
+    It is fetched once. Skips the test if it cannot be had.
+    """
+    try:
+        version = _run(["dpkg-query", "--show", "--showformat=${Version}", installed], Path("/"))
+        target = ivy.cache_folder() / f"{package}-{version.replace(':', '_')}"
+        if target.is_dir():
+            return target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{package}-", dir=target.parent) as work:
+            _run(["apt-get", "download", f"{package}={version}"], Path(work))
+            for archive in Path(work).glob("*.deb"):
+                _run(["dpkg", "-x", str(archive), f"{work}/root"], Path(work))
+            (Path(work) / "root").rename(target)
+    except (UnavailableError, FileNotFoundError) as error:
+        pytest.skip(f"{package} cannot be had in the version of {installed}: {error}")
+    return target
+
+
 def command(root: Path, program: str) -> list[str]:
     """The start of the command of an unpacked program: its loader, and its path."""
     (loader,) = root.glob("usr/lib/*/ld-linux-*.so.*")

@@ -129,6 +129,17 @@ def test_a_wrong_checksum_is_refused() -> None:
     assert str(caught.value).startswith("binlog: XID_EVENT at position 100: checksum is ")
 
 
+@pytest.mark.parametrize("method, following, is_right", [(0, 0, True), (0, 256, False), (1, 0, False)])
+def test_a_format_description_for_a_connection_has_no_checksum_if_its_method_is_none(
+    method: int, following: int, is_right: bool
+) -> None:
+    data = bytearray(next(split_file((VECTORS / f"{NAMES[0]}.binlog").read_bytes())).data)
+    data[-5:] = bytes((method, 1, 2, 3, 4))
+    data[13:17] = struct.pack("<I", following)
+    with contextlib.nullcontext() if is_right else pytest.raises(BinlogError, match="checksum is"):
+        Parser().feed(bytes(data))
+
+
 def test_rows_of_a_table_without_a_map_are_refused() -> None:
     with pytest.raises(BinlogError) as caught:
         Parser(checksum=True).feed(framed(30, bytes.fromhex("070000000000 0100 0200 01 01 00"), position=200))

@@ -197,6 +197,16 @@ def checksum_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.crc")
 
 
+def is_flipped_in_footer(before: Path, after: Path) -> bool:
+    """Whether a Parquet file of a folder has another byte in its footer than in the folder before, and no other difference."""
+    for path in after.rglob("*.parquet"):
+        damaged, whole = path.read_bytes(), (before / path.relative_to(after)).read_bytes()
+        if damaged != whole:
+            footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+            return damaged[:footer] == whole[:footer]
+    return False
+
+
 # Kinds of damage to one file.
 
 

@@ -7,7 +7,8 @@
 
 Rule 1. The size counts the whole event. The checksum is the CRC32 of all bytes before it.
 Rule 2. A format description always ends with the number of its checksum's method (1) and a checksum. Its flag `in use`
-        counts as clear in the checksum, because the server clears it when it closes the file.
+        counts as clear in the checksum, because the server clears it when it closes the file. If the method is none, a server
+        that sends it for a connection, without a next position, has not computed the checksum again.
 Rule 3. Events inside of a transaction payload have no checksum.
 """
 
@@ -25,8 +26,10 @@ from changefeed.mysql.binlog.events import Header
 MAGIC = b"\xfebin"
 HEADER_SIZE = 19
 CHECKSUM_SIZE = 4
-_FLAGS_AT = 17
 _SIZE_AT = 9
+_NEXT_AT = 13
+_FLAGS_AT = 17
+_NO_CHECKSUM = 0  # the number of the method
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,11 @@ def without_checksum(data: bytes, code: int) -> bytes:
         raise TruncatedError("event has no room for a checksum")
     body, stored = data[:-CHECKSUM_SIZE], int.from_bytes(data[-CHECKSUM_SIZE:], "little")
     checked = body
-    if code == codes.FORMAT_DESCRIPTION and data[_FLAGS_AT] & codes.IN_USE:
-        checked = body[:_FLAGS_AT] + bytes((body[_FLAGS_AT] & ~codes.IN_USE,)) + body[_FLAGS_AT + 1 :]
+    if code == codes.FORMAT_DESCRIPTION:
+        if body[-1] == _NO_CHECKSUM and not any(body[_NEXT_AT:_FLAGS_AT]):
+            return body
+        if data[_FLAGS_AT] & codes.IN_USE:
+            checked = body[:_FLAGS_AT] + bytes((body[_FLAGS_AT] & ~codes.IN_USE,)) + body[_FLAGS_AT + 1 :]
     computed = zlib.crc32(checked)
     if computed != stored:
         message = f"checksum is {stored:08x}, the bytes have {computed:08x}"

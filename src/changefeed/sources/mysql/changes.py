@@ -71,6 +71,7 @@ _OF_TRANSACTIONS = frozenset({codes.XID, codes.ROWS_QUERY, codes.ANNOTATE_ROWS, 
 WITHOUT_MEANING = frozenset({
     codes.ROTATE, codes.XID, codes.STOP, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.ROWS_QUERY, codes.ANNOTATE_ROWS,
     codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST, codes.BINLOG_CHECKPOINT,
+    codes.START_ENCRYPTION,  # of the file: the server has decrypted what follows
 })  # fmt: skip
 
 
@@ -250,7 +251,7 @@ class LogDecoder:
         event, self._gtid = self._gtid, None
         if event is None:
             return self._name
-        for part in self._parser.feed(event.data):
+        for part in Parser(checksum=event.has_checksum).feed(event.data):  # a new file may have begun since
             if isinstance(part, Gtid | MariaDbGtid):
                 self._name = part.gtid or ""
         return self._name

@@ -25,8 +25,9 @@ _READ_SECONDS = 600  # for an answer of the server: a first copy may wait for a 
 # wrong password, a plugin that refuses, a host that is not allowed, a locked account
 _REFUSED = {1045, 1698, 1130, 3118}
 _RIGHTS = {1044, 1142, 1143, 1227}
+_PLUGIN = {2059, 2061}  # PyMySQL does not have the user's authentication plugin, or not all of it
 _PURGED = 1236  # every error of the log has this number
-_GONE = {1054, 1146, 1412}  # unknown column, no such table, a definition that is newer than the view of a query
+_GONE = {1049, 1054, 1146, 1412}  # unknown database or column, no such table, a definition newer than a query's view
 # too many connections, a shutdown, a broken or killed connection, a timeout, a deadlock; those of the client from 2000 on
 _LOST = 2013  # PyMySQL's own
 _RECEIVED_BYTES = 2**18  # that are read at a time
@@ -39,7 +40,11 @@ _SETTINGS = (
     f"SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', sql_select_limit = {2**64 - 1}, "
     f"net_write_timeout = {_READ_SECONDS}"
 )
-_NO_LIMIT = {"mysql": "SET SESSION max_execution_time = 0", "mariadb": "SET SESSION max_statement_time = 0"}
+_OWN_SETTINGS = {
+    # generated primary keys are in the log, also where the server hides them
+    "mysql": "SET SESSION max_execution_time = 0 /*!80030 , show_gipk_in_create_table_and_information_schema = ON */",
+    "mariadb": "SET SESSION max_statement_time = 0",
+}
 
 
 class GoneError(SourceError):
@@ -104,7 +109,7 @@ def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection
             connect_timeout=seconds, read_timeout=seconds, write_timeout=_READ_SECONDS,
             program_name="changefeed", **tls,
         )  # fmt: skip
-        for statement in (_ISOLATION, _NO_LIMIT["mariadb" if is_mariadb(connection) else "mysql"]):
+        for statement in (_ISOLATION, _OWN_SETTINGS["mariadb" if is_mariadb(connection) else "mysql"]):
             rows(connection, statement)
         connection._read_timeout = _READ_SECONDS
         return connection
@@ -210,6 +215,10 @@ def translated(address: Address, *, connected: bool = True) -> Iterator[None]:
         yield
     except pymysql.MySQLError as error:
         raise _ours(address, error, connected=connected) from error
+    except IndexError as error:  # PyMySQL, at the first question of the plugin `dialog`
+        if connected:
+            raise
+        raise _other_plugin(address, "dialog") from error
     except RuntimeError as error:  # PyMySQL lacks a package for the user's authentication plugin
         if connected:
             raise
@@ -223,6 +232,8 @@ def _ours(address: Address, error: Exception, *, connected: bool) -> Exception:
         return AccessError(
             f"{address} refuses the user {address.user}: {message}. Correct user and password in the source"
         )
+    if code in _PLUGIN:
+        return _other_plugin(address, message)
     if code in _RIGHTS or code in _REFUSED:
         return AccessError(f"{message} at {address}. {grants(address.user)}")
     if code == _PURGED:
@@ -231,6 +242,14 @@ def _ours(address: Address, error: Exception, *, connected: bool) -> Exception:
         return GoneError(f"{address}: {message}: a table was changed while it was read", transient=True)
     transient = code in _TRANSIENT or 2000 <= code < 3000
     return SourceError(f"{address}: {message}", transient=transient)
+
+
+def _other_plugin(address: Address, message: str) -> AccessError:
+    """The error of a user whose authentication plugin PyMySQL cannot answer."""
+    return AccessError(
+        f"{address} authenticates the user {address.user} by a plugin that PyMySQL cannot answer ({message}). Name another user "
+        "in the source, with a password: CREATE USER … IDENTIFIED BY '…'"
+    )
 
 
 def grants(user: str) -> str:
