@@ -16,14 +16,16 @@ from tests.services.database import Database
 
 _MARKER = "@@statement-ended@@"
 _SECONDS = 10  # for one statement
+_SET = "SET sql_mode='"
 _ESCAPES = {"n": "\n", "t": "\t", "0": "\0", "\\": "\\"}
 
 
 class Session:
     """A session of the user `root`; see the head of this file."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, modes: str = "") -> None:
+        """`modes` are modes of SQL, with commas, that each `SET sql_mode` of the session has besides its own."""
+        self._database, self._modes = database, modes
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Session:
@@ -65,6 +67,8 @@ class Session:
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        if self._modes and statement.startswith(_SET):
+            statement = f"{_SET}{self._modes},{statement.removeprefix(_SET)}"
         self._process.stdin.write(f"{statement}\n;\nSELECT '{_MARKER}';\n".encode())
         self._process.stdin.flush()
         output = b""

@@ -33,13 +33,14 @@ _OPTIONS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-def judged(database: Database, number: int, metadata: str | None = None) -> tuple[str, str]:
+def judged(database: Database, number: int, metadata: str | None = None, modes: str = "") -> tuple[str, str]:
     """Executes and follows one history; returns a verdict and its text.
 
     Args:
         database: the server.
         number: of the history.
         metadata: the server's `binlog_row_metadata`; None: drawn by chance.
+        modes: see `Session`.
 
     The verdicts are `RIGHT`, `DRIFT` (of types), `STOP` (refused with a reason), `SERVER` (a defect of the server), `WRONG` and
     `CRASH`.
@@ -48,7 +49,7 @@ def judged(database: Database, number: int, metadata: str | None = None) -> tupl
     history = History(f"h{number}", database.connector, "capture")
     mode = random.choice(["initial", "initial", "no_data"])
     metadata = metadata or Random(number).choice(METADATA[database.connector])
-    with Session(database) as session:
+    with Session(database, modes) as session:
         session.query(f"SET GLOBAL binlog_row_metadata = {metadata}")
         mixed_case = session.query("SELECT @@lower_case_table_names") != [["0"]]
         dialect = Dialect(database.connector == "mariadb", mixed_case)

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from changefeed.errors import UnsupportedError
 from tests.services.database import Database, MariaDb, MariaDb118, MySql
 from tests.sources.mysql.following import Follower
 from tests.sources.mysql.histories import judged
@@ -14,7 +15,6 @@ OPTIONS: list[tuple[type[Database], str]] = [
     (MariaDb, "--binlog-checksum=NONE"),
     (MariaDb, "--log-bin-compress=ON --log-bin-compress-min-len=10"),
     (MariaDb, "--binlog-row-event-max-size=256"),
-    (MariaDb, "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES"),
     (MariaDb, "--explicit-defaults-for-timestamp=OFF"),
     (MariaDb, "--binlog-annotate-row-events=OFF"),
     (MariaDb118, "--binlog-large-commit-threshold=10485760"),
@@ -24,9 +24,17 @@ OPTIONS: list[tuple[type[Database], str]] = [
     (MySql, "--binlog-row-event-max-size=256"),
     (MySql, "--binlog-row-value-options=PARTIAL_JSON"),
     (MySql, "--binlog-rows-query-log-events=ON"),
-    (MySql, "--sql-mode=ANSI_QUOTES,NO_BACKSLASH_ESCAPES"),
     (MySql, "--explicit-defaults-for-timestamp=OFF"),
     (MySql, "--sql-generate-invisible-primary-key=ON"),
+]
+MODES: list[tuple[type[Database], str]] = [  # of sessions that write
+    (MariaDb, "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"),
+    (MariaDb, "ORACLE"),
+    (MariaDb, "MAXDB"),
+    (MariaDb, "TIME_ROUND_FRACTIONAL"),
+    (MySql, "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"),
+    (MySql, "ANSI,HIGH_NOT_PRECEDENCE"),
+    (MySql, "TIME_TRUNCATE_FRACTIONAL"),
 ]
 _HISTORIES = 8
 
@@ -34,11 +42,22 @@ _HISTORIES = 8
 @pytest.mark.nightly
 @pytest.mark.parametrize("server, options", OPTIONS, ids=[f"{one.__name__}{options}" for one, options in OPTIONS])
 def test_random_histories(server: type[Database], options: str) -> None:
-    first = random.randrange(10**6)
     with server(*options.split()) as database:
-        for number in range(first, first + _HISTORIES):
-            verdict, text = judged(database, number)
-            assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"
+        _follow(database)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("server, modes", MODES, ids=[f"{one.__name__}-{modes}" for one, modes in MODES])
+def test_random_histories_in_other_modes(server: type[Database], modes: str) -> None:
+    with server() as database:
+        _follow(database, modes)
+
+
+def _follow(database: Database, modes: str = "") -> None:
+    first = random.randrange(10**6)
+    for number in range(first, first + _HISTORIES):
+        verdict, text = judged(database, number, modes=modes)
+        assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"
 
 
 @pytest.mark.parametrize("server", [MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)])
@@ -76,3 +95,45 @@ def test_a_generated_key_that_the_server_hides() -> None:
             assert follower.storage.tables.rows(table.path) == [
                 {"my_row_id": 2, "note": 5, "more": 1}, {"my_row_id": 3, "note": 6, "more": 1}
             ]  # fmt: skip
+
+
+@pytest.mark.parametrize("server", [MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)])
+def test_statements_mean_what_the_modes_of_their_session_say(server: type[Database]) -> None:
+    with server() as database:
+        database.execute(
+            "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY); INSERT INTO shop.t VALUES (1)"
+        )
+        follower = Follower(database, ["shop.*"], random.Random(4))
+        follower.run()
+        for modes, change in [
+            (
+                "NO_BACKSLASH_ESCAPES",
+                r"ADD a VARCHAR(9) NOT NULL DEFAULT 'x\ty', ADD b VARCHAR(9) NOT NULL DEFAULT '\'",
+            ),
+            ("ANSI_QUOTES", 'ADD "c""d" INT NOT NULL DEFAULT 7, RENAME COLUMN "a" TO "e"'),
+            ("REAL_AS_FLOAT", "ADD f REAL NOT NULL DEFAULT 0.1, ADD g DOUBLE NOT NULL DEFAULT 0.1"),
+        ]:
+            database.execute(f"SET sql_mode='{modes}'; ALTER TABLE t {change}", "shop")
+        database.execute("UPDATE t SET id = 2", "shop")
+        [table] = follower.run().tables.values()
+        types = {column.name: column.type.name for column in table.table.columns}
+        assert (types["f"], types["g"]) == ("float", "double")
+        [row] = follower.storage.tables.rows(table.path)
+        assert row | {"f": round(row["f"], 6)} == {
+            "id": 2, "e": r"x\ty", "b": "\\", 'c"d': 7, "f": 0.1, "g": 0.1
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "server, mode",
+    [(MariaDb, "TIME_ROUND_FRACTIONAL"), pytest.param(MySql, "TIME_TRUNCATE_FRACTIONAL", marks=pytest.mark.nightly)],
+)
+def test_a_session_that_rounds_unlike_its_server_stops_the_pipeline(server: type[Database], mode: str) -> None:
+    with server() as database:
+        database.execute("CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, d DATETIME(6))")
+        database.execute("INSERT INTO shop.t VALUES (1, '2024-01-02 03:04:05.999999')")
+        follower = Follower(database, ["shop.*"], random.Random(5))
+        follower.run()
+        database.execute(f"SET sql_mode='{mode}'; ALTER TABLE t MODIFY d DATETIME", "shop")
+        with pytest.raises(UnsupportedError, match="column d"):
+            follower.run()

@@ -45,6 +45,7 @@ from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
+from changefeed.mysql.ddl.modes import cuts_other_fractions, without_modes
 from changefeed.mysql.ddl.tables import database_charset
 from changefeed.protocols.origin import NAMES_RULE
 from changefeed.sources.mysql.column_rules import ColumnRules
@@ -339,7 +340,7 @@ class LogDecoder:
     def _query(self, query: Query, event: LogEvent) -> None:
         if not query.is_executed:
             return
-        text = query.text
+        text = query.text if self._definitions is not None else without_modes(query.text, query.status.sql_mode)
         database = query.database or None
         what = meaning(text, database, self._selector, all_changes=self._definitions is None)
         if what == "none" and self._definitions is not None and self._is_shown(text, database):
@@ -404,7 +405,11 @@ class LogDecoder:
         place = Place(TOPIC, PARTITION, event.at.number, self._index, self._record(event.at.number))
         self._index += 1
         name = self.name
-        origin: dict[str, Any] = {"connector": self.server, NAMES_RULE: self._captured.names_rule}
+        origin: dict[str, Any] = {NAMES_RULE: self._captured.names_rule}
+        if not cuts_other_fractions(
+            query.status.sql_mode, self.server
+        ):  # else it converts values as neither server does
+            origin["connector"] = self.server
         if name:
             origin["gtid"] = name
         instant = Instant(query.header.timestamp * 1_000_000, 0)

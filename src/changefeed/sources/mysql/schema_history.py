@@ -28,6 +28,7 @@ from changefeed.mysql.binlog import collations
 from changefeed.mysql.binlog.events import Query
 from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl import parse
+from changefeed.mysql.ddl.modes import without_modes
 from changefeed.mysql.ddl.statements import DropDatabase
 from changefeed.mysql.ddl.tables import database_charset
 from changefeed.sources.mysql.definitions import Definitions
@@ -69,9 +70,10 @@ class SchemaHistory:
     def after(self, query: Query) -> SchemaHistory:
         """Returns the history after a statement of the log; the same one if the statement changes no definition."""
         database, definitions = query.database or None, self._definitions(_server_charset(query))
-        text = query.text if not query.error else done_by_failed(query.text, database)
+        statement = without_modes(query.text, query.status.sql_mode)
+        text = statement if not query.error else done_by_failed(statement, database)
         if text is None:
-            definitions.forget(query.text, database)
+            definitions.forget(statement, database)
         else:
             definitions.apply(text, database)
         sequences = frozenset(definitions.sequences)
