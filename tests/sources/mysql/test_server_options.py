@@ -29,8 +29,6 @@ OPTIONS: list[tuple[type[Database], str]] = [
 ]
 MODES: list[tuple[type[Database], str]] = [  # of sessions that write
     (MariaDb, "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"),
-    (MariaDb, "ORACLE"),
-    (MariaDb, "MAXDB"),
     (MariaDb, "TIME_ROUND_FRACTIONAL"),
     (MySql, "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"),
     (MySql, "ANSI,HIGH_NOT_PRECEDENCE"),
