@@ -191,7 +191,7 @@ def test_on_spark_dead_letters_are_shown_and_errors_are_changefeeds(spark: Spark
     log.write_text('{"key_text":"no"}\n')
     args = ("transcode", log, "--from", "ticdc-open", "--to", "ticdc-open", "--spark")
     done = invoke(*args, "--out", tmp_path / "out")
-    assert (done.return_value, done.stdout) == (3, f"wrote {tmp_path / 'out'}, 1 dead letters\n")
+    assert (done.return_value, done.stdout) == (3, f"wrote {tmp_path / 'out'}, 1 dead letter\n")
     assert done.stderr.splitlines()[-1].startswith("dead_letter ")
     with pytest.raises(ConfigError) as caught:
         invoke(*args, "--out", tmp_path / "out")
