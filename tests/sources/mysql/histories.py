@@ -69,6 +69,20 @@ def judged(database: Database, number: int, metadata: str | None = None, modes: 
             writer.drop()
 
 
+def follow(database: Database, first: int, count: int, modes: str = "") -> Counter[str]:
+    """Executes and follows histories, from the number `first` on; returns how many have each verdict.
+
+    Raises:
+        AssertionError: the tables of one are wrong, or its pipeline has crashed.
+    """
+    counts = Counter[str]()
+    for number in range(first, first + count):
+        verdict, text = judged(database, number, modes=modes)
+        assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"
+        counts[verdict] += 1
+    return counts
+
+
 def _followed(writer: Drawing, follower: Follower) -> tuple[str, str] | None:
     """Writes the other phases while the pipeline follows; None if it went on to the end."""
     failed = list[BaseException]()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import pytest
 
-from tests.sources.mysql.histories import SERVERS, judged
+from tests.sources.mysql.histories import SERVERS, follow
 
 _DAILY, _NIGHTLY, _NEWER = 3, 60, 20
 
@@ -29,10 +28,6 @@ def test_tables_end_as_the_server(server: str, count: int, lower_case: bool) -> 
     first = random.randrange(10**6)
     option = " --lower-case" if lower_case else ""
     print(f"python -m tests.sources.mysql.histories {server} --first {first} --histories {count}{option}")
-    counts = Counter[str]()
     with SERVERS[server](f"--lower-case-table-names={int(lower_case)}") as database:
-        for number in range(first, first + count):
-            verdict, text = judged(database, number)
-            assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"
-            counts[verdict] += 1
+        counts = follow(database, first, count)
     assert count == _DAILY or counts["RIGHT"] > count / 3, counts

@@ -9,7 +9,7 @@ import pytest
 from changefeed.errors import UnsupportedError
 from tests.services.database import Database, MariaDb, MariaDb118, MySql
 from tests.sources.mysql.following import Follower
-from tests.sources.mysql.histories import judged
+from tests.sources.mysql.histories import follow
 
 OPTIONS: list[tuple[type[Database], str]] = [
     (MariaDb, "--binlog-checksum=NONE"),
@@ -41,21 +41,14 @@ _HISTORIES = 8
 @pytest.mark.parametrize("server, options", OPTIONS, ids=[f"{one.__name__}{options}" for one, options in OPTIONS])
 def test_random_histories(server: type[Database], options: str) -> None:
     with server(*options.split()) as database:
-        _follow(database)
+        follow(database, random.randrange(10**6), _HISTORIES)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("server, modes", MODES, ids=[f"{one.__name__}-{modes}" for one, modes in MODES])
 def test_random_histories_in_other_modes(server: type[Database], modes: str) -> None:
     with server() as database:
-        _follow(database, modes)
-
-
-def _follow(database: Database, modes: str = "") -> None:
-    first = random.randrange(10**6)
-    for number in range(first, first + _HISTORIES):
-        verdict, text = judged(database, number, modes=modes)
-        assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"
+        follow(database, random.randrange(10**6), _HISTORIES, modes)
 
 
 @pytest.mark.parametrize("server", [MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)])

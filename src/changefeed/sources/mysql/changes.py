@@ -406,9 +406,8 @@ class LogDecoder:
         self._index += 1
         name = self.name
         origin: dict[str, Any] = {NAMES_RULE: self._captured.names_rule}
-        if not cuts_other_fractions(
-            query.status.sql_mode, self.server
-        ):  # else it converts values as neither server does
+        # without a server's name, a conversion stops that is another one in MySQL and in MariaDB
+        if not cuts_other_fractions(query.status.sql_mode, self.server):
             origin["connector"] = self.server
         if name:
             origin["gtid"] = name
