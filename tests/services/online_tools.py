@@ -6,9 +6,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -45,28 +47,9 @@ def create_orders(server: Database, database: str) -> None:
     )
 
 
-def write_orders(server: Database, database: str, written: Event, failed: list[BaseException]) -> None:
-    """Inserts, updates and deletes orders for a while, then sets `written`; `failed` gets what goes wrong."""
-    random = Random(8)
-    try:
-        with Session(server) as session:
-            for key in range(1001, 1001 + _WRITES):
-                for statement in (
-                    f"INSERT INTO {database}.orders (id, status, n) VALUES ({key}, 'new', {random.randrange(10**6)})",
-                    f"UPDATE {database}.orders SET n = n + 1, status = 'é' WHERE id = {random.randrange(1, key)}",
-                    f"DELETE FROM {database}.orders WHERE id = {random.randrange(1, key)}",
-                ):
-                    error = session.execute(statement)
-                    if error is not None and "try restarting" not in error:
-                        raise RuntimeError(f"{error} at {statement}")
-    except BaseException as error:  # raised in the thread that waits
-        failed.append(error)
-    finally:
-        written.set()
-
-
-def write_altered_orders(server: Database, database: str) -> None:
-    """Writes orders after `ALTERATION`."""
+def alter_while_written(server: Database, database: str, tool: str) -> None:
+    """Alters the table `orders` by a tool, one of `TOOLS`, while orders are written, and writes some more afterwards."""
+    TOOLS[tool](server, database, partial(_write_orders, server, database))
     server.execute(
         f"USE {database}; UPDATE orders SET n = n + 1 WHERE id % 3 = 0; DELETE FROM orders WHERE id % 7 = 0;"
         "INSERT INTO orders (id, status, note, n) VALUES (5000, 'late', 'ж', 9223372036854775807)"
@@ -81,53 +64,71 @@ def check_orders(actual: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> 
     assert len(wanted) > 200
 
 
-def change_by_gh_ost(server: Database, database: str, table: str, alteration: str, written: Event) -> None:
-    """Changes a table by gh-ost, which reads the server's log, and swaps the tables in one statement.
+def _alter_by_gh_ost(server: Database, database: str, write: Callable[[], None]) -> None:
+    """Alters `orders` by gh-ost, which reads the server's log, and swaps the tables in one statement.
 
-    It does so when `written` is set: with writes at that moment, a row of the log was once not in its table. Now and then gh-ost
-    copies no more rows, and never ends: then the test is skipped.
+    gh-ost makes a file when it has begun to read the log, and swaps no tables while the file is there: orders are written between
+    the two. With writes at the moment of the swap, a row of the log was once not in its table.
     """
     if server.connector == "mariadb":
         pytest.skip("gh-ost asks for variables that MariaDB does not have")
-    with tempfile.TemporaryDirectory() as folder:
-        flag = Path(folder) / "postponed"
-        flag.touch()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as pool:
+        flag, ended = Path(folder) / "postponed", Event()
 
-        def go_on() -> None:
-            written.wait(_SECONDS)
-            flag.unlink()
+        def write_before_the_swap() -> None:
+            while not (flag.exists() or ended.wait(0.1)):
+                pass
+            try:
+                write()
+            finally:
+                flag.unlink(missing_ok=True)
 
-        waiting = Thread(target=go_on)
-        waiting.start()
+        writing = pool.submit(write_before_the_swap)
         try:
             _run(
                 _gh_ost(), "--host=127.0.0.1", f"--port={server.port}", "--user=dbz", "--password=dbz",
-                f"--database={database}", f"--table={table}", f"--alter={alteration}", "--execute", "--allow-on-master",
+                f"--database={database}", "--table=orders", f"--alter={ALTERATION}", "--execute", "--allow-on-master",
                 "--assume-rbr", "--ok-to-drop-table", f"--serve-socket-file={folder}/s", "--chunk-size=50",
                 "--default-retries=30", f"--postpone-cut-over-flag-file={flag}",
             )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            pytest.skip(f"gh-ost did not end in {_SECONDS} seconds: {(error.stdout or b'').decode()[-300:]}")
         finally:
-            written.set()
-            waiting.join()
+            ended.set()
+        writing.result()
 
 
-def change_by_pt_osc(server: Database, database: str, table: str, alteration: str, written: Event) -> None:
-    """Changes a table by pt-online-schema-change, whose triggers write the new table."""
+def _alter_by_pt_osc(server: Database, database: str, write: Callable[[], None]) -> None:
+    """Alters `orders` by pt-online-schema-change, whose triggers write the new table."""
     program = shutil.which("pt-online-schema-change")
     if program is None:
         pytest.skip("pt-online-schema-change is in Debian's package percona-toolkit, which is not installed")
-    _run(
-        program, f"--alter={alteration}", "--execute", "--recursion-method=none", "--no-version-check", "--chunk-size=50",
-        "--no-check-replication-filters", f"D={database},t={table},h=127.0.0.1,P={server.port},u=dbz,p=dbz",
-    )  # fmt: skip
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        _run(
+            program, f"--alter={ALTERATION}", "--execute", "--recursion-method=none", "--no-version-check", "--chunk-size=50",
+            "--no-check-replication-filters", f"D={database},t=orders,h=127.0.0.1,P={server.port},u=dbz,p=dbz",
+        )  # fmt: skip
+        writing.result()
 
 
-TOOLS: dict[str, Callable[[Database, str, str, str, Event], None]] = {
-    "gh-ost": change_by_gh_ost,
-    "pt-osc": change_by_pt_osc,
+TOOLS: dict[str, Callable[[Database, str, Callable[[], None]], None]] = {
+    "gh-ost": _alter_by_gh_ost,
+    "pt-osc": _alter_by_pt_osc,
 }
+
+
+def _write_orders(server: Database, database: str) -> None:
+    """Inserts, updates and deletes orders for a while."""
+    random = Random(8)
+    with Session(server) as session:
+        for key in range(1001, 1001 + _WRITES):
+            for statement in (
+                f"INSERT INTO {database}.orders (id, status, n) VALUES ({key}, 'new', {random.randrange(10**6)})",
+                f"UPDATE {database}.orders SET n = n + 1, status = 'é' WHERE id = {random.randrange(1, key)}",
+                f"DELETE FROM {database}.orders WHERE id = {random.randrange(1, key)}",
+            ):
+                error = session.execute(statement)
+                if error is not None and "try restarting" not in error:
+                    raise RuntimeError(f"{error} at {statement}")
 
 
 def _run(*command: str) -> None:

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from threading import Event, Thread
 
 import pytest
 
 from tests.live.judging import Record, sent
 from tests.pipeline.kit.connector import Connector, MemoryRun
 from tests.services.database import Database, MariaDb, MySql
-from tests.services.debezium import MARKER, Debezium
-from tests.services.debezium import Event as Sent
-from tests.services.online_tools import (
-    ALTERATION,
-    TOOLS,
-    check_orders,
-    create_orders,
-    write_altered_orders,
-    write_orders,
-)
+from tests.services.debezium import MARKER, Debezium, Event
+from tests.services.online_tools import TOOLS, alter_while_written, check_orders, create_orders
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes")]
 
@@ -29,7 +20,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("processes")]
 class Recorded(Connector):
     """The records that an engine has sent, in batches of a random size."""
 
-    def __init__(self, events: list[Sent], random: Random) -> None:
+    def __init__(self, events: list[Event], random: Random) -> None:
         super().__init__()
         self.left, self._random = sent(events, random, most=1), random
 
@@ -54,18 +45,9 @@ def test_a_table_is_altered_online(server: Database, tool: str, ghosts: str, tmp
     settings = {"database.include.list": database, "snapshot.mode": "initial", "provide.transaction.metadata": "true"}
     if ghosts == "not captured":
         settings["table.include.list"] = f"{database}.orders,{database}.{MARKER}"
-    written, failed = Event(), list[BaseException]()
-    writing = Thread(target=write_orders, args=(server, database, written, failed))
     with Debezium(server, tmp_path / "engine", settings) as engine:
         engine.follow(database)
-        writing.start()
-        try:
-            TOOLS[tool](server, database, "orders", ALTERATION, written)
-        finally:
-            writing.join()
-        if failed:
-            raise failed[0]
-        write_altered_orders(server, database)
+        alter_while_written(server, database, tool)
         events = engine.follow(database)
     wanted = server.rows(database, "orders")
     excluded = {"exclude": [f"{database}._*"]} if ghosts == "excluded" else {}

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
-from threading import Event, Thread
+from threading import Event
 
 import pytest
 
 from tests.services.database import Database, MariaDb, MySql
-from tests.services.online_tools import (
-    ALTERATION,
-    TOOLS,
-    check_orders,
-    create_orders,
-    write_altered_orders,
-    write_orders,
-)
+from tests.services.online_tools import TOOLS, alter_while_written, check_orders, create_orders
 from tests.sources.mysql.following import Follower
 from tests.sources.mysql.test_unlogged import rows
 
@@ -40,21 +34,14 @@ def test_a_table_is_altered_online(server: Database, tool: str, is_named: bool, 
     tables = [f"{database}.*", *([] if are_ghosts_captured else [f"!{database}._*"])]
     following = Follower(server, tables, Random(7), {"max-bytes-per-batch": [3000, 10**6]})
     following.run()
-    written, ended, failed = Event(), Event(), list[BaseException]()
-    writing = Thread(target=write_orders, args=(server, database, written, failed))
-    reading = Thread(target=_read_meanwhile, args=(following, ended, failed))
-    writing.start()
-    reading.start()
-    try:
-        TOOLS[tool](server, database, "orders", ALTERATION, written)
-        writing.join()
-        write_altered_orders(server, database)
-    finally:
-        writing.join()
-        ended.set()
-        reading.join()
-    if failed:
-        raise failed[0]
+    ended = Event()
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(_read_meanwhile, following, ended)
+        try:
+            alter_while_written(server, database, tool)
+        finally:
+            ended.set()
+        reading.result()
     following.run()
     check_orders(rows(following, f"{database}.orders"), server.rows(database, "orders"))
 
@@ -75,9 +62,6 @@ def test_a_copy_that_took_no_rows_is_empty(server: Database) -> None:
     assert [row["id"] for row in rows(following, "emptied.t")] == [3]
 
 
-def _read_meanwhile(following: Follower, ended: Event, failed: list[BaseException]) -> None:
-    try:
-        while not ended.is_set():
-            following.run(batches=2)
-    except BaseException as error:  # raised in the thread that waits
-        failed.append(error)
+def _read_meanwhile(following: Follower, ended: Event) -> None:
+    while not ended.is_set():
+        following.run(batches=2)
