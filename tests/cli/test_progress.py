@@ -77,6 +77,16 @@ def test_a_pipeline_without_cuts_shows_none() -> None:
     assert line.texts == ["4 rows applied, 5 pending, 0 tables"]
 
 
+def test_a_run_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    line, output = _Line(), Output()
+    progress = _progress(line, output, cuts=False)
+    progress.begun(Progress.of(_pipeline(consistency="key"), STATE))
+    assert line.texts == ["at the start: 4 rows applied, 5 pending, 0 tables"]
+    output.json = True
+    progress.begun(Progress.of(_pipeline(), STATE))
+    assert (len(line.texts), capsys.readouterr().out) == (1, "")
+
+
 def test_a_silent_source_is_reported_once_and_its_return_too(capsys: pytest.CaptureFixture[str]) -> None:
     progress, down = _progress(_Line()), Failure(NOON, "b:9092 does not answer: Connection refused")
     for now in (_now(), _now(source_down=down), _now(source_down=down), _now()):

@@ -44,8 +44,10 @@ class RunProgress(Generic[R]):
         self._down: Failure | None = None
 
     def begun(self, reached: R) -> None:
-        """Takes in where the run goes on."""
+        """Shows where the run goes on: with nothing to read, no step will."""
         self._newest = reached
+        if not (self._output.json or self._output.is_terminal):
+            self._line.say("at the start: " + ", ".join(self._words(reached)))
 
     def step(self, reached: R) -> None:
         """Reports a step."""

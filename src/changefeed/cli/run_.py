@@ -80,7 +80,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
                 spark,
                 once=once,
                 until=until,
-                begun=shown.begun,
+                begun=None if once else shown.begun,
                 progress=shown.step,
                 stopping=_announced(stop, output),
                 retrying=_retrying(output),
@@ -106,7 +106,7 @@ def _append(output: Output, pipeline: EventPipeline, *, once: bool) -> int:
         shown = RunProgress(output, line, pipeline.name, partial(event_words, ages=not once))
         done = pipeline.run(
             once=once,
-            begun=shown.begun,
+            begun=None if once else shown.begun,
             progress=shown.step,
             stopping=_announced(stop, output),
             retrying=_retrying(output),
