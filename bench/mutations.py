@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from changefeed.model.batch import record_batch
 from changefeed.protocols import PROTOCOLS
 from tests.protocols.conformance.cases import reference
-from tests.protocols.conformance.test_damage import HISTORIES, check_accounted, mutations
+from tests.protocols.conformance.damage import HISTORIES, check_accounted, mutations
 
 CHUNK = 10_000  # records
 

@@ -2,6 +2,8 @@
 
 A module needs the packages that it and the modules it imports name at module level. Imports inside functions, for type checkers,
 and in a `try` with `except ImportError` are made when, or if, a feature is used.
+
+What several files of tests need is in a module of its own: none imports another.
 """
 
 from __future__ import annotations
@@ -123,3 +125,18 @@ def test_every_module_needs_one_extra_at_most() -> None:
         if not any(needed(module) - CORE <= packages for packages in EXTRAS.values())
     }
     assert lacking == {}
+
+
+def test_no_file_of_tests_is_imported() -> None:
+    files = [path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 500
+    importing = {
+        str(path.relative_to(ROOT)): names
+        for path in files
+        if (
+            names := [
+                n for n in imports(ast.parse(path.read_text()).body, inside=True) if re.match(r"tests\.(.*\.)?test_", n)
+            ]
+        )
+    }
+    assert importing == {}

@@ -11,6 +11,9 @@ from changefeed.cli import changefeed
 from changefeed.cli.output import Output
 from changefeed.record_log import read
 
+CLASSIC = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open" / "open-1.classic.jsonl.gz"
+"""A log of the shop, as TiCDC's classic architecture writes it."""
+
 COMPARED = ["topic", "partition", "offset", "key", "value", "headers"]
 
 

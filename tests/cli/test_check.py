@@ -17,12 +17,12 @@ from changefeed.record_log import read, write
 from changefeed.sources.files import LogFiles
 from changefeed.storage.folders import folder_at
 from changefeed.storage.local import LocalFolder
+from tests.cli.command import CLASSIC
 from tests.pipeline.store.places import Files
 
 if TYPE_CHECKING:
     from tests.services.s3 import S3Server
 
-CLASSIC = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open" / "open-1.classic.jsonl.gz"
 YAML = """
 source: {{type: files, path: log.jsonl, protocol: {protocol}}}
 sink: {{type: delta, path: lake}}

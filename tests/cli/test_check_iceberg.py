@@ -13,7 +13,7 @@ from pyiceberg.catalog import load_catalog
 
 from changefeed.cli import run
 from changefeed.record_log import read, write
-from tests.cli.test_check import CLASSIC
+from tests.cli.command import CLASSIC
 from tests.services.fault_proxy import FaultProxy
 from tests.services.processes import free_ports
 from tests.services.rest_catalog import RestCatalog

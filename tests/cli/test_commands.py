@@ -17,10 +17,10 @@ from changefeed.cli.output import OutputClosedError, many
 from changefeed.errors import ConfigError, FencedError, SourceError, TruncatedError, UnsupportedError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.record_log import read, write
-from tests.cli.command import invoke, records_in
+from tests.cli.command import CLASSIC, invoke, records_in
 
 DATA = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open"
-CLASSIC, NEWARCH = DATA / "open-1.classic.jsonl.gz", DATA / "open-3.newarch.jsonl.gz"
+NEWARCH = DATA / "open-3.newarch.jsonl.gz"
 OPEN = ("--protocol", "ticdc-open")
 
 

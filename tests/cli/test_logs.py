@@ -17,7 +17,7 @@ from changefeed.cli.output import Output, RunLine
 from changefeed.cli.progress import RunProgress, table_words
 from changefeed.pipeline.monitoring.view import Failure
 from changefeed.redaction import remember
-from tests.cli.test_progress import _now as now
+from tests.cli.run_now import now
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -16,10 +16,11 @@ from changefeed.api.results import Progress
 from changefeed.cli.output import Output, RunLine
 from changefeed.cli.progress import RunProgress, table_words
 from changefeed.pipeline.config.load import read
-from changefeed.pipeline.monitoring.view import Failure, RunNow
+from changefeed.pipeline.monitoring.view import Failure
 from changefeed.pipeline.state import Counts, State
 from changefeed.sources.kafka.source_offset import SourceOffset
 from changefeed.ticdc import tso
+from tests.cli.run_now import NOON, now
 
 STATE = State(
     resolved={"shop": {0: 7}},
@@ -28,17 +29,11 @@ STATE = State(
     source=SourceOffset({"shop": {"0": 4, "1": 2, "2": -2}}).text(),
     counts=Counts(rows=9, applied=4),
 )
-NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def _pipeline(**pipeline: Any) -> Any:
     source = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"], "protocol": "ticdc-open"}
     return read({"source": source, "sink": {"type": "delta", "path": "lake"}, "pipeline": pipeline})
-
-
-def _now(**more: Any) -> RunNow:
-    times: dict[str, Any] = {"started": NOON, "at": NOON, "stage_since": NOON}
-    return RunNow(pipeline="p", host="h", pid=7, every=5.0, **{"stage": "planning", **times, **more})
 
 
 class _Line(RunLine):
@@ -63,7 +58,7 @@ def test_the_line_names_who_holds_the_cut_once_all_is_read() -> None:
     line = _Line()
     progress = _progress(line)
     progress.step(Progress.of(_pipeline(), STATE))
-    progress.step(Progress.of(_pipeline(), STATE, _now(left=1200, rows_per_second=1234.4)))
+    progress.step(Progress.of(_pipeline(), STATE, now(left=1200, rows_per_second=1234.4)))
     assert line.texts == [
         "4 rows applied, 5 pending, 0 tables, no cut yet, held by shop:1 (no resolved event yet), shop:2 (no resolved event "
         "yet)",
@@ -89,8 +84,8 @@ def test_a_run_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_a_silent_source_is_reported_once_and_its_return_too(capsys: pytest.CaptureFixture[str]) -> None:
     progress, down = _progress(_Line()), Failure(NOON, "b:9092 does not answer: Connection refused")
-    for now in (_now(), _now(source_down=down), _now(source_down=down), _now()):
-        progress.watch(now)
+    for moment in (now(), now(source_down=down), now(source_down=down), now()):
+        progress.watch(moment)
     assert capsys.readouterr().err.splitlines() == [
         "the source has not answered since 2026-03-01 12:00:00Z (b:9092 does not answer: Connection refused)",
         "the source answers again",
@@ -101,8 +96,8 @@ def test_in_json_steps_and_the_source_are_events(capsys: pytest.CaptureFixture[s
     output = Output()
     output.json = True
     progress = _progress(_Line(), output)
-    progress.watch(_now(source_down=Failure(NOON, "gone")))
-    progress.step(Progress.of(_pipeline(), STATE, _now(left=3, behind={"shop": {0: 3}})))
+    progress.watch(now(source_down=Failure(NOON, "gone")))
+    progress.step(Progress.of(_pipeline(), STATE, now(left=3, behind={"shop": {0: 3}})))
     source, step = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert source == {"event": "source", "answers": False, "since": "2026-03-01T12:00:00+00:00", "reason": "gone"}
     assert step["lag"] == {"records": 3, "pending_rows": 5, "records_by_partition": {"shop": {"0": 3}}}
@@ -113,9 +108,9 @@ def test_in_json_steps_and_the_source_are_events(capsys: pytest.CaptureFixture[s
 def test_the_bar_shows_what_is_read_of_all_there_is() -> None:
     line = _Line()
     progress = _progress(line)
-    progress.watch(_now(read=300, left=700))
-    progress.watch(_now(read=1000, left=0))
-    progress.watch(_now(read=5, left=None))
+    progress.watch(now(read=300, left=700))
+    progress.watch(now(read=1000, left=0))
+    progress.watch(now(read=5, left=None))
     assert line.bars == [(300, 1000), (1000, None), (5, None)]
 
 
@@ -123,8 +118,8 @@ def test_in_a_terminal_the_line_shows_what_the_run_does(monkeypatch: pytest.Monk
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     line = _Line()
     progress = _progress(line)
-    progress.step(Progress.of(_pipeline(), STATE, _now(left=1)))
-    progress.watch(_now(at=NOON + timedelta(seconds=20), stage="writing 3 tables", read=10, left=5, busy=2.0))
+    progress.step(Progress.of(_pipeline(), STATE, now(left=1)))
+    progress.watch(now(at=NOON + timedelta(seconds=20), stage="writing 3 tables", read=10, left=5, busy=2.0))
     assert line.texts[-1] == (
         "p: writing 3 tables for 20 s, about 1.0 s left, 4 rows applied, 5 pending, 0 tables, no cut yet, 1 record to read"
     )
@@ -138,7 +133,7 @@ def test_tables_grow_older_in_the_line_while_nothing_comes(monkeypatch: pytest.M
     progress.step(Progress.of(_pipeline(), replace(STATE, barrier=tso.at(1000 * int(NOON.timestamp())))))
     for _ in range(2):
         clock[0] += timedelta(hours=1)
-        progress.watch(_now(stage="waiting for new records"))
+        progress.watch(now(stage="waiting for new records"))
     ages = [re.search("[^ ]+ [^ ]+ behind", text) for text in line.texts]
     assert [age and age[0] for age in ages] == ["0.0 s behind", "1 h behind", "2 h behind"]
 
@@ -148,7 +143,7 @@ def test_in_a_terminal_a_run_shows_what_holds_the_cut_before_it_reads_anything(m
     line = _Line()
     progress = _progress(line)
     progress.begun(Progress.of(_pipeline(), STATE))
-    progress.watch(_now(stage="waiting for new records"))
+    progress.watch(now(stage="waiting for new records"))
     assert line.texts == [
         "p: waiting for new records, 4 rows applied, 5 pending, 0 tables, no cut yet, held by shop:1 (no resolved event yet), "
         "shop:2 (no resolved event yet)"
@@ -178,6 +173,6 @@ def test_the_newest_line_of_a_log_does_not_wait_for_another_step(
         progress.step(Progress.of(_pipeline(), State(counts=Counts(rows=1, applied=1))))
         for _ in range(12):
             clock[0] += 1.0
-            progress.watch(_now())
+            progress.watch(now())
         shown = capsys.readouterr().err
     assert [text.partition(",")[0] for text in shown.splitlines()] == ["0 rows applied", "1 row applied"]

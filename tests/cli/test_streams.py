@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from changefeed.record_log import read, write
+from tests.cli.command import CLASSIC
 
 DATA = Path(__file__).parent.parent / "data" / "shop" / "ticdc-open"
-CLASSIC = DATA / "open-1.classic.jsonl.gz"
 OPEN = ("--protocol", "ticdc-open")
 
 

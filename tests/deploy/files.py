@@ -122,3 +122,6 @@ def probes(container: dict[str, Any]) -> Iterator[list[str]]:
     for name, probe in container.items():
         if name.endswith("Probe"):
             yield probe["exec"]["command"]
+
+
+RULES = DEPLOY / "prometheus" / "changefeed.rules.yml"

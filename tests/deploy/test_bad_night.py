@@ -19,7 +19,7 @@ import yaml
 
 from changefeed import record_log
 from changefeed.ticdc import tso
-from tests.deploy.test_monitoring import RULES
+from tests.deploy.files import RULES
 from tests.pipeline.kit.history import HistoryBuilder
 from tests.pipeline.kit.record_runs import field_records
 from tests.services.database import needed

@@ -11,7 +11,7 @@ import pytest
 
 import changefeed
 from tests.deploy.files import DEPLOY, check_kubernetes, go_tool, loaded, manifests, package_tool, read_yaml
-from tests.deploy.test_kubernetes import POD, check_commands, check_one_run, check_rights
+from tests.deploy.pods import POD, check_commands, check_one_run, check_rights
 
 CHART = DEPLOY / "helm" / "changefeed"
 _VERSION = ["--kube-version", "1.34.0"]

@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from changefeed.pipeline.monitoring.metrics import METRICS
+from tests.deploy.files import RULES
 from tests.services.database import needed
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-RULES = DEPLOY / "prometheus" / "changefeed.rules.yml"
 DASHBOARD = DEPLOY / "grafana" / "changefeed.json"
 GUIDE = DEPLOY.parent / "docs" / "guides" / "monitoring.md"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,12 @@ import yaml
 
 from changefeed.pipeline.config.load import load_any
 from tests.deploy.files import variables
+from tests.docs.fenced import blocks
 from tests.docs.shown import ROOT
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 DEBEZIUM = ROOT / "docs/guides/debezium.md"
 COMPOSE = ROOT / "deploy/compose/connector/connector.json"
-
-
-def blocks(page: Path, language: str) -> Iterator[str]:
-    """The fenced blocks of a page in a language."""
-    yield from re.findall(rf"(?ms)^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"))
 
 
 DEFINITIONS = [

@@ -43,7 +43,7 @@ from changefeed.stages.decode import RecordReader
 from tests.kernel import accidents
 from tests.kernel.differing import difference
 from tests.protocols.conformance.cases import Case, History, cases, histories, reference, stores
-from tests.protocols.conformance.test_damage import whole_records
+from tests.protocols.conformance.damage import whole_records
 
 Record = dict[str, Any]
 SMALL, LARGE = 100, 1500  # records

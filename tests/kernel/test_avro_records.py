@@ -22,7 +22,7 @@ from tests.protocols.conformance.cases import (
     lines,
     reference,
 )
-from tests.protocols.conformance.test_damage import mutated
+from tests.protocols.conformance.damage import mutated
 
 VALUE = 2
 CASES = [case for case in cases() if case.protocol == "ticdc-avro"]

@@ -17,7 +17,7 @@ from changefeed.protocols.debezium_mysql import decoder as debezium
 from changefeed.protocols.tencent_dts import decoder as dts
 from changefeed.protocols.tencent_dts import envelope
 from tests.kernel.agreement import made
-from tests.kernel.test_shapes import DEBEZIUM
+from tests.kernel.examples import DEBEZIUM
 from tests.protocols.tencent_dts.records import data_of, dml, number, split
 
 ROW = b'{"before":null,"after":{"id":%b},"source":{"db":"d","table":"t"},"op":"c"}'

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.kernel.agreement import Both, framed, made
+from tests.kernel.examples import DEBEZIUM
 
 SOURCE = (
     b'"source":{"version":"2.4.0.Final","connector":"TiCDC","name":"default","ts_ms":1767225675798,"snapshot":"false",'
@@ -15,10 +16,6 @@ SOURCE = (
     b'"commit_ts":463267607556460549,"cluster_id":"default"},"ts_ms":1701326309000,"transaction":null'
 )
 TICDC = b'{"payload":{%b,"op":"c","before":null,"after":%%b}}' % SOURCE
-DEBEZIUM = (
-    b'{"before":null,"after":%b,"source":{"version":"3.6.1.Final","connector":"mysql","name":"s","ts_ms":1767225675798,'
-    b'"db":"shop","table":"t"},"op":"c"}'
-)
 
 
 def keys(decoded: Any) -> list[list[str]]:

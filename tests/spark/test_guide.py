@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.docs.shown import ROOT, Shown
-from tests.spark.test_kafka import Record
+from tests.spark.from_kafka import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,35 +12,16 @@ import pytest
 import changefeed.spark
 from changefeed.errors import ConfigError
 from tests.examples import by_turns
+from tests.spark.from_kafka import records, source
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, comparable, expected, final, shown
-from tests.spark.test_stream import follow
+from tests.spark.streaming import follow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from tests.services.kafka import KafkaBroker
 
 AVRO = LOGS[2]
-Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]
-
-
-def records(log: Log, topic: str) -> list[Record]:
-    """The records of one of the log's topics."""
-    rows = [row for row in log.records().to_pylist() if row["topic"] == topic]
-    rows.sort(key=lambda row: (row["partition"], row["offset"]))
-    return [(r["key"], r["value"], [(h["key"], h["value"]) for h in r["headers"] or ()], r["partition"]) for r in rows]
-
-
-def source(spark: SparkSession, kafka: KafkaBroker, topic: str, *, stream: bool = False, **options: Any) -> DataFrame:
-    reader: Any = spark.readStream if stream else spark.read
-    settings = {
-        "kafka.bootstrap.servers": kafka.bootstrap,
-        "subscribe": topic,
-        "startingOffsets": "earliest",
-        **options,
-    }
-    frame: DataFrame = reader.format("kafka").options(includeHeaders="true", **settings).load()
-    return frame
 
 
 def _topic(kafka: KafkaBroker, partitions: int) -> str:

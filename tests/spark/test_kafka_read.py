@@ -20,9 +20,9 @@ from changefeed.spark.options import decode_options, read_options
 from changefeed.spark.reading import ReadPlan
 from changefeed.spark.shapes import AllTables
 from changefeed.stages.transcode import Language
+from tests.spark.from_kafka import Record, records
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, changes, comparable, expected, final, in_order, shown
-from tests.spark.test_kafka import Record, records
-from tests.spark.test_stream import follow
+from tests.spark.streaming import follow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

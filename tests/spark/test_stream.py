@@ -11,34 +11,10 @@ from changefeed import record_log
 from changefeed.sources.files.progress import read_offset
 from changefeed.spark.log_reader import Logs, LogStreamReader, Piece, pieces
 from tests.spark.shop import LOGS, OPEN, SPLIT, Log, Row, changes, in_order, shown
+from tests.spark.streaming import follow
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-class Stopped(Exception):
-    """Raised before the batch is done."""
-
-
-def follow(frame: DataFrame, checkpoint: Path, *, fails: bool = False) -> list[Row]:
-    """The rows of all batches up to the current end of the logs; a batch that fails has none."""
-    rows_read: list[Row] = []
-
-    def on_batch(batch: DataFrame, number: int) -> None:
-        rows = shown(batch)
-        if fails:
-            raise Stopped
-        rows_read.extend(rows)
-
-    query = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", str(checkpoint))
-    running = query.trigger(availableNow=True).start()
-    try:
-        running.awaitTermination(240)
-    except Exception:
-        if not fails:
-            raise
-    running.stop()
-    return rows_read
+    from pyspark.sql import SparkSession
 
 
 def grow(log: Path, whole: Path, share: float) -> None:

@@ -15,8 +15,8 @@ import changefeed.spark
 from changefeed import record_log
 from changefeed.errors import ConfigError
 from changefeed.spark.arrow_streams import check_arrow_streams
+from tests.spark.from_kafka import source
 from tests.spark.shop import OPEN, comparable, expected, final
-from tests.spark.test_kafka import source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,50 +9,20 @@ import pyarrow as pa
 import pytest
 
 from changefeed.errors import ChangefeedError, SchemaError, UnsupportedError
-from changefeed.frames.chunks import pack
-from changefeed.model.batch import BatchBuilder, Decoded, record_batch
 from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
 from changefeed.model.position import Place
-from changefeed.model.table import Column, TableShape
-from changefeed.model.types import ColumnType
 from changefeed.stages.changes import Window, schema_ddl, worker
+from tests.stages.chunks import chunks, shape, table
 
 Image = dict[str, Any] | None
-
-
-def columns(*texts: str) -> tuple[Column, ...]:
-    pairs = [text.partition(" ") for text in texts]
-    return tuple(Column(n.strip("*"), ColumnType.parse(t), key=n.startswith("*")) for n, _, t in pairs)
-
-
-def table(*texts: str) -> Table:
-    members = columns(*texts)
-    return Table("app", "t", members, tuple(c.name for c in members if c.key))
-
-
-def shape(*texts: str, before: tuple[str, ...] | None = None, after: tuple[str, ...] | None = None) -> TableShape:
-    return TableShape("app", "t", columns(*texts), before, after)
-
-
-def payloads(rows: list[tuple[Any, ...]], control: list[SchemaChange] | None = None) -> list[dict[str, Any]]:
-    """The chunks of rows (shape, commit_ts, op, before, after[, irregular]), all in one partition."""
-    builder = BatchBuilder()
-    for offset, (made, ts, op, before, after, *irregular) in enumerate(rows):
-        builder.add(
-            made, Place("t", 0, offset, None, offset), op, before=before, after=after, commit_ts=ts, commit_time=ts,
-            irregular=irregular[0] if irregular else None,
-        )  # fmt: skip
-    records = record_batch([{"topic": "t", "partition": 0, "offset": i} for i in range(len(rows))])
-    packed = pack(Decoded(builder.build(), list(control or []), []), records)
-    return [row for row in packed.to_pylist() if row["kind"] == "rows"]
 
 
 def typed(
     rows: list[tuple[Any, ...]], to: Table, window: Window | None = None, irregular: str = "null"
 ) -> list[dict[str, Any]]:
-    chunks = payloads(rows)
-    batch = pa.RecordBatch.from_pydict({"payload": pa.array([c["payload"] for c in chunks], pa.binary())})
+    made = chunks(rows)
+    batch = pa.RecordBatch.from_pydict({"payload": pa.array([c["payload"] for c in made], pa.binary())})
     batches = worker(to, window or Window(), irregular)([batch])
     return [row for out in batches for row in out.to_pylist()]
 
@@ -94,7 +64,7 @@ def test_every_kind_of_change() -> None:
 def test_the_columns_are_those_declared_to_spark() -> None:
     to = table(*IDS)
     batch = pa.RecordBatch.from_pydict(
-        {"payload": pa.array([payloads([(shape(*IDS), 1, "insert", None, {"id": 1, "a": 1, "s": ""})])[0]["payload"]])}
+        {"payload": pa.array([chunks([(shape(*IDS), 1, "insert", None, {"id": 1, "a": 1, "s": ""})])[0]["payload"]])}
     )
     [out] = worker(to, Window())([batch])
     assert out.schema.names == [part.split(" ")[0] for part in schema_ddl(to).split(", ")]
@@ -284,8 +254,8 @@ def test_a_chunk_spans_no_schema_change() -> None:
     full = shape("*id int")
     rows = [(full, ts, "insert", None, {"id": ts}) for ts in (10, 30, 50, 70, 90)]
     cuts = [SchemaChange("other", "app", "t", f"at {ts}", Place("t", 0, 9), commit_ts=ts) for ts in (95, 60, 50, 20, 5)]
-    chunks = payloads([*rows, (full, None, "insert", None, {"id": 1})], cuts)
-    assert [(c["min_commit_ts"], c["max_commit_ts"], c["rows"]) for c in chunks] == [
+    made = chunks([*rows, (full, None, "insert", None, {"id": 1})], cuts)
+    assert [(c["min_commit_ts"], c["max_commit_ts"], c["rows"]) for c in made] == [
         (10, 10, 1),
         (30, 50, 2),
         (70, 90, 3),

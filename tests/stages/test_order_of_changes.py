@@ -14,7 +14,7 @@ from changefeed.sinks.apply.latest import latest as latest_in_columns
 from changefeed.stages.changes import schema, schema_ddl
 from changefeed.stages.latest import latest
 from tests.examples import TIMES
-from tests.stages.test_latest import NAMES, TABLE, change
+from tests.stages.random_changes import NAMES, TABLE, change
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

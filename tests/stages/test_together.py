@@ -21,8 +21,7 @@ from changefeed.stages.together import together
 from tests.examples import TIMES
 from tests.sinks.delta_native.applying import payloads
 from tests.sinks.delta_native.histories import History, all_types
-from tests.stages.test_changes import payloads as chunks
-from tests.stages.test_changes import shape, table
+from tests.stages.chunks import chunks, shape, table
 
 SEED = int(os.environ.get("CHANGEFEED_SEED") or secrets.randbelow(1 << 40))
 

@@ -17,8 +17,8 @@ from changefeed.model.position import Position
 from changefeed.model.text.write import lines
 from changefeed.pipeline.config.load import read
 from changefeed.sources import Source, source
+from tests.docs.fenced import blocks
 from tests.docs.shown import ROOT
-from tests.docs.test_blocks import blocks
 from tests.sources.conformance import Conformance, Row, changes_of, resolved_of
 from tests.toys.events import EventsFolder, EventsSource
 from tests.toys.lake import LakeSink

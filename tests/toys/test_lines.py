@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,15 +11,7 @@ from changefeed.sources import Source
 from changefeed.sources.decoded import DecodedSource
 from tests.sources.conformance import Conformance, Row
 from tests.toys.lines import LinesFolder, LinesSource
-
-
-def write(folder: Path, records: list[Row]) -> None:
-    """Appends records to the files of their partitions."""
-    folder.mkdir(exist_ok=True)
-    for row in records:
-        line = {name: row[name] and base64.b64encode(row[name]).decode() for name in ("key", "value")}
-        with (folder / f"{row['topic']}.{row['partition']}.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
+from tests.toys.writing import write
 
 
 @dataclass

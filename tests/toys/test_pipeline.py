@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.toys.lake import LakeSink
-from tests.toys.test_lines import write
 from tests.toys.two_runs import SALES, history, load, rows, run_twice
+from tests.toys.writing import write
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

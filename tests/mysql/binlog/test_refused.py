@@ -6,7 +6,6 @@ import contextlib
 import json
 import random
 import struct
-import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -17,16 +16,10 @@ from changefeed.mysql.binlog.events import Heartbeat, Ignorable, Incident, Rotat
 from changefeed.mysql.binlog.framing import Frame
 from changefeed.mysql.binlog.json_binary import to_text
 from changefeed.mysql.binlog.rows import KINDS
+from tests.mysql.binlog.framing import framed
 from tests.mysql.binlog.record import VECTORS
 
 NAMES = sorted(path.stem for path in VECTORS.glob("*.binlog"))
-
-
-def framed(code: int, body: bytes, *, flags: int = 0, position: int = 0, checksum: bool = True) -> bytes:
-    """An event, with a right size and checksum."""
-    size = 19 + len(body) + 4 * checksum
-    data = struct.pack("<IBIIIH", 1, code, 1, size, position, flags) + body
-    return data + struct.pack("<I", zlib.crc32(data)) if checksum else data
 
 
 def fed(parser: Parser, data: bytes) -> None:

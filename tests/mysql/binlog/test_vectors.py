@@ -20,9 +20,9 @@ from changefeed.mysql.binlog.events import (
     XaPrepare,
 )
 from changefeed.mysql.binlog.table_map import read_table_map
+from tests.mysql.binlog.framing import framed
 from tests.mysql.binlog.histories import Tables, kinds_of_mariadb, listed_events, rows_of
 from tests.mysql.binlog.record import VECTORS
-from tests.mysql.binlog.test_refused import framed
 
 RECORDED = [
     "mariadb-types", "mariadb-events", "mysql-types", "mysql-events", "mysql-json", "mariadb-11.8-events", "mysql-9.7-events",

@@ -4,38 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from changefeed.model.definition import Table
 from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl import parse
-from changefeed.mysql.ddl.apply import alter
-from changefeed.mysql.ddl.statements import AlterTable, CreateTable, DropDatabase, DropTable, RenameTable, Statement
+from changefeed.mysql.ddl.statements import CreateTable
+from tests.mysql.ddl.following import Tables, follow
 
 DATA = Path(__file__).parents[2] / "data" / "ddl"
 HISTORIES = [json.loads(line) for line in gzip.decompress((DATA / "histories.jsonl.gz").read_bytes()).splitlines()]
-Tables = dict[tuple[str, str], Table]
-
-
-def follow(tables: Tables, statement: Statement) -> None:
-    match statement:
-        case CreateTable(database=database, table=table, like=None):
-            tables[database, table] = statement.definition
-        case CreateTable(database=database, table=table, like=(_, _) as like):
-            tables[database, table] = replace(tables[like], database=database, name=table)
-        case AlterTable(database=database, table=table):
-            tables[database, table] = alter(tables[database, table], statement).table
-        case RenameTable(database, table, to_database, to_table):
-            tables[to_database, to_table] = tables.pop((database, table))
-        case DropTable(database=database, table=table):
-            tables.pop((database, table), None)
-        case DropDatabase(database=database):
-            for name in [n for n in tables if n[0] == database]:
-                del tables[name]
 
 
 def their_type(column: dict[str, Any]) -> str:

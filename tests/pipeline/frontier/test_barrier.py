@@ -11,17 +11,10 @@ from changefeed.pipeline.frontier.cut import still_pending
 from changefeed.pipeline.frontier.marks import barrier
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.state import FolderSum, Hold, State
+from tests.pipeline.kit.chunks import chunk
 
 NOTHING = FolderSum(0, 0, "")
 BOTH = {("t", 0), ("t", 1)}
-
-
-def chunk(kind: str, low: int | None = None, high: int | None = None, **values: object) -> ChunkInfo:
-    fields = {
-        "folder": "1", "kind": kind, "database": "app", "table": "a", "shape": None, "rows": 1, "min_ts": low,
-        "max_ts": low if high is None else high, "topic": "t", "partition": 0, "first": 0, "last": 0,
-    }  # fmt: skip
-    return ChunkInfo(**{**fields, **values})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,8 @@ from changefeed.protocols import protocol
 from changefeed.stages.changes import Window
 from tests.examples import examples
 from tests.pipeline.kit.downstream import Event, Lake, chunks_of
-from tests.pipeline.kit.random_runs import history
+from tests.pipeline.kit.random_runs import compare, history
 from tests.pipeline.kit.upstream import Change, Ddl, Upstream
-from tests.pipeline.planning.test_plan import compare
 
 pytestmark = pytest.mark.slow
 RULES = Rules(restored_ddl=True)

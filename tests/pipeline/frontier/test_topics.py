@@ -28,6 +28,7 @@ from changefeed.pipeline.store.files import FileStore
 from changefeed.sources import record_source
 from changefeed.storage.local import LocalFolder
 from tests.examples import by_turns
+from tests.pipeline.kit.open_records import _framed, mark, row
 from tests.pipeline.kit.running import published
 
 if TYPE_CHECKING:
@@ -36,27 +37,10 @@ if TYPE_CHECKING:
     from tests.services.kafka import KafkaBroker, Record
 
 
-def _framed(value: bytes) -> bytes:
-    return len(value).to_bytes(8, "big") + value
-
-
-def row(ts: int, id: int, partition: int = 0, table: str = "t") -> Record:
-    """An insert into d.t, or into another table of d."""
-    key = _framed(json.dumps({"ts": ts, "scm": "d", "tbl": table, "t": 1}).encode())
-    value = _framed(json.dumps({"u": {"id": {"t": 8, "h": True, "f": 11, "v": id}}}).encode())
-    return (1).to_bytes(8, "big") + key, value, [], partition
-
-
 def drop(ts: int, table: str) -> Record:
     """A DROP TABLE in d."""
     key = (1).to_bytes(8, "big") + _framed(json.dumps({"ts": ts, "scm": "d", "tbl": table, "t": 2}).encode())
     return key, _framed(json.dumps({"q": f"DROP TABLE `d`.`{table}`", "t": 4}).encode()), [], 0
-
-
-def mark(ts: int, *partitions: int) -> list[Record]:
-    """A resolved event on each of these partitions, or on the first."""
-    key = (1).to_bytes(8, "big") + _framed(json.dumps({"ts": ts, "t": 3}).encode())
-    return [(key, b"", [], partition) for partition in partitions or (0,)]
 
 
 @dataclass(frozen=True)

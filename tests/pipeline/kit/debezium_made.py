@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import pytest
+
+from changefeed.errors import UnsupportedError
 from changefeed.model.table import Column
 from changefeed.mysql import ddl
 from changefeed.mysql.ddl.statements import CreateTable
@@ -178,3 +181,14 @@ class Pipeline:
 def applied(log: MadeLog, *, batch: int | None = None, behavior: str = "evolve", **options: Any) -> Pipeline:
     """A new pipeline that has read a log."""
     return Pipeline({"schema.change.behavior": behavior, **options}).run(log, batch=batch)
+
+
+BOTH = pytest.mark.parametrize("consistency", ["transaction", "key"])
+
+STEPS = pytest.mark.parametrize("batch", [None, 1])
+
+
+def refusal(log: MadeLog, **options: Any) -> str:
+    with pytest.raises(UnsupportedError) as error:
+        applied(log, **options)
+    return str(error.value)

@@ -22,7 +22,7 @@ from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.state import State, TableState
 from changefeed.protocols.base import Capabilities
-from tests.pipeline.kit.downstream import Event, chunks_of
+from tests.pipeline.kit.downstream import Event, Lake, chunks_of
 from tests.pipeline.kit.in_memory import Storage, memory_definition, memory_flow
 from tests.pipeline.kit.upstream import MEMBERS, NAMES, Change, Row, Table, Upstream
 
@@ -155,6 +155,18 @@ def as_declared(row: Row, table: Table, current: TableState) -> Row:
     missing = set(row) - set(known)
     assert all(row[name] is None for name in missing), missing
     return known
+
+
+def compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
+    """Asserts that the lake has these tables; quarantined tables are not compared."""
+    wanted = {full_name(*name): table for name, table in tables.items()}
+    for name, current in lake.state.tables.items():
+        if name not in lake.state.held:
+            assert name in wanted, f"{name} was dropped"
+            actual = Counter(_text(row) for row in lake.rows(name))
+            assert actual == Counter(_text(as_declared(row, wanted[name], current)) for row in wanted[name].all()), name
+    for name, table in wanted.items():
+        assert name in lake.state.tables or name in lake.state.held or not table.all(), f"{name} is missing"
 
 
 def _given(chunks: list[pa.RecordBatch]) -> Any:

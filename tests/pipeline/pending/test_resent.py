@@ -16,7 +16,7 @@ from changefeed.frames.sent import LINES
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.pending.resent import sendings, still_needed, surplus
 from tests.examples import TIMES
-from tests.pipeline.frontier.test_barrier import chunk
+from tests.pipeline.kit.chunks import chunk
 
 
 def row(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.pipeline.kit.debezium_made import MadeLog, applied
-from tests.pipeline.planning.test_definitions import BOTH, refusal
+from tests.pipeline.kit.debezium_made import BOTH, MadeLog, applied, refusal
 
 LATIN = "CREATE TABLE t (id INT PRIMARY KEY) DEFAULT CHARSET={}"
 MISREAD = (

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from changefeed.errors import UnsupportedError
-from tests.pipeline.kit.debezium_made import MadeLog, applied
+from tests.pipeline.kit.debezium_made import BOTH, STEPS, MadeLog, applied, refusal
 
-BOTH = pytest.mark.parametrize("consistency", ["transaction", "key"])
 WAYS_OUT = pytest.mark.parametrize("behavior", ["try_evolve", "lenient"])
-STEPS = pytest.mark.parametrize("batch", [None, 1])
 BILLS = "id BIGINT UNSIGNED NOT NULL PRIMARY KEY, due DATE, amount DECIMAL(10,2), raw BLOB, at TIME, moment DATETIME(3)"
 FIRST = {"id": 1, "due": 20000, "amount": "BNI=", "raw": "AAEC", "at": 3_600_000_000, "moment": 1764000000123}
 SECOND = {"id": 2, "due": 20001, "amount": "BNM=", "raw": "AwQF", "at": 7_200_000_000, "moment": 1764000001000}
@@ -25,12 +23,6 @@ READ_SECOND = {
     "id": 2, "due": dt.date(2024, 10, 5), "amount": Decimal("12.35"), "raw": b"\3\4\5", "at": "02:00:00",
     "moment": dt.datetime(2025, 11, 24, 16, 0, 1),
 }  # fmt: skip
-
-
-def refusal(log: MadeLog, **options: Any) -> str:
-    with pytest.raises(UnsupportedError) as error:
-        applied(log, **options)
-    return str(error.value)
 
 
 # Tables without rows.

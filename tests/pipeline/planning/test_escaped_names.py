@@ -23,9 +23,8 @@ from changefeed.pipeline.run import run
 from tests.examples import examples
 from tests.pipeline.kit.downstream import Lake
 from tests.pipeline.kit.history import HistoryBuilder
-from tests.pipeline.kit.random_runs import history
+from tests.pipeline.kit.random_runs import compare, history
 from tests.pipeline.kit.upstream import Change, Ddl, Row, Table
-from tests.pipeline.planning.test_plan import compare
 
 RULES = Rules(restored_ddl=True, escapes=True)
 SIGNS = (" ", ",", "=", ";", "{", "}", "(", ")", "~20", "\t", "`", "%")

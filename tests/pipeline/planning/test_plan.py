@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -27,8 +25,8 @@ from changefeed.sinks.memory import MemorySink
 from changefeed.stages.changes import Window
 from tests.examples import examples
 from tests.pipeline.kit.downstream import Event, Lake, chunks_of, infos
-from tests.pipeline.kit.random_runs import as_declared, history
-from tests.pipeline.kit.upstream import Change, Ddl, Row, Table, Upstream
+from tests.pipeline.kit.random_runs import compare, history
+from tests.pipeline.kit.upstream import Change, Ddl, Row, Upstream
 
 RULES = Rules(restored_ddl=True)
 seeds = st.integers(0, 2**48)
@@ -105,22 +103,6 @@ def _replayed(upstream: Upstream, lake: Lake, partitions: int, random: Random) -
 def _check(upstream: Upstream, lake: Lake) -> None:
     past = [ts for ts in upstream.history if lake.state.barrier is not None and ts <= lake.state.barrier]
     compare(upstream.history[max(past)] if past else {}, lake)
-
-
-def compare(tables: dict[tuple[str, str], Table], lake: Lake) -> None:
-    """Asserts that the lake has these tables; quarantined tables are not compared."""
-    wanted = {full_name(*name): table for name, table in tables.items()}
-    for name, current in lake.state.tables.items():
-        if name not in lake.state.held:
-            assert name in wanted, f"{name} was dropped"
-            actual = Counter(_text(row) for row in lake.rows(name))
-            assert actual == Counter(_text(as_declared(row, wanted[name], current)) for row in wanted[name].all()), name
-    for name, table in wanted.items():
-        assert name in lake.state.tables or name in lake.state.held or not table.all(), f"{name} is missing"
-
-
-def _text(row: Row) -> str:
-    return json.dumps(row, sort_keys=True, default=str)
 
 
 def _nothing(spanning: list[ChunkInfo], window: Window) -> set[str]:

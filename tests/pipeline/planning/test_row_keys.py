@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from changefeed.errors import UnsupportedError
-from tests.pipeline.kit.debezium_made import MadeLog, Pipeline, applied
-from tests.pipeline.planning.test_definitions import BOTH, STEPS, refusal
+from tests.pipeline.kit.debezium_made import BOTH, STEPS, MadeLog, Pipeline, applied, refusal
 
 
 @BOTH

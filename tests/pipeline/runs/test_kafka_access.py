@@ -16,7 +16,7 @@ from changefeed.pipeline.operations.check import checks
 from changefeed.pipeline.operations.explain import explain
 from changefeed.pipeline.run import run
 from changefeed.sources import record_source
-from tests.pipeline.frontier.test_topics import mark, row
+from tests.pipeline.kit.open_records import mark, row
 from tests.services.kafka import KafkaBroker
 
 if TYPE_CHECKING:

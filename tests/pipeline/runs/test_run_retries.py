@@ -68,7 +68,7 @@ def test_an_error_that_stays_ends_the_run(spark: SparkSession, tmp_path: Path, m
 
 @pytest.mark.heavy
 def test_brokers_that_are_away_when_a_run_begins(spark: SparkSession, tmp_path: Path) -> None:
-    from tests.pipeline.frontier.test_topics import mark, row
+    from tests.pipeline.kit.open_records import mark, row
     from tests.services.kafka import KafkaBroker
 
     with KafkaBroker() as broker:
@@ -95,7 +95,7 @@ def test_brokers_that_are_away_when_a_run_begins(spark: SparkSession, tmp_path: 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("trouble", ["stopped", "hanging"])
 def test_a_run_waits_for_brokers_that_are_away(spark: SparkSession, tmp_path: Path, trouble: str) -> None:
-    from tests.pipeline.frontier.test_topics import mark, row
+    from tests.pipeline.kit.open_records import mark, row
     from tests.services.kafka import KafkaBroker
 
     with KafkaBroker() as broker:

@@ -24,7 +24,7 @@ from changefeed.protocols.by_columns import ColumnEncoder
 from tests.examples import by_turns, large_examples
 from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import Case, History, cases, decode, histories, stores
-from tests.protocols.conformance.test_types import one_update
+from tests.protocols.conformance.typed import one_update
 
 if not hasattr(decoding.changefeed_kernel, "Templates"):
     pytest.skip("the kernel is not installed, or is an older one", allow_module_level=True)

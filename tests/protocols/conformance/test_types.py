@@ -7,23 +7,20 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from changefeed.columnar.events import Row, in_order
-from changefeed.errors import UnsupportedError
-from changefeed.model.batch import BatchBuilder, Decoded
-from changefeed.model.position import Place
-from changefeed.model.table import Column, TableShape
+from changefeed.model.batch import Decoded
 from changefeed.model.types import INTEGERS, NAMES, ColumnType
-from changefeed.model.values import IrregularError, writer
+from changefeed.model.values import writer
 from changefeed.protocols import protocol
-from changefeed.protocols.base import Options, Protocol
+from changefeed.protocols.base import Protocol
 from tests.examples import by_turns, large_examples
 from tests.model.strategies import column_types, decoded, values
 from tests.protocols.conformance.cases import all_protocols, bytes_of, histories, own, stores
+from tests.protocols.conformance.typed import MORE, fits, one_update, redefined, written_or_refusal
 
 # Each protocol with its defaults, and with each set of options that a history was recorded with, without regard to schemas:
 # in CI hypothesis nests a function's settings once for each of its tests, and a thousand levels are too deep.
@@ -31,7 +28,6 @@ WITH_OPTIONS = [pytest.param(p, {}, id=f"{p.name}-defaults") for p in all_protoc
 _RECORDED = {(h.protocol, *sorted((h.options | {"schema-registry": ""}).items())): h for h in histories() if h.options}
 WITH_OPTIONS += [pytest.param(protocol(h.protocol), h.options, id=str(h)) for h in _RECORDED.values()]
 DEFAULTS, OTHERS = WITH_OPTIONS[: len(all_protocols())], WITH_OPTIONS[len(all_protocols()) :]
-MORE = large_examples(25)
 SOME = large_examples(8)  # of options that change few of the types
 
 
@@ -113,14 +109,6 @@ def check_comes_back(chosen: Protocol, given_options: dict[str, Any], name: str,
     assert bytes_of(chosen.encoder(options, stores(options)).encode(decoded)) == bytes_of(written)
 
 
-def redefined(redefine: Callable[[Any], Any], value: Any) -> Any:
-    """The value under its definition; None if the defined type cannot hold it."""
-    try:
-        return redefine(value)
-    except IrregularError:
-        return None
-
-
 def arriving(chosen: Protocol) -> Callable[[ColumnType, Any, dict[str, Any]], Any]:
     """(type, ready value, options) -> the canonical value that arrives: `tests/protocols/<name>/arriving.py`."""
     module = own(chosen.name, "arriving")
@@ -129,40 +117,8 @@ def arriving(chosen: Protocol) -> Callable[[ColumnType, Any, dict[str, Any]], An
     return function
 
 
-def written_or_refusal(chosen: Protocol, options: Options, changes: Decoded) -> pa.RecordBatch | str:
-    """The records, or the message with which the encoder refuses them."""
-    try:
-        return chosen.encoder(options, stores(options)).encode(changes)
-    except UnsupportedError as error:
-        return str(error) or pytest.fail("an error without a message")
-
-
 def writer_or_none(t: ColumnType, value: Any) -> Any:
     return None if value is None else writer(t)(value)
-
-
-def fits(t: ColumnType, sent: tuple[Any, ...]) -> bool:
-    """Whether an enum or a set with these members can have these values."""
-    members = t.members or ()
-    if t.name == "enum":
-        return all(value is None or value in members for value in sent)
-    plain = all(member and "," not in member for member in members)
-    return plain and all(value is None or set(filter(None, value.split(","))) <= set(members) for value in sent)
-
-
-def one_update(t: ColumnType, old: Any, new: Any) -> Decoded:
-    columns = (Column("id", ColumnType("bigint"), False, True), Column("v", t, True, False))
-    rows = BatchBuilder()
-    rows.add(
-        TableShape("shop", "t", columns),
-        Place("shop", 0, 7),
-        "update",
-        before={"id": 1, "v": old},
-        after={"id": 1, "v": new},
-        commit_ts=463267587983154927,
-        commit_time=463267587983154927 >> 18,
-    )
-    return Decoded(rows.build())
 
 
 @pytest.mark.heavy

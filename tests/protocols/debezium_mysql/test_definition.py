@@ -17,7 +17,7 @@ from changefeed.protocols.base import Redefine
 from tests.model.strategies import column_types
 from tests.model.strategies import values as values_of
 from tests.protocols.conformance.cases import stores
-from tests.protocols.conformance.test_types import MORE, fits, one_update, redefined, written_or_refusal
+from tests.protocols.conformance.typed import MORE, fits, one_update, redefined, written_or_refusal
 from tests.protocols.debezium_mysql.arriving import arriving
 
 KEEP_TEXT = "; to keep such texts as they are, leave the topic of schema changes out of the source"

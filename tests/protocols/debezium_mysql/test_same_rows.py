@@ -21,7 +21,7 @@ from changefeed.mysql.ddl.apply import alter
 from changefeed.mysql.ddl.statements import AlterTable, CreateTable, DropTable, RenameTable, Statement
 from changefeed.protocols import protocol
 from changefeed.protocols.base import Redefine
-from tests.mysql.ddl.test_histories import Tables, follow
+from tests.mysql.ddl.following import Tables, follow
 from tests.protocols.conformance.cases import DATA, decode, histories
 
 FILES = {history.file: history for history in histories()}

@@ -18,7 +18,7 @@ from changefeed.mysql.ddl import parse
 from changefeed.mysql.type_codes import BINARY, UNSIGNED, column_type
 from changefeed.protocols.ticdc_avro.names import TopicRule, full_namespace, sanitise, subject
 from changefeed.protocols.ticdc_avro.schema_text import allowed, field_text, key_text, members_of, value_text
-from tests.mysql.ddl.test_histories import follow
+from tests.mysql.ddl.following import follow
 from tests.protocols.conformance.cases import Schemas
 from tests.protocols.ticdc_avro.messages import CHECKSUMS, EXTENSION, column, decode, read
 

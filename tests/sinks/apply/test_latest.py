@@ -12,7 +12,7 @@ import pytest
 from changefeed.sinks.apply.keys import Keys
 from changefeed.sinks.apply.latest import latest, of_last_reading
 from changefeed.stages.changes import schema
-from tests.stages.test_latest import CASES, NAMES, TABLE, as_known, change, random_changes, reduced
+from tests.stages.random_changes import CASES, NAMES, TABLE, as_known, change, random_changes, reduced
 
 
 def run(changes: list[dict[str, Any]], *, partial: bool) -> dict[int, dict[str, Any] | None]:

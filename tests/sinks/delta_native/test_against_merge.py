@@ -8,7 +8,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
@@ -20,33 +19,14 @@ from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.delta.sink import _Commit
 from changefeed.sinks.sql import quoted, text
 from changefeed.sinks.writes import WriteId
-from changefeed.stages.changes import Window, changes
-from changefeed.stages.latest import latest
 from tests.examples import by_turns
 from tests.sinks.delta_native.applying import apply, commit_text, item, opened, payloads, read
 from tests.sinks.delta_native.by_sink import SinkWriter
+from tests.sinks.delta_native.by_spark import BySpark
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-class BySpark:
-    """The same steps through Spark."""
-
-    def __init__(self, spark: SparkSession, history: History) -> None:
-        self.spark, self.table, self.partial = spark, history.table, history.partial
-        self.writer = SinkWriter(spark, "test")
-
-    def latest(self, chunks: pa.RecordBatch) -> DataFrame:
-        frame = self.spark.createDataFrame(pa.Table.from_batches([chunks]))
-        return latest(changes(frame, self.table, Window(), "keep"), self.table, partial=self.partial)
-
-    def load(self, path: Path, chunks: pa.RecordBatch, step: int) -> None:
-        self.writer.load(str(path), self.table, self.latest(chunks), WriteId(1, step, 1), "{}")
-
-    def merge(self, path: Path, chunks: pa.RecordBatch, step: int) -> None:
-        self.writer.merge(str(path), self.table, self.latest(chunks), WriteId(1, step, 1), "{}", partial=self.partial)
 
 
 @pytest.mark.heavy

@@ -15,34 +15,22 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from changefeed.errors import DamagedError, FencedError, SinkError
-from changefeed.sinks.apply.files import DataFileWriter, Limits
-from changefeed.sinks.apply.item import TaskResult
 from changefeed.sinks.delta.actions import CHECKSUM
 from changefeed.sinks.delta.log import commits, pack
 from changefeed.sinks.delta.log_names import commit_name
 from changefeed.sinks.delta.native import log_file
 from changefeed.sinks.delta.native.commit import checkpoint, commit
-from changefeed.sinks.delta.native.opened import Opened, open_table
+from changefeed.sinks.delta.native.opened import open_table
 from changefeed.sinks.writes import WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import commit_text, opened, read
-
-SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
+from tests.sinks.delta_native.commits import SCHEMA, replacing
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     DeltaTable.create(str(tmp_path / "t"), schema=SCHEMA)
     return str(tmp_path / "t")
-
-
-def rows(at: Opened, *ids: int) -> TaskResult:
-    """Rows in a new file that replaces all others."""
-    writer = DataFileWriter(at.layout, SCHEMA, Limits())
-    writer.write(pa.record_batch([pa.array(ids, pa.int64()), pa.array(["x"] * len(ids))], schema=SCHEMA))
-    files = at.files()
-    removed = zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True)
-    return TaskResult(tuple(writer.close()), tuple(removed), len(ids))
 
 
 def ids(path: str) -> list[int]:
@@ -52,7 +40,7 @@ def ids(path: str) -> list[int]:
 
 def write(path: str, write_id: WriteId, *new: int) -> int:
     at = opened(path)
-    return commit(at, [rows(at, *new)], write_id, "{}")
+    return commit(at, [replacing(at, *new)], write_id, "{}")
 
 
 def log_file_of(path: str, version: int) -> Path:
@@ -62,7 +50,7 @@ def log_file_of(path: str, version: int) -> Path:
 def test_a_commit_carries_the_write_id_and_the_note(path: str) -> None:
     at = opened(path)
     assert at.write_id is None
-    assert commit(at, [rows(at, 1, 2)], WriteId(3, 4, 5), '{"changefeed":"test"}') == 1
+    assert commit(at, [replacing(at, 1, 2)], WriteId(3, 4, 5), '{"changefeed":"test"}') == 1
     assert opened(path).write_id == WriteId(3, 4, 5)
     assert opened(path, "somebody else").write_id is None
     actions = [json.loads(line) for line in (Path(path) / "_delta_log" / f"{1:020d}.json").read_text().splitlines()]
@@ -75,7 +63,7 @@ def test_a_commit_carries_the_write_id_and_the_note(path: str) -> None:
 
 def test_only_one_of_two_commits_at_once_succeeds(path: str) -> None:
     a, b = opened(path), opened(path)
-    first, second = rows(a, 1), rows(b, 2)
+    first, second = replacing(a, 1), replacing(b, 2)
     assert commit(a, [first], WriteId(2, 1, 1), "{}") == 1
     with pytest.raises(SinkError, match="version 1 was committed by another writer") as caught:
         commit(b, [second], WriteId(2, 1, 2), "{}")
@@ -88,7 +76,7 @@ def test_each_version_is_committed_by_one_of_many_threads(path: str) -> None:
 
     def compete(number: int) -> None:
         at = opened(path)
-        written = rows(at, number)
+        written = replacing(at, number)
         start.wait()
         try:
             outcomes.append((number, commit(at, [written], WriteId(1, 1, number), "{}")))
@@ -106,7 +94,7 @@ def test_each_version_is_committed_by_one_of_many_threads(path: str) -> None:
 
 def test_an_older_epoch_that_opened_the_table_before_is_fenced(path: str) -> None:
     late = opened(path)
-    written = rows(late, 1)
+    written = replacing(late, 1)
     write(path, WriteId(2, 1, 1), 2)
     with pytest.raises(
         FencedError, match="epoch 2 of pipeline test writes this table now; this run is epoch 1 and stops"
@@ -132,7 +120,7 @@ def test_a_write_is_not_repeated(path: str) -> None:
 def test_a_commit_of_another_application_in_between_is_enough(path: str) -> None:
     """A blind append conflicts with nothing, but files that were read may be gone."""
     at = opened(path)
-    written = rows(at, 1)
+    written = replacing(at, 1)
     write_deltalake(path, pa.table({"id": [7], "v": ["theirs"]}), mode="append")
     with pytest.raises(SinkError, match="committed by another writer") as caught:
         commit(at, [written], WriteId(1, 1, 1), "{}")
@@ -143,7 +131,7 @@ def test_a_commit_of_another_application_in_between_is_enough(path: str) -> None
 
 def test_a_lost_answer_is_found_in_the_log(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at = opened(path)
-    written = rows(at, 1)
+    written = replacing(at, 1)
     real = log_file.put
 
     def lost(*args: Any) -> None:
@@ -157,7 +145,7 @@ def test_a_lost_answer_is_found_in_the_log(path: str, monkeypatch: pytest.Monkey
 
 def test_a_lost_answer_after_which_a_newer_run_wrote_is_fenced(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at = opened(path)
-    written = rows(at, 1)
+    written = replacing(at, 1)
     real = log_file.put
 
     def lost(*args: Any) -> None:
@@ -174,7 +162,7 @@ def test_a_lost_answer_after_which_a_newer_run_wrote_is_fenced(path: str, monkey
 
 def test_a_commit_that_was_not_written_is_found_by_the_next_read(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     at = opened(path)
-    written = rows(at, 1)
+    written = replacing(at, 1)
 
     def nothing(*args: Any, **named: Any) -> None:
         """Returns as if the commit had been written."""
@@ -189,7 +177,7 @@ def test_a_commit_that_was_not_written_is_found_by_the_next_read(path: str, monk
 
 def test_a_commit_that_another_writer_has_overwritten_is_found_by_the_next_read(path: str) -> None:
     at = opened(path)
-    commit(at, [rows(at, 1)], WriteId(1, 1, 1), "{}")
+    commit(at, [replacing(at, 1)], WriteId(1, 1, 1), "{}")
     log_file_of(path, 1).write_text(json.dumps(log_file.commit_info("WRITE", {}, 0)) + "\n")
     with pytest.raises(DamagedError, match="while version 1 was written"):
         at.log.read()
@@ -200,7 +188,7 @@ def test_a_commit_to_a_version_that_was_replaced_meanwhile_is_found_by_the_next_
     """The version after it was free, so that the commit itself could not fail."""
     write(path, WriteId(1, 1, 1), 1)
     at = opened(path)
-    written = rows(at, 2)
+    written = replacing(at, 2)
     file = log_file_of(path, 1)
     text = file.read_bytes()
     file.unlink()
@@ -224,7 +212,7 @@ def test_a_commit_to_a_version_whose_file_was_cleaned_up_stands(path: str) -> No
     at = opened(path)
     log_file_of(path, 0).unlink()
     log_file_of(path, 1).unlink()
-    commit(at, [rows(at, 2)], WriteId(1, 2, 1), "{}")
+    commit(at, [replacing(at, 2)], WriteId(1, 2, 1), "{}")
     there = at.log.read()
     assert there is not None
     assert there.version == 2
@@ -237,7 +225,7 @@ def test_a_commit_to_a_table_that_was_replaced_by_an_older_copy_is_found_by_the_
     shutil.copytree(path, tmp_path / "copy")
     write(path, WriteId(1, 2, 1), 2)
     at = opened(path)
-    written = rows(at, 3)
+    written = replacing(at, 3)
     for name in ("_delta_log",):
         shutil.rmtree(Path(path) / name)
         shutil.copytree(tmp_path / "copy" / name, Path(path) / name)
@@ -250,7 +238,7 @@ def test_a_state_is_known_until_the_table_is_written(path: str) -> None:
     at = opened(path)
     assert at.log.known(0) is at.state
     assert (at.log.known(1), at.log.known(-1)) == (None, None)
-    commit(at, [rows(at, 1)], WriteId(1, 1, 1), "{}")
+    commit(at, [replacing(at, 1)], WriteId(1, 1, 1), "{}")
     assert (at.log.known(0), at.log.known(1)) == (None, None), "it has not been looked at since"
     assert at.log.read() is at.log.known(1)
 
@@ -259,7 +247,7 @@ def test_a_checkpoint_is_written_when_it_is_due_and_keeps_everything(path: str) 
     made = []
     for number in range(1, 21):
         at = opened(path)
-        commit(at, [rows(at, number)], WriteId(1, number, 1), "{}")
+        commit(at, [replacing(at, number)], WriteId(1, number, 1), "{}")
         made += [opened(path).version] if checkpoint(at, at.version + 1) else []
     assert made == [10, 20]
     for version in range(20):
@@ -275,7 +263,7 @@ def test_a_checkpoint_is_written_when_it_is_due_and_keeps_everything(path: str) 
 def test_a_checkpoint_that_cannot_be_written_harms_no_commit(path: str) -> None:
     for number in range(1, 11):
         at = opened(path)
-        commit(at, [rows(at, number)], WriteId(1, number, 1), "{}")
+        commit(at, [replacing(at, number)], WriteId(1, number, 1), "{}")
     first = Path(path) / "_delta_log" / f"{0:020d}.json"
     (first.parent / f"{10:020d}.checkpoint.parquet").mkdir()
     with pytest.raises(SinkError, match="a checkpoint cannot be written") as caught:

@@ -25,8 +25,7 @@ from changefeed.sinks.delta.native.statistics import bounds_of
 from changefeed.sinks.writes import WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import opened
-from tests.sinks.delta_native.test_commit import SCHEMA
-from tests.sinks.delta_native.test_commit import rows as replacing
+from tests.sinks.delta_native.commits import SCHEMA, replacing
 
 
 def theirs(path: str, number: int) -> None:

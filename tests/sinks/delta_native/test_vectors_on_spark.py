@@ -23,8 +23,8 @@ from changefeed.sinks.delta.native.commit import commit
 from changefeed.sinks.writes import WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.delta_native.applying import apply, create, inline, item, opened, payloads, read
+from tests.sinks.delta_native.by_spark import BySpark
 from tests.sinks.delta_native.histories import History, all_types, sorted_rows
-from tests.sinks.delta_native.test_against_merge import BySpark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from changefeed.sinks.iceberg.section import IcebergSink
 from changefeed.sinks.writes import Create, Load, Upsert
 from changefeed.storage.objects import ObjectFolder
 from tests.sinks.contract import Row, table
-from tests.sinks.iceberg.tables import ORDERS, PATH, Tables
+from tests.sinks.iceberg.tables import COLUMNS, KEYS, ORDERS, PATH, Tables, same
 
 ONE: Row = {"id": 1, "note": "one"}
 TWO: Row = {"id": 2, "note": "two"}
@@ -100,25 +98,6 @@ def test_a_run_that_is_overtaken_by_a_newer_one_at_its_commit_is_fenced(
     ):
         tables.write(sink, Upsert, TWO)
     assert tables.rows() == [ONE, {**TWO, "note": "of the newer run"}]
-
-
-COLUMNS = {
-    "tiny tinyint": (-128, 127), "small smallint unsigned": (0, 65535), "whole int": (-(2**31), 2**31 - 1),
-    "big bigint": (-(2**63), 2**63 - 1), "huge bigint unsigned": (Decimal(0), Decimal(2**64 - 1)),
-    "money decimal(20,4)": (Decimal("-0.0001"), Decimal("9999999999999999.9999")), "long decimal(65,30)": ("-1.5", "9" * 35),
-    "half float": (-0.5, 3.0), "real double": (-1e308, 1e-308), "day date": (date(1000, 1, 1), date(9999, 12, 31)),
-    "wall datetime(6)": (datetime(1000, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)),
-    "moment timestamp(3)": (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), datetime(2038, 1, 19, 3, 14, 7, tzinfo=UTC)),
-    "span time(3)": ("-838:59:59.000", "00:00:00.001"), "text varchar(40)": ("", "z" * 40),
-    "data varbinary(40)": (b"", b"\xff" * 40), "flag boolean": (False, True), "doc json": ("{}", "[1]"),
-    "place point": ({"srid": 0, "wkb": b"\x01"}, {"srid": 4326, "wkb": b"\x02"}), "vec vector(2)": ([0.5, 1.0], [-2.0, 3.5]),
-}  # fmt: skip
-KEYS = [name for name in COLUMNS if not name.startswith(("half", "real", "place", "vec"))]
-
-
-def same(actual: list[Row], wanted: list[Row]) -> bool:
-    """Whether the rows are the same, in any order."""
-    return len(actual) == len(wanted) and all(row in actual for row in wanted)
 
 
 @pytest.mark.parametrize("key", KEYS)

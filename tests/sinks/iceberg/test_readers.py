@@ -10,8 +10,7 @@ import pytest
 
 from changefeed.sinks.writes import Constant, ConvertedFrom, Load, Rewrite, Upsert
 from tests.sinks.contract import Row, sorted_rows, table
-from tests.sinks.iceberg.tables import PATH, Tables
-from tests.sinks.iceberg.test_commit import COLUMNS, same
+from tests.sinks.iceberg.tables import COLUMNS, PATH, Tables, same
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from changefeed.sinks.rows_by_key import KeyReader
 from changefeed.sinks.writes import Load, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import table
-from tests.sinks.iceberg.tables import PATH, Tables
-from tests.sinks.iceberg.test_commit import COLUMNS, KEYS
+from tests.sinks.iceberg.tables import COLUMNS, KEYS, PATH, Tables
 
 
 @pytest.fixture

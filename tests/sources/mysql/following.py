@@ -143,3 +143,22 @@ class Follower:
 
 def _given(chunks: list[pa.RecordBatch], dated: Any, fragments: Any) -> list[pa.RecordBatch]:
     return chunks
+
+
+def follower(database: Database, name: str, tables: str, *more: str) -> Follower:
+    """A pipeline of a new database with these tables, after its first run."""
+    database.execute(f"CREATE DATABASE {name}; USE {name}; {tables}")
+    following = Follower(database, [f"{name}.*", *more], Random(0))
+    following.run()
+    return following
+
+
+def rows(following: Follower, table: str) -> list[dict[str, Any]]:
+    """The rows of a table at the last cut."""
+    path = following.storage.published()[-1].tables[table].path
+    return sorted(following.storage.tables.rows(path), key=repr)
+
+
+def names(following: Follower) -> list[str]:
+    """The tables of the last cut."""
+    return sorted(following.storage.published()[-1].tables)

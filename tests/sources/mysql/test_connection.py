@@ -17,7 +17,7 @@ from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import section
-from tests.sources.mysql.test_batches import needs_kernel
+from tests.sources.mysql.kernel import needs_kernel
 
 
 @pytest.fixture(scope="module")

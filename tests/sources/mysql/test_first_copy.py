@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from random import Random
 from threading import Event, Thread
@@ -17,21 +17,7 @@ from changefeed.sources.mysql.source_offset import read
 from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, section
-
-ROWS = 600
-# keys that a collation orders and compares in its own way, and a key of two columns, the first of which repeats
-TABLES: dict[str, tuple[str, Callable[[Random], str]]] = {
-    "numbers": ("id INT PRIMARY KEY", lambda r: str(r.randrange(2 * ROWS))),
-    "names": (
-        "id VARCHAR(12) COLLATE utf8mb4_general_ci PRIMARY KEY",
-        lambda r: f"'{r.choice('aAbBzZéÉ_')}{r.randrange(ROWS)}'",
-    ),
-    "latin": ("id CHAR(8) CHARACTER SET latin1 PRIMARY KEY", lambda r: f"'{r.choice('aÄß')}{r.randrange(ROWS)}'"),
-    "days": (
-        "id DATETIME(3) PRIMARY KEY",
-        lambda r: f"'2026-01-01 {r.randrange(24):02}:{r.randrange(60):02}:00.{r.randrange(9)}'",
-    ),
-}
+from tests.sources.mysql.shop import TABLES, filled, selected, writing
 
 
 @pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
@@ -39,50 +25,6 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     with request.param() as server:
         filled(server)
         yield server
-
-
-def filled(database: Database) -> None:
-    """Creates the tables, with rows."""
-    created = [f"CREATE TABLE {name} ({key}, v INT)" for name, (key, _) in TABLES.items()]
-    created.append("CREATE TABLE pairs (a INT, b INT, v INT, PRIMARY KEY (a, b))")
-    database.execute("CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; " + "; ".join(created))
-    random = Random(1)
-    for name, (_, key) in TABLES.items():
-        values = ", ".join(f"({key(random)}, {i})" for i in range(ROWS))
-        database.execute(f"REPLACE INTO {name} VALUES {values}", "shop")
-    pairs = ", ".join(f"({i // 150}, {i}, {i})" for i in range(ROWS))
-    database.execute(f"INSERT INTO pairs VALUES {pairs}", "shop")
-
-
-def selected(database: Database, name: str) -> set[tuple[str, ...]]:
-    """The rows of a table, as the server's client prints them."""
-    columns = ("id", "v") if name != "pairs" else ("a", "b", "v")
-    shown = "CONVERT(id USING utf8mb4)" if name in ("names", "latin") else columns[0]
-    rows = database.selected(f"SELECT {shown}, {', '.join(columns[1:])} FROM {name}", "shop")
-    assert rows
-    return {tuple(row) for row in rows}
-
-
-def writing(database: Database, stop: Event) -> Callable[[], None]:
-    """Writes rows of all tables until it is stopped: new ones, changed ones, moved keys, deletes."""
-
-    def write() -> None:
-        random = Random(2)
-        connection = connect(Address("127.0.0.1", database.port, "dbz", "dbz"))
-        with connection.cursor() as cursor:
-            cursor.execute("USE shop")
-            while not stop.is_set():
-                name = random.choice(list(TABLES))
-                old, new = TABLES[name][1](random), TABLES[name][1](random)
-                cursor.execute(f"REPLACE INTO {name} VALUES ({new}, {random.randrange(10**6)})")
-                cursor.execute(f"UPDATE IGNORE {name} SET id = {old}, v = v + 1 WHERE id = {new}")
-                cursor.execute(f"DELETE FROM {name} WHERE id = {old} AND v % 3 = 0")
-                a, b = random.randrange(6), random.randrange(ROWS)
-                cursor.execute(f"UPDATE IGNORE pairs SET a = {a}, v = v + 1 WHERE b = {b}")
-                stop.wait(0.005)
-        connection.close()
-
-    return write
 
 
 def test_a_copy_of_tables_that_are_written(database: Database) -> None:

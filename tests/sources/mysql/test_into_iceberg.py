@@ -11,8 +11,8 @@ from pyiceberg.catalog import load_catalog
 
 import changefeed as cf
 from changefeed.pipeline.ledger import read_ledger
+from tests.docs.fenced import blocks
 from tests.docs.shown import ROOT
-from tests.docs.test_blocks import blocks
 from tests.services.database import MariaDb
 from tests.services.s3 import S3Server
 

@@ -22,8 +22,9 @@ from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured
 from changefeed.ticdc.dispatch.matcher import ColumnFilter
 from tests.kernel.differing import difference
+from tests.sources.mysql.kernel import needs_kernel
 from tests.sources.mysql.random_logs import random_log
-from tests.sources.mysql.test_batches import CAPTURED, VECTORS, batches, log, needs_kernel
+from tests.sources.mysql.recorded_logs import CAPTURED, VECTORS, batches, log
 
 pytestmark = needs_kernel
 

@@ -16,8 +16,8 @@ import pytest
 
 from changefeed.pipeline.ledger import read_ledger
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.test_first_copy import TABLES, filled, selected, writing
-from tests.sources.mysql.test_run import load, tables
+from tests.sources.mysql.pipelines import load, tables
+from tests.sources.mysql.shop import TABLES, filled, selected, writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

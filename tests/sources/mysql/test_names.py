@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.test_unlogged import follower, names, rows
+from tests.sources.mysql.following import follower, names, rows
 
 pytestmark = pytest.mark.slow
 

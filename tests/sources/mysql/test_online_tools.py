@@ -11,8 +11,7 @@ import pytest
 
 from tests.services.database import Database, MariaDb, MySql
 from tests.services.online_tools import TOOLS, alter_while_written, check_orders, create_orders
-from tests.sources.mysql.following import Follower
-from tests.sources.mysql.test_unlogged import rows
+from tests.sources.mysql.following import Follower, rows
 
 pytestmark = pytest.mark.nightly
 _UNNAMED = {"mariadb": "NO_LOG", "mysql": "MINIMAL"}

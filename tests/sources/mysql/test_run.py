@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-import changefeed as cf
 from changefeed.errors import ConfigError
-from changefeed.pipeline.ledger import read_ledger
 from tests.cli.command import invoke
-from tests.pipeline.kit.tables import rows
 from tests.services.database import Database, MariaDb, MySql
+from tests.sources.mysql.pipelines import load, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,26 +27,6 @@ def database(request: pytest.FixtureRequest) -> Iterator[Database]:
             "INSERT INTO shop.orders VALUES (1, 12.50, 'first'), (2, NULL, NULL), (3, 0.10, 'é')"
         )
         yield server
-
-
-def load(folder: Path, database: Database, **source: Any) -> cf.Pipeline:
-    """A pipeline of all tables of `shop`, with further options of the source."""
-    more = "".join(f"\n  {name}: {value}" for name, value in source.items())
-    (folder / "pipeline.yaml").write_text(
-        f"source:\n  type: mysql\n  host: 127.0.0.1\n  port: {database.port}\n  user: dbz\n  password: dbz\n  tables: ['shop.*']"
-        f"{more}\nsink: {{type: delta, path: lake}}\npipeline: {{name: capture}}\n"
-    )
-    return cf.Pipeline.load(folder / "pipeline.yaml")
-
-
-def tables(pipeline: cf.Pipeline, folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each table at the last cut."""
-    latest = read_ledger(pipeline.definition).latest()
-    assert latest is not None
-    return {
-        name: sorted(rows(folder / "lake" / t.path, t.version, t.table), key=repr)
-        for name, t in latest.state.tables.items()
-    }
 
 
 def test_tables_follow_the_server(tmp_path: Path, spark: SparkSession, database: Database) -> None:

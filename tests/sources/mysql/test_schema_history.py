@@ -19,8 +19,7 @@ from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.schema_history import SchemaHistory, read_history
 from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
-from tests.sources.mysql.following import Follower, section
-from tests.sources.mysql.test_unlogged import follower, rows
+from tests.sources.mysql.following import Follower, follower, rows, section
 
 INT = MappedColumn(codes.LONG, 0, True)
 _LATIN1, _UTF8MB4 = 8, 45  # the numbers of their default collations

@@ -14,7 +14,7 @@ from changefeed.sources.mysql import selecting
 from changefeed.sources.mysql.connection import Address, connect, rows, translated
 from changefeed.sources.mysql.selecting import select
 from tests.services.database import Database, MariaDb
-from tests.sources.mysql.test_batches import needs_kernel
+from tests.sources.mysql.kernel import needs_kernel
 
 pytestmark = needs_kernel
 

@@ -15,7 +15,7 @@ from changefeed.sources.mysql.server import Server
 from tests.services import debian_suite
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.histories import follow
-from tests.sources.mysql.test_batches import needs_kernel
+from tests.sources.mysql.kernel import needs_kernel
 
 pytestmark = pytest.mark.nightly
 

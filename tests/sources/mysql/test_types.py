@@ -18,7 +18,7 @@ from tests.mysql.binlog.histories import DATABASE, History, json_changes, kinds
 from tests.mysql.binlog.record import COMPRESSED
 from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 from tests.sources.mysql.following import section
-from tests.sources.mysql.test_batches import needs_kernel
+from tests.sources.mysql.kernel import needs_kernel
 
 Rows = dict[str, dict[int, dict[str, Any]]]  # table -> id -> column -> value
 

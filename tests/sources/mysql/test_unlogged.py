@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from random import Random
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.discovery import discover
 from changefeed.sources.mysql.unlogged import versioned_by
 from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
-from tests.sources.mysql.following import Follower, section
+from tests.sources.mysql.following import Follower, follower, names, rows, section
 
 pytestmark = pytest.mark.slow
 
@@ -33,25 +32,6 @@ def either(request: pytest.FixtureRequest) -> Iterator[Database]:
 def mariadb() -> Iterator[Database]:
     with MariaDb() as server:
         yield server
-
-
-def follower(database: Database, name: str, tables: str, *more: str) -> Follower:
-    """A pipeline of a new database with these tables, after its first run."""
-    database.execute(f"CREATE DATABASE {name}; USE {name}; {tables}")
-    following = Follower(database, [f"{name}.*", *more], Random(0))
-    following.run()
-    return following
-
-
-def rows(following: Follower, table: str) -> list[dict[str, Any]]:
-    """The rows of a table at the last cut."""
-    path = following.storage.published()[-1].tables[table].path
-    return sorted(following.storage.tables.rows(path), key=repr)
-
-
-def names(following: Follower) -> list[str]:
-    """The tables of the last cut."""
-    return sorted(following.storage.published()[-1].tables)
 
 
 def test_columns_that_images_leave_out(either: Database) -> None:
