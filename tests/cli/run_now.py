@@ -1,4 +1,4 @@
-"""What a run does at this moment, for tests of what is shown of it."""
+"""A moment of a run, for tests of how it is shown."""
 
 from __future__ import annotations
 

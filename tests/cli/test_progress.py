@@ -72,7 +72,7 @@ def test_a_pipeline_without_cuts_shows_none() -> None:
     assert line.texts == ["4 rows applied, 5 pending, 0 tables"]
 
 
-def test_a_run_says_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_shows_where_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     line, output = _Line(), Output()
     progress = _progress(line, output, cuts=False)
     progress.begun(Progress.of(_pipeline(consistency="key"), STATE))

@@ -1,4 +1,4 @@
-"""What the pending store says of a chunk."""
+"""The facts that the pending store keeps of a chunk."""
 
 from __future__ import annotations
 

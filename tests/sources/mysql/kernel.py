@@ -1,4 +1,4 @@
-"""What tests of the kernel's reader of binary logs need."""
+"""The mark of tests that need the kernel's reader of binary logs."""
 
 from __future__ import annotations
 
