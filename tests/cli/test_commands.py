@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 import yaml
 
 from changefeed import __version__
-from changefeed.cli import COMMANDS, run
+from changefeed.cli import COMMANDS, changefeed, run, short_help
 from changefeed.cli.failure import exit_code
 from changefeed.cli.output import OutputClosedError, many
 from changefeed.errors import ConfigError, FencedError, SourceError, TruncatedError, UnsupportedError
@@ -191,6 +193,21 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     for group in ("bench", "dlq"):
         assert run([group, "--help"]) == 0
         assert "..." not in capsys.readouterr().out.split("Commands:")[1], "a sentence is cut"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_all_commands_is_that_of_each(name: str) -> None:
+    context = click.Context(changefeed)
+    command = changefeed.get_command(context, name)
+    assert command is not None
+    assert short_help(name) == command.get_short_help_str(100)
+
+
+def test_the_help_of_all_commands_imports_none() -> None:
+    code = "import sys, changefeed.cli as cli; cli.run(['--help']); print(sorted({*sys.modules} & %r))"
+    modules = {module.partition(":")[0] for module in COMMANDS.values()}
+    ran = subprocess.run([sys.executable, "-c", code % modules], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(
