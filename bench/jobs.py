@@ -1,4 +1,4 @@
-"""Whole jobs, from Kafka to tables, by changefeed, by forty lines of Python with deltalake, and by Paimon on Flink, in turns.
+"""Whole jobs, from Kafka to tables, by changefeed, by short consumers in Python, and by Paimon on Flink, in turns.
 
     python -m bench.jobs [nothing a b bm c d thousand e m m20] [--ways changefeed,deltalake,paimon] [--rounds 2] [--part 1.0]
                          [--step 250000] [--seconds 120] [--seed N] [--out FILE]
@@ -15,9 +15,10 @@
     m20       the same of a table of 20 million rows
 
 The broker is a real one, on loopback. `changefeed run` has its whole contract on (`consistency: key`, the default ways of
-writing); `bench/deltalake_consumer.py` has none. Paimon (only if it is asked for, see `bench/paimon_sync.py`) writes its own
-format, with every column as text; its rows are not compared. CPU seconds are those of the whole process tree, with the start of
-Spark, without the broker. Each round starts from the same tables. Afterwards every row of every table is compared with the log.
+writing); `bench/python_consumer.py`, the ways `deltalake` and `pyiceberg`, has none. Paimon (only if it is asked for, see
+`bench/paimon_sync.py`) writes its own format, with every column as text; its rows are not compared. CPU seconds are those of the
+whole process tree, with the start of Spark, without the broker. Each round starts from the same tables. Afterwards every row of
+every table is compared with the log.
 The way `iceberg` is changefeed into Iceberg tables with a catalog in SQLite, `iceberg3` the same in format version 3; not for
 `e`, `m` and `m20`. The way `s3` is changefeed into a bucket of moto, an S3 server on loopback whose CPU is not counted, for
 jobs that begin without tables (a, d, thousand). `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when
@@ -55,7 +56,7 @@ from bench.scale import cpu_of
 from tests.services.kafka import KafkaBroker
 from tests.services.s3 import S3Server
 
-CONSUMER = Path(__file__).with_name("deltalake_consumer.py")
+CONSUMER = Path(__file__).with_name("python_consumer.py")
 PAIMON = Path(__file__).with_name("paimon_sync.py")
 RATE = 500  # changes a second of the job `e`
 START, REST = 20.0, 10.0  # seconds before the first change and after the last one
@@ -179,7 +180,7 @@ class Bench:
 
     def rows(self, way: str, number: int) -> pa.Table:
         """The rows of a table, by a reader that is not changefeed's."""
-        if not way.startswith("iceberg"):
+        if not way.startswith(("iceberg", "pyiceberg")):
             return pa.table(QueryBuilder().register("t", self.opened(way, number)).execute("SELECT * FROM t"))
         catalog = load_catalog("changefeed", type="sql", uri=f"sqlite:///{self.lake(way)}/catalog.db")
         try:
@@ -189,9 +190,16 @@ class Bench:
 
     def command(self, way: str, *, follow: bool = False) -> list[str]:
         """The command that applies what there is, or follows what comes."""
-        if way == "deltalake":
+        if way in ("deltalake", "pyiceberg"):
             words = [self.orders.prefix, str(self.job.tables), str(self.lake(way)), str(self.step)]
-            return [sys.executable, str(CONSUMER), self.broker.bootstrap, *words, *(["--follow"] if follow else [])]
+            return [
+                sys.executable,
+                str(CONSUMER),
+                way,
+                self.broker.bootstrap,
+                *words,
+                *(["--follow"] if follow else []),
+            ]
         if way == "paimon":
             words = [self.orders.prefix, str(self.job.tables), str(self.lake(way))]
             return [sys.executable, str(PAIMON), self.broker.bootstrap, *words]
