@@ -250,7 +250,7 @@ def pipeline(schema: dict[str, Any], of_events: dict[str, Any]) -> str:
     models = {**of_events["$defs"], **schema["$defs"]}
     parts = [
         "# Pipeline definition\n\n"
-        "A YAML file with the sections `source`, `sink`, `pipeline` and `spark`, and perhaps `ledger`. `${NAME}` in a value is taken from "
+        "A YAML file with the sections `source`, `sink`, `pipeline`, `storage` and `spark`, and perhaps `ledger`. `${NAME}` in a value is taken from "
         "the environment; relative paths are taken from the file's folder; an unknown name is an error. Editors can "
         "check it with [pipeline.schema.json](pipeline.schema.json).\n"
     ]
@@ -260,6 +260,7 @@ def pipeline(schema: dict[str, Any], of_events: dict[str, Any]) -> str:
         "UriSource": "source: {uri: kafka://…}",
         "MySqlSource": "source: {type: mysql}",
         "DeltaSink": "sink: {type: delta}",
+        "IcebergSink": "sink: {type: iceberg}",
         "Behaviour": "pipeline",
         "KafkaSink": "sink: {type: kafka}, of an event pipeline",
         "FilesSink": "sink: {type: files}, of an event pipeline",
