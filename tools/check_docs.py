@@ -9,10 +9,14 @@ Rule 4. The target of a link exists, file and heading; every page can be reached
         the decision's number.
 Rule 5. The commands and options that a page shows exist.
 Rule 6. So do the files that a page names by folder and file; decisions keep the names of their day.
+Rule 7. So do the messages that a page quotes in a table of troubles, or as a line `error: …`. A page has names where the code has
+        values, so half of the word triples of a message suffice.
+Rule 8. The README of a protocol has all of its options, with their defaults. The schema registry's may be one row.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import sys
@@ -26,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from changefeed import errors
 from changefeed.pipeline.config.definition import Definition
 from changefeed.protocols import PROTOCOLS, protocol
+from changefeed.protocols.base import RegistryOptions
 from changefeed.sinks import SINKS
 from changefeed.sources import SOURCES
 from tools import reference_pages as reference
@@ -42,6 +47,12 @@ _SHOWN = re.compile(
 )
 _FILE = re.compile(r"`((?:\w+/)+\w+\.(?:py|rs))`")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_TABLE = r"^\| (?:%s) \|.*\n\|[-|]+\n((?:\|.*\n)+)"
+_TROUBLES = re.compile(_TABLE % "you see|message|the run ended with|`changefeed run` prints", re.MULTILINE)
+_QUOTED = re.compile(r"``(.+?)``|`([^`]+)`")
+_ERROR = re.compile(r"^error: (.+)$", re.MULTILINE)
+_OPTIONS = re.compile(_TABLE % r"option \| default", re.MULTILINE)
+_OPTION = re.compile(r"^\| `([^`]+)`(.*?) \| (\S+) \|", re.MULTILINE)
 
 
 def main(args: list[str]) -> int:
@@ -51,7 +62,18 @@ def main(args: list[str]) -> int:
     elif args:
         print("usage: check_docs.py [--write]", file=sys.stderr)
         return 2
-    problems = [*stale(), *undescribed(), *unlisted(), *broken_links(), *unreachable(), *misnamed(), *missing_files()]
+    checks = (
+        stale,
+        undescribed,
+        unlisted,
+        broken_links,
+        unreachable,
+        misnamed,
+        missing_files,
+        unknown_messages,
+        wrong_defaults,
+    )
+    problems = [problem for check in checks for problem in check()]
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0
@@ -198,6 +220,52 @@ def missing_files() -> Iterator[str]:
             for name in sorted(set(_FILE.findall(page.read_text(encoding="utf-8")))):
                 if not any(path.endswith(f"/{name}") for path in paths):
                     yield f"{page.relative_to(ROOT)}: there is no file {name}"
+
+
+def unknown_messages() -> Iterator[str]:
+    """Rule 7."""
+    known = {triple for text in _texts_in_code() for triple in _triples(text)}
+    for page in documents():
+        text = page.read_text(encoding="utf-8")
+        cells = [row.split(" | ")[0] for rows in _TROUBLES.findall(text) for row in rows.splitlines()]
+        quoted = ["".join(groups) for cell in cells for groups in _QUOTED.findall(cell)]
+        for message in [*quoted, *_ERROR.findall(text)]:
+            triples = _triples(message.removeprefix("error: "))
+            if len(triples) > 1 and 2 * len(triples & known) < len(triples):
+                yield f"{page.relative_to(ROOT)}: no message of the code is like: {message}"
+
+
+def _texts_in_code() -> Iterator[str]:
+    """Yields all texts of changefeed, with a 0 in place of each value."""
+    for path in reference.SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else " 0 " for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def _triples(text: str) -> set[tuple[str, ...]]:
+    """The words of a text, by threes that nothing but white space separates."""
+    words = re.findall(r"[a-z'-]+|[^a-z'\s-]+", text.lower())
+    threes = zip(words, words[1:], words[2:], strict=False)
+    return {three for three in threes if all(word[0].isalpha() for word in three)}
+
+
+def wrong_defaults() -> Iterator[str]:
+    """Rule 8."""
+    for name in PROTOCOLS:
+        page = Path(inspect.getfile(protocol(name).options)).parent / "README.md"
+        shown = _OPTION.findall("".join(_OPTIONS.findall(page.read_text(encoding="utf-8"))))
+        defaults = reference.defaults(name)
+        if ("schema-registry", " and its options", "–") in shown:
+            defaults = {o: d for o, d in defaults.items() if o not in RegistryOptions.__struct_encode_fields__[1:]}
+        values = {option: "" if value == "–" else value for option, _, value in shown}
+        for option in sorted(values.keys() ^ defaults.keys()):
+            yield f"{page.parent.name}/README.md: option {option} is {'missing' if option in defaults else 'unknown'}"
+        for option in sorted(values.keys() & defaults.keys()):
+            if values[option] != defaults[option].replace("`[]`", ""):
+                yield f"{page.parent.name}/README.md: {option} has the default {defaults[option]}, not {values[option]}"
 
 
 if __name__ == "__main__":

@@ -232,8 +232,7 @@ def _default(option: click.Option) -> str:
 
 def options(name: str) -> str:
     """Returns the page of one protocol's options, with the producer's names."""
-    known = protocol(name)
-    described = msgspec.json.schema(known.options)["$defs"][known.options.__name__]["properties"]
+    known, described = protocol(name), _options(name)
     rows = [
         (f"`{n}`", _described(p)["description"], _kind(p), _literal(p.get("default"))) for n, p in described.items()
     ]
@@ -243,6 +242,17 @@ def options(name: str) -> str:
         f"[README of the protocol](../../src/changefeed/protocols/{name.replace('-', '_')}/README.md).\n\n"
         + _table(("option", "meaning", "value", "default"), rows)
     )
+
+
+def defaults(name: str) -> dict[str, str]:
+    """Returns option of a protocol -> its default, as the page of options shows it."""
+    return {option: _literal(described.get("default")) for option, described in _options(name).items()}
+
+
+def _options(name: str) -> dict[str, Any]:
+    known = protocol(name).options
+    properties: dict[str, Any] = msgspec.json.schema(known)["$defs"][known.__name__]["properties"]
+    return properties
 
 
 def pipeline(schema: dict[str, Any], of_events: dict[str, Any]) -> str:

@@ -130,6 +130,33 @@ def test_unknown_commands_are_reported(text: str, complaints: list[str], copy: P
     assert [finding for finding in check_docs.misnamed() if "NEWS" in finding] == [f"NEWS.md: {c}" for c in complaints]
 
 
+def test_a_message_that_the_code_does_not_have_is_reported(copy: Path) -> None:
+    rows = ["`it has 3 files of 9 bytes, …`", "`the ledger of the moon has set …`", "`shop.orders …`"]
+    table = "\n".join(
+        ["| you see | do this |", "|---|---|", *(f"| {row} | `nothing that the code shows` |" for row in rows)]
+    )
+    (copy / "NEWS.md").write_text(
+        f"{table}\n\n```\nerror: lake: the table is gone. …\nerror: the tables are all gone\n```\n"
+    )
+    assert [finding for finding in check_docs.unknown_messages() if "NEWS" in finding] == [
+        "NEWS.md: no message of the code is like: the ledger of the moon has set …",
+        "NEWS.md: no message of the code is like: the tables are all gone",
+    ]
+
+
+def test_a_default_that_the_code_does_not_have_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults = reference_pages.defaults
+    monkeypatch.setattr(
+        reference_pages,
+        "defaults",
+        lambda name: defaults(name) | {"profile": "`later`", "a": ""} if "open" in name else defaults(name),
+    )
+    assert list(check_docs.wrong_defaults()) == [
+        "ticdc_open/README.md: option a is missing",
+        "ticdc_open/README.md: profile has the default `later`, not `newarch`",
+    ]
+
+
 def test_a_reason_without_a_meaning_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(reference_pages.REASONS, "truncated")
     assert list(check_docs.undescribed()) == [
