@@ -10,6 +10,7 @@ ChangefeedError
 │   ├── TruncatedError     the bytes end early
 │   └── SchemaError        the bytes contradict the schema or shape that they name
 ├── UnsupportedError       well-formed, but changefeed has no representation for it
+│   └── UnknownRowsError   a schema change leaves rows with values that only the server has
 ├── SourceError            reading from the source failed       (.transient: worth another try)
 ├── SinkError              writing to the sink failed           (.transient)
 │   ├── FencedError        another writer has taken over this pipeline
@@ -88,6 +89,19 @@ class SchemaError(ProtocolError):
 
 class UnsupportedError(ChangefeedError):
     """Well-formed input that changefeed has no representation for."""
+
+
+class UnknownRowsError(UnsupportedError):
+    """A schema change leaves rows with values that only the server has, of a source that can copy tables again.
+
+    Attributes:
+        reason: the schema change, and what is not known.
+        tables: database and name of each of these tables.
+    """
+
+    def __init__(self, reason: str, fix: str, tables: tuple[tuple[str, str], ...]) -> None:
+        super().__init__(f"{reason}. {fix}")
+        self.reason, self.tables = reason, tables
 
 
 class _OutsideError(ChangefeedError):

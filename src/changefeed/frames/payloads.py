@@ -12,9 +12,11 @@ from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
 from changefeed.protocols.origin import (
+    COPIED_AGAIN,
     NAMES_RULE,
     OF_COPY,
     connector,
+    copied_again,
     is_of_copy,
     names_rule,
     snapshot_mark,
@@ -59,6 +61,8 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
     }
     if names_rule(event) is not None:
         document["names"] = names_rule(event)
+    if copied_again(event):
+        document[COPIED_AGAIN] = sorted(copied_again(event))
     return document | {"of_copy": True} if is_of_copy(event) else document
 
 
@@ -72,6 +76,7 @@ def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
         origin=with_snapshot_mark(document.get("snapshot"))
         | _known("connector", document.get("connector"))
         | _known(NAMES_RULE, document.get("names"))
+        | _known(COPIED_AGAIN, document.get(COPIED_AGAIN))
         | (OF_COPY if document.get("of_copy") else {}),
     )  # fmt: skip
 

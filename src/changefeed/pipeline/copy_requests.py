@@ -11,16 +11,19 @@ Rule 3. Before the first batch of a pipeline there is no source offset, and requ
 from __future__ import annotations
 
 import json
+import logging
 import time
 import uuid
 from dataclasses import replace
 from typing import Any
 
-from changefeed.errors import SinkError
+from changefeed.errors import SinkError, UnknownRowsError
+from changefeed.model.names import full_name
 from changefeed.pipeline.store.base import StateStore
 from changefeed.pipeline.store.folder import LedgerFolder, WritableFolder
 from changefeed.sources.copies import CopyingSource, CopyRequest, read_request
 
+_log = logging.getLogger(__name__)
 FOLDER = "snapshots"
 _VERSION = 1
 
@@ -85,6 +88,30 @@ def take_at_start(ledger: StateStore, source: CopyingSource) -> None:
     state = ledger.state
     if state.source is not None and (requests := source.copies_at_start(state.source)):
         ledger.finish(replace(state, source=source.with_copies(state.source, requests)))
+
+
+def take_unknown(ledger: StateStore, source: object, error: UnknownRowsError, earlier: set[str]) -> None:
+    """Requests that the source copies the tables again whose rows a schema change leaves unknown, before it is read once more.
+
+    Args:
+        ledger: without the batch that has the schema change.
+        source: the source.
+        error: names the schema change and the tables.
+        earlier: the reasons of such requests of this run; this one is added.
+
+    Raises:
+        UnknownRowsError: the definition does not want it, or a copy has not helped.
+    """
+    state = ledger.state
+    if (
+        not (isinstance(source, CopyingSource) and source.copies_unknown)
+        or error.reason in earlier
+        or state.source is None
+    ):
+        raise error
+    earlier.add(error.reason)
+    _log.warning("%s. Copied again: %s", error.reason, ", ".join(full_name(*names) for names in error.tables))
+    ledger.finish(replace(state, source=source.with_copies(state.source, [CopyRequest(error.tables)])))
 
 
 def _read(path: str, data: bytes) -> CopyRequest:

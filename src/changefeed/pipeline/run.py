@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from changefeed.errors import ChangefeedError, ConfigError, SourceError
+from changefeed.errors import ChangefeedError, ConfigError, SourceError, UnknownRowsError
 from changefeed.local_files import local_path, sync_file_systems
 from changefeed.pipeline import copy_requests
 from changefeed.pipeline.absorb import without
@@ -228,6 +228,7 @@ class _Runner:
         self.copy_folder = folder_of_session(spark, path, definition.storage)
         self.last_settled: State | None = None  # the state when it was last settled; None if something was read since
         self.short_first = self.flow.strategy.needs_ends  # in the next batch, partitions for which others wait
+        self.copied: set[str] = set()  # the reasons for which tables were copied again
         self.joined: set[str] = set()  # topics without earlier records, whose changes may be below the cut
 
     def run(self) -> RunResult:
@@ -336,8 +337,8 @@ class _Runner:
         """Takes the next batch, and returns it; None if there is nothing to read."""
         batch = self._next_batch(end)
         self.short_first = False
-        if batch is not None:
-            self._take(batch)
+        if batch is not None and not self._take(batch):
+            return self._take_next(end)
         return batch
 
     def _next_batch(self, end: str | None) -> NextBatch | None:
@@ -354,13 +355,19 @@ class _Runner:
         passed("read.after", backlog=Backlog(0) if batch is None else batch.left)
         return batch
 
-    def _take(self, batch: NextBatch) -> None:
+    def _take(self, batch: NextBatch) -> bool:
+        """Takes a batch; returns False if it is to be read once more, because the source copies tables of it again."""
         before = self.ledger.state
         chunks, partitions = partial(self.source.chunks, batch.records), self.source.partitions(batch.source_offset)
         ended = batch.ended if self.flow.strategy.needs_ends else ()
-        self.flow.take(Batch(chunks, batch.source_offset, partitions, batch.caught_up, ended), self.until)
+        try:
+            self.flow.take(Batch(chunks, batch.source_offset, partitions, batch.caught_up, ended), self.until)
+        except UnknownRowsError as error:
+            copy_requests.take_unknown(self.ledger, self.source, error, self.copied)
+            return False
         self._report()
         self._warn_of_late(before)
+        return True
 
     def _warn_of_late(self, before: State) -> None:
         """Warns that a topic that joined late has changes below the cut: they are not in the tables."""

@@ -289,6 +289,7 @@ class Capabilities:
         session_database: the database of a schema change is that of the session that executed it; otherwise it may be that of a
             table that the statement names.
         binlog_places: every commit_ts is a place in a binlog, although cuts are not made from transactions.
+        copies_again: the source can copy a table again on request, see `sources.copies`.
         restored_ddl: the upstream is TiDB. It generated the text of the schema changes from its parsed form, see
             `mysql.ddl.parse`; and each row of a transaction is sent in its final state, in any order, see `stages.latest`.
     """
@@ -307,6 +308,7 @@ class Capabilities:
     uncaptured_ddl: bool = False
     session_database: bool = False
     binlog_places: bool = False
+    copies_again: bool = False
 
     @property
     def ops(self) -> frozenset[str]:

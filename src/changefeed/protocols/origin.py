@@ -24,6 +24,7 @@ _SNAPSHOT = r'"snapshot":"?(?P<mark>[a-z_]+)'
 _SOURCE_TYPES: dict[Any, str] = {1: "mysql", 3: "mariadb"}
 NAMES_RULE = "lower_case_table_names"
 LAST = "last"  # the mark of a snapshot's last record
+COPIED_AGAIN = "copied_again"
 OF_COPY: dict[str, Any] = {"changefeed": "copy"}  # members of a schema change that a source made itself
 
 
@@ -62,6 +63,11 @@ def snapshot_mark(event: SchemaChange) -> str | None:
 def is_of_copy(event: SchemaChange) -> bool:
     """Whether a source made a schema change itself, to copy a table, and no server has executed it."""
     return event.origin.items() >= OF_COPY.items()
+
+
+def copied_again(event: SchemaChange) -> set[tuple[str, str]]:
+    """Returns the database and the name of each table that is copied again behind a schema change, whatever it does to them."""
+    return {(database, table) for database, table in event.origin.get(COPIED_AGAIN, ())}
 
 
 def with_snapshot_mark(mark: str | None) -> dict[str, Any]:

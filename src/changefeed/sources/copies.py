@@ -43,6 +43,11 @@ def read_request(document: dict[str, Any]) -> CopyRequest:
 class CopyingSource(Protocol):
     """A `Source` that can copy tables again while their changes go on."""
 
+    @property
+    def copies_unknown(self) -> bool:
+        """Whether the definition wants a copy of each table whose rows a schema change leaves unknown; else a run stops."""
+        ...
+
     def check_copy(self, request: CopyRequest) -> None:
         """Checks with the server that a request can be carried out.
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changefeed.errors import UnknownRowsError
 from changefeed.pipeline import copy_requests
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
@@ -97,7 +98,7 @@ class Follower:
         if flow.ledger.state.pending:
             flow.step(flow.ledger.state, _PARTITIONS)
         copy_requests.take_at_start(flow.ledger, source)
-        count = 0
+        count, copied = 0, set[str]()
         while batches is None or count < batches:
             copy_requests.take(self.requests, flow.ledger, source)
             plan = source.plan(flow.ledger.state.source, None)
@@ -105,7 +106,10 @@ class Follower:
                 break
             chunks = list(self._chunks(plan, kill))
             batch = Batch(partial(_given, chunks), plan.after.text(), _PARTITIONS, plan.caught_up)
-            flow.take(batch)
+            try:
+                flow.take(batch)
+            except UnknownRowsError as error:
+                copy_requests.take_unknown(flow.ledger, source, error, copied)
             count += 1
         return flow.ledger.state
 
@@ -121,7 +125,7 @@ class Follower:
             yield from read(plan.reading, part)
 
     def _flow(self) -> Flow:
-        definition = memory_definition(keyless="append", **self.pipeline)
+        definition = memory_definition(**{"keyless": "append", "consistency": "transaction"} | self.pipeline)
         [mode, *_] = self.options.get("snapshot.mode", ["initial"])
         own = self._section(**{"snapshot.mode": mode})
         rules = rules_of(definition, CAPABILITIES, None)
@@ -134,7 +138,7 @@ class Follower:
         ledger, sink = RecordingStore(self.storage), FaithfulSink(self.storage.tables)
         options = RowOptions(definition.sink.irregular, False, None)
         executor = Executor(definition, ledger, self.storage.pending, sink, options)
-        frontier = strategy("transaction", CAPABILITIES, rules)
+        frontier = strategy(definition.pipeline.consistency, CAPABILITIES, rules)
         letters = MemoryLetters("stop")
         return Flow(
             definition, rules, frontier, ledger, self.storage.pending, letters, executor, report=self.notes.append

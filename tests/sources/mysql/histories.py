@@ -33,7 +33,9 @@ _OPTIONS: dict[str, list[Any]] = {
 }  # fmt: skip
 
 
-def judged(database: Database, number: int, metadata: str | None = None, modes: str = "") -> tuple[str, str]:
+def judged(
+    database: Database, number: int, metadata: str | None = None, modes: str = "", snapshot_mode: str | None = None
+) -> tuple[str, str]:
     """Executes and follows one history; returns a verdict and its text.
 
     Args:
@@ -41,19 +43,20 @@ def judged(database: Database, number: int, metadata: str | None = None, modes: 
         number: of the history.
         metadata: the server's `binlog_row_metadata`; None: drawn by chance.
         modes: see `Session`.
+        snapshot_mode: `snapshot.mode`; None: drawn by chance.
 
     The verdicts are `RIGHT`, `DRIFT` (of types), `STOP` (refused with a reason), `SERVER` (a defect of the server), `WRONG` and
     `CRASH`.
     """
     random = Random(f"{database.connector} {number}")
     history = History(f"h{number}", database.connector, "capture")
-    mode = random.choice(["initial", "initial", "no_data"])
+    mode = snapshot_mode or random.choice(["initial", "initial", "no_data"])
     metadata = metadata or Random(number).choice(METADATA[database.connector])
     with Session(database, modes) as session:
         session.query(f"SET GLOBAL binlog_row_metadata = {metadata}")
         mixed_case = session.query("SELECT @@lower_case_table_names") != [["0"]]
         dialect = Dialect(database.connector == "mariadb", mixed_case)
-        writer = Drawing(session, history, number, dialect, rows_before=mode == "initial")
+        writer = Drawing(session, history, number, dialect, rows_before=mode != "no_data")
         try:
             writer.write(0)
             tables = [f"{name}.*" for name in writer.databases]
@@ -69,7 +72,9 @@ def judged(database: Database, number: int, metadata: str | None = None, modes: 
             writer.drop()
 
 
-def follow(database: Database, first: int, count: int, modes: str = "") -> Counter[str]:
+def follow(
+    database: Database, first: int, count: int, modes: str = "", snapshot_mode: str | None = None
+) -> Counter[str]:
     """Executes and follows histories, from the number `first` on; returns how many have each verdict.
 
     Raises:
@@ -77,7 +82,7 @@ def follow(database: Database, first: int, count: int, modes: str = "") -> Count
     """
     counts = Counter[str]()
     for number in range(first, first + count):
-        verdict, text = judged(database, number, modes=modes)
+        verdict, text = judged(database, number, modes=modes, snapshot_mode=snapshot_mode)
         assert verdict in ("RIGHT", "DRIFT", "STOP", "SERVER"), f"history {number}: {verdict}: {text}"
         counts[verdict] += 1
     return counts
@@ -168,12 +173,13 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="number of the first history")
     parser.add_argument("--histories", type=int, default=20)
     parser.add_argument("--metadata", help="binlog_row_metadata; drawn by chance without")
+    parser.add_argument("--mode", help="snapshot.mode; drawn by chance without")
     parser.add_argument("--lower-case", action="store_true", help="lower_case_table_names=1, names in any case")
     arguments = parser.parse_args()
     counts = Counter[str]()
     with SERVERS[arguments.server](f"--lower-case-table-names={int(arguments.lower_case)}") as database:
         for number in range(arguments.first, arguments.first + arguments.histories):
-            verdict, text = judged(database, number, arguments.metadata)
+            verdict, text = judged(database, number, arguments.metadata, snapshot_mode=arguments.mode)
             counts[verdict] += 1
             if verdict != "RIGHT":
                 print(f"{number} {verdict} {text}", flush=True)

@@ -170,7 +170,7 @@ def test_a_table_that_is_dropped_meanwhile_ends_its_request(
     state = follower.run()
     assert differing(follower, state, database) == []
     assert read(str(state.source)).requests == ()
-    assert "not copied again, because they are not captured or do not exist: shop.a" in " ".join(caplog.messages)
+    assert "not copied again, because the server has them no longer: shop.a" in " ".join(caplog.messages)
     assert "not copied again: the condition \"v > 'r'\" cannot be used for shop.b" in " ".join(caplog.messages)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from changefeed.errors import ConfigError
+from changefeed.errors import ConfigError, UnsupportedError
 from tests.cli.command import invoke
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.pipelines import load, tables
@@ -55,6 +55,19 @@ def test_tables_follow_the_server(tmp_path: Path, spark: SparkSession, database:
         "shop.others": [{"id": 5}],
     }  # fmt: skip
     assert "binlog 000001:" in summary.cut
+
+
+def test_a_generated_column_that_is_added(tmp_path: Path, spark: SparkSession, database: Database) -> None:
+    pipeline = load(tmp_path, database, **{"chunk-rows": 2})
+    pipeline.run(spark)
+    database.execute(
+        "ALTER TABLE shop.orders ADD COLUMN doubled INT AS (id * 2) STORED; DELETE FROM shop.orders WHERE id = 1"
+    )
+    with pytest.raises(UnsupportedError, match=r"Copy the table again \(`changefeed snapshot … shop.orders`\), or set"):
+        pipeline.run(spark)
+    pipeline = load(tmp_path, database, **{"chunk-rows": 2, "snapshot.mode": "when_needed"})
+    pipeline.run(spark)
+    assert [(row["id"], row["doubled"]) for row in tables(pipeline, tmp_path)["shop.orders"]] == [(2, 4), (3, 6)]
 
 
 def test_a_table_without_a_key(tmp_path: Path, spark: SparkSession, database: Database) -> None:

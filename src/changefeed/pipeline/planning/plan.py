@@ -35,6 +35,7 @@ from changefeed.pipeline.planning.schema_events import distinct_changes, interru
 from changefeed.pipeline.planning.shadows import Shadows
 from changefeed.pipeline.planning.writes import ShapesInside, Writes, by_table
 from changefeed.pipeline.state import Hold, Shadow, State, TableState, Uncaptured
+from changefeed.protocols.origin import is_of_copy
 from changefeed.sinks.base import TableSink
 
 if TYPE_CHECKING:
@@ -119,7 +120,12 @@ def make(
     rule = server_rule(state.lower_case_table_names, chunks, [*late, *events], names, restored=rules.restored_ddl)
     shadows = Shadows(dict(state.shadows))
     interrupted = interrupted_snapshots(chunks)
-    schema_changes = SchemaChanges(writes, Names(writes, shadows, rule), shadows, interrupted=interrupted)
+    copies = {
+        (e.database or "", e.table or ""): e.commit_ts for e in events if e.type == "drop_table" and is_of_copy(e)
+    }
+    schema_changes = SchemaChanges(
+        writes, Names(writes, shadows, rule), shadows, interrupted=interrupted, copies=copies
+    )
     schema_changes.names.fold()
     if late:
         schema_changes.apply(after, late, late=True)

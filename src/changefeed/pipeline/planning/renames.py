@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from changefeed.errors import UnknownRowsError
 from changefeed.model.definition import Table
 from changefeed.model.event import SchemaChange
 from changefeed.model.names import full_name
@@ -58,6 +59,7 @@ class Answers:
         forbidden: whether the rules forbid changes of existing tables; notes or raises it.
         refuse: stops or notes, for a reason.
         alter: plans an ALTER TABLE of a table of the sink.
+        is_copied_again: whether a copy behind the schema change replaces a table.
     """
 
     turn: Callable[[str, int], bool]
@@ -65,6 +67,7 @@ class Answers:
     forbidden: Callable[[SchemaChange], bool]
     refuse: Callable[[SchemaChange, str, Exception | None], None]
     alter: Callable[[sql.AlterTable, str, str, SchemaChange, int], None]
+    is_copied_again: Callable[[Name, SchemaChange], bool]
 
 
 @dataclass(slots=True)
@@ -132,6 +135,10 @@ class Renames:
 
     def _of_sink(self, old: Name, new: Name, event: SchemaChange, ts: int) -> None:
         writes, name, target = self.writes, full_name(*old), full_name(*new)
+        is_copied_again = self.answers.is_copied_again
+        if is_copied_again(old, event) and not is_copied_again(new, event) and not writes.rules.excluded(target):
+            reason = f"{event.ddl!r} at {event.place}: the rows of {target} are those of {name}, which is copied again"
+            raise UnknownRowsError(reason, f"Copy this table, too: `changefeed snapshot … {target}`", (new,))
         writes.flush(*old, ts)
         current, excluded = writes.tables.get(name), writes.rules.excluded(target)
         if current is None and self.shadows.is_new(name):

@@ -35,6 +35,7 @@ class Rules:
         applies_incomplete: transactions are applied without the events that the source does not have.
         has_all_rows: see `sources.section.ChangesSection`.
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
+        copies_again: the source can copy a table again on request.
         columns: those that are excluded or masked, see `column_rules.py`.
     """
 
@@ -51,6 +52,7 @@ class Rules:
     session_time_zone: str = ""
     session_database: bool = False
     has_all_rows: bool = False
+    copies_again: bool = False
     columns: ColumnRules = ALL_AS_THEY_ARE
 
 
@@ -71,5 +73,6 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         behaviour.session_time_zone or "",
         capabilities.session_database,
         definition.source.has_all_rows,
+        capabilities.copies_again,
         ColumnRules(definition.source.excludes_column, definition.source.column_mask),
     )

@@ -12,12 +12,12 @@ was dropped while the connector did not follow, or is another connector's.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
-from changefeed.errors import SchemaError, UnsupportedError
+from changefeed.errors import SchemaError, UnknownRowsError, UnsupportedError
 from changefeed.model.definition import Table
 from changefeed.model.escaped_names import escaped
 from changefeed.model.event import SchemaChange
@@ -39,9 +39,10 @@ from changefeed.pipeline.planning.shadows import Shadows
 from changefeed.pipeline.planning.values import session_of
 from changefeed.pipeline.planning.writes import NEW_SNAPSHOT, Writes
 from changefeed.pipeline.state import Hold
-from changefeed.protocols.origin import LAST, is_of_copy, snapshot_mark
+from changefeed.protocols.origin import LAST, copied_again, is_of_copy, snapshot_mark
 
 SKIPPED = "skipped"  # first word of the note on a statement without effect in the sink
+_TRY_EVOLVE = "schema.change.behavior to `try_evolve` to go on without it"
 
 
 @dataclass(slots=True)
@@ -53,13 +54,14 @@ class SchemaChanges:
     shadows: Shadows
     notes: list[str] = field(default_factory=list)
     interrupted: Container[int] = ()  # the commit_ts of `interrupted_snapshots`
+    copies: Mapping[Name, int | None] = field(default_factory=dict)  # table -> commit_ts of the copy that begins last
     renames: Renames = field(init=False)
     _late: bool = False
     _rowless: bool = False  # the schema changes are those of a snapshot without rows
 
     def __post_init__(self) -> None:
         self.names.notes = self.notes
-        answers = Answers(self._turn, self._comes, self._forbidden, self._refuse, self._alter)
+        answers = Answers(self._turn, self._comes, self._forbidden, self._refuse, self._alter, self._is_copied_again)
         self.renames = Renames(self.writes, self.names, self.shadows, self.notes, answers)
 
     @property
@@ -418,7 +420,7 @@ class SchemaChanges:
             self._stop(event, str(error), error)
         if outcome.lost_key is not None:
             why = f"column {outcome.lost_key} is in the row key, and the rows that are there have no value in it"
-            self._stop(event, f"{why}, so that they cannot be found again. {NEW_SNAPSHOT}", None)
+            self._stop_at_rows(event, f"{why}, so that they cannot be found again", NEW_SNAPSHOT)
         for refusal in outcome.refusals:
             self._refuse(event, refusal, None)
         self.notes += [f"{name}: {note}" for note in outcome.notes]
@@ -493,10 +495,36 @@ class SchemaChanges:
         return self.rules.behavior == "lenient"
 
     def _refuse(self, event: SchemaChange, why: str, error: Exception | None) -> None:
-        if self.rules.behavior in ("try_evolve", "lenient"):
+        if self._unknown(event) != () and self.rules.behavior in ("try_evolve", "lenient"):
             self.notes.append(f"not applied ({why}): {event.ddl}")
         elif not self._forbidden(event):
-            self._stop(event, f"{why}. Set schema.change.behavior to `try_evolve` to go on without it", error)
+            self._stop_at_rows(event, why, f"Set {_TRY_EVOLVE}", error)
+
+    def _stop_at_rows(self, event: SchemaChange, why: str, fix: str, error: Exception | None = None) -> None:
+        """Stops, unless a copy of the tables shows their rows."""
+        unknown = self._unknown(event)
+        if unknown == ():
+            self.notes.append(f"{event.ddl}: {why}; the table is copied again")
+        elif unknown is None:
+            self._stop(event, f"{why}. {fix}", error)
+        else:
+            snapshot = f"`changefeed snapshot … {' '.join(full_name(*names) for names in unknown)}`"
+            fix = f"Copy the table again ({snapshot}), or {fix[0].lower()}{fix[1:]}"
+            raise UnknownRowsError(f"{event.ddl!r} at {event.place}: {why}", fix, unknown) from error
+
+    def _unknown(self, event: SchemaChange) -> tuple[Name, ...] | None:
+        """The tables of a schema change whose rows a copy would show, and none does yet; None if they cannot be copied again."""
+        if not self.rules.copies_again:
+            return None
+        tables = mentioned(event.ddl or "", {names_of(name) for name in self.writes.tables}, event.database)
+        return tuple(names for names in tables if not self._is_copied_again(names, event)) if tables else None
+
+    def _is_copied_again(self, names: Name, event: SchemaChange) -> bool:
+        """Whether a copy behind a schema change replaces a table, whatever the change does to it."""
+        copy = self.copies.get(names)
+        return names in copied_again(event) or (
+            copy is not None and event.commit_ts is not None and event.commit_ts < copy
+        )
 
     def _stop(self, event: SchemaChange, why: str, error: Exception | None) -> NoReturn:
         raise UnsupportedError(f"{event.ddl!r} at {event.place}: {why}") from error

@@ -68,6 +68,7 @@ CAPABILITIES = Capabilities(
     broadcast=True,
     session_database=True,
     binlog_places=True,
+    copies_again=True,
 )  # fmt: skip
 
 
@@ -212,6 +213,11 @@ class MySqlTables:
             )
         server = self._ask()
         check(server, Captured(tuple(self.section.tables), {}), request)
+
+    @property
+    def copies_unknown(self) -> bool:
+        """See `CopyingSource`."""
+        return self.section.copies_lost_log
 
     def with_copies(self, source_offset: str, requests: Sequence[CopyRequest]) -> str:
         """See `CopyingSource`."""

@@ -5,7 +5,8 @@
 
 Rule 1. A slice ends before the GTID that begins a transaction: what lies before it is complete. Every server that the source
         reads logs one for each transaction and each statement.
-Rule 2. A slice of more than twice the size ends before a row event. The next slice gets the table maps of the statement.
+Rule 2. A slice of more than twice the size ends before a row event, and begins with its transaction: what lies before is a slice
+        of its own, complete. The next slice gets the table maps of the statement.
 Rule 3. The end of the log is the end of a transaction: a server shows no part of one.
 Rule 4. A small batch contains its events, so that no task needs a connection.
 Rule 5. A transaction that may be prepared (XA) is not cut inside: whether its rows count is known at its end alone. See `xa.py`.
@@ -162,6 +163,7 @@ class _Cuts:
         self.at, self.total = start, 0
         self._history = self._start_history = history  # after the last event, and at the start of the open slice
         self._start, self._start_maps, self._maps = start, maps, maps
+        self._transaction = start  # where the open transaction begins, if it does so behind the start
         self._complete, self._slice_bytes = complete, slice_bytes
         self._size, self._slices = 0, list[LogSlice]()
         self._kept: list[LogEvent] | None = []
@@ -174,13 +176,17 @@ class _Cuts:
         """Ends the slice before an event if that is a good place; returns whether it did."""
         is_changed = self._history is not self._start_history
         if event.code in GTIDS:
-            self._maps = ()
+            self._maps, self._transaction = (), event.at
             if is_changed or self._size >= self._slice_bytes:
                 self.close(event.at, inside=False)
                 return True
         elif self._prepared.is_inside:
             return False
         elif is_changed or (event.code in KINDS and self._maps and self._size >= 2 * self._slice_bytes):
+            if not is_changed and self._start.number < self._transaction.number:
+                maps = self._maps
+                self.close(self._transaction, inside=False)
+                self._maps = maps
             self.close(event.at, inside=True)
             return True
         return False

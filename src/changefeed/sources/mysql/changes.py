@@ -47,7 +47,7 @@ from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
 from changefeed.mysql.ddl.modes import cuts_other_fractions, without_modes
 from changefeed.mysql.ddl.tables import database_charset
-from changefeed.protocols.origin import NAMES_RULE
+from changefeed.protocols.origin import COPIED_AGAIN, NAMES_RULE
 from changefeed.sources.mysql.column_rules import ColumnRules
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
 from changefeed.sources.mysql.definitions import Definitions, Effect
@@ -411,6 +411,8 @@ class LogDecoder:
             origin["connector"] = self.server
         if name:
             origin["gtid"] = name
+        if self._captured.replaced:
+            origin[COPIED_AGAIN] = sorted(self._captured.replaced)
         instant = Instant(query.header.timestamp * 1_000_000, 0)
         self._control.append(
             SchemaChange(

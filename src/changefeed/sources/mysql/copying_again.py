@@ -32,11 +32,13 @@ class CopySelection:
         names: returns their names at this moment.
         requests: the number of requests that the copy carries out.
         where: the condition of the rows; None: all rows replace the tables.
+        gone: the requested tables that the server does not have now.
     """
 
     names: Callable[[], list[Name]]
     requests: int = 0
     where: str | None = None
+    gone: frozenset[Name] = frozenset()
 
 
 def select(
@@ -68,9 +70,11 @@ def select(
         chosen = {*joining(), *requested}
         return [name for name in list_tables(server, captured.selector()) if name in chosen]
 
-    if gone := requested.difference(names()):
-        _log.warning("not copied again, because they are not captured or do not exist: %s", listed(sorted(gone)))
-    return CopySelection(names, len(whole_requests))
+    missing = requested.difference(names())
+    gone = frozenset(name for name in missing if is_captured(captured.selector(), *name))
+    if others := missing - gone:
+        _log.warning("not copied again, because they are not captured: %s", listed(sorted(others)))
+    return CopySelection(names, len(whole_requests), gone=gone)
 
 
 def _with_condition(server: Server, captured: Captured, request: CopyRequest) -> CopySelection:

@@ -237,25 +237,27 @@ class Planner:
             _log.warning(
                 "source.tables no longer selects %s: what the sink has of them stays as it is", listed(left_out)
             )
-        if not names and not begins_again:
+        if not names and not begins_again and not selection.gone:
             known = replace(known, requests=known.requests[selection.requests :], **self._complete)
             return self._log(known, last) or (self._without_changes(known) if selection.requests else None)
         self._check()
-        dropped = {*earlier, *names} if copies and selection.where is None else earlier
+        dropped = {*earlier, *names, *selection.gone} if copies and selection.where is None else earlier
         low, _, defined = first_copy.begin(server, selection.names, copies=copies, dropped=dropped)
         defined = replace(defined, replaces=selection.where is None)
         low, before = replace(low, shift=known.at.shift), replace(known, copy=None, complete=None)
         batch = self._divided(before, end=low)
         slices, after = batch.slices, _after(before, batch)
-        is_replaced = selection.requests > 0 and selection.where is None and known.history is not None
+        is_replaced = selection.requests > 0 and selection.where is None
         is_masked_anew = known.columns.masked != self._patterns[1].masked
         # No cut has rows of an earlier try or with earlier masks, or lacks those that are passed over.
         if begins_again or is_replaced or is_masked_anew:
             slices = tuple(replace(one, is_complete=False) for one in slices)
-        replaced = frozenset(names if is_replaced else ())
+        replaced = selection.gone.union(names) if is_replaced else frozenset[Name]()
         reading = replace(self._reading(batch.end), captured=replace(complete, replaced=replaced))
         if batch.end.number < low.number:
             return Plan(reading, slices, replace(after, copy=known.copy, joining=() if begins_again else None))
+        if selection.gone:
+            _log.warning("not copied again, because the server has them no longer: %s", listed(sorted(selection.gone)))
         after = replace(after, copy_bytes=_next_copy_bytes(after.copy_bytes, "no further tables are copied"))
         slices = tuple(replace(one, is_complete=one.is_complete and one.end != batch.end) for one in slices)
         progress = first_copy.begun(defined, copies=copies)
@@ -286,7 +288,9 @@ class Planner:
             SchemaChangedError: a captured table changes before a copy is complete.
         """
         complete = known.complete
-        if complete is not None and end is not None and end.number < complete.number:
+        carried_out = 0 if known.copy is None else known.copy.requests
+        waits = complete is not None and len(known.requests) > carried_out  # another copy follows, without a cut before
+        if complete is not None and (waits or (end is not None and end.number < complete.number)):
             end = complete
         if not self.section.follows_log:
             if complete is None:
@@ -305,11 +309,12 @@ class Planner:
             return None
         after = _after(known, batch)
         if is_complete:
-            carried_out = 0 if known.copy is None else known.copy.requests
             after = replace(
                 after, copy=None, complete=None, joining=None, joining_columns=NO_COLUMNS,
                 requests=after.requests[carried_out:], **self._complete,
             )  # fmt: skip
+        if waits:
+            parts = [replace(part, is_complete=False) for part in parts if isinstance(part, LogSlice)]
         copies_next = is_complete and bool(after.requests)  # a run to the end of the log carries them out, too
         return Plan(self._reading(known.at), tuple(parts), after, batch.caught_up and not copies_next)
 

@@ -71,7 +71,8 @@ class MySqlSource(ChangesSection):
         alias="snapshot.mode",
         description="What a new pipeline begins with. `initial`: a first copy of the tables, then the log; `initial_only`: the "
         "first copy alone; `no_data`: the tables' definitions, then the log; `when_needed`: as `initial`, and another copy when "
-        "the server's log no longer has what comes next; `always`: as `when_needed`, and another copy at the start of each run; "
+        "the server's log no longer has what comes next, and of a table when a schema change gives its rows values that only the "
+        "server has; `always`: as `when_needed`, and another copy at the start of each run; "
         "`recovery`: for a pipeline that has run: definitions that were changed outside of the log are taken from the server; "
         "`configuration_based`: by the next three options.",
     )

@@ -75,7 +75,7 @@ class Captured:
         mariadb_types: (database, table) -> its columns of MariaDB's types UUID, INET4, INET6 and VECTOR, with the type.
         named: adds the names of columns, and what else the log may lack (`Definitions.named`); None: the log has it.
         names_rule: the server's `lower_case_table_names`.
-        replaced: tables that are copied again behind the events: their rows are passed over where nothing describes them.
+        replaced: tables that are copied again behind the events: what the log does not tell of their rows is not needed.
         columns: the columns that are excluded or masked.
     """
 
