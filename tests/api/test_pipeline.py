@@ -105,6 +105,29 @@ def test_until_is_a_number_a_time_or_a_gtid(value: Any, moment: Any) -> None:
     assert moment_of(value) == moment
 
 
+GTID, PLACE, TIME = "0-1-306", "000001:14624", "2026-01-01T00:00:00Z"
+KAFKA: dict[str, Any] = {"type": "kafka", "servers": "127.0.0.1:1", "topics": ["shop"]}
+
+
+@pytest.mark.parametrize(
+    "source, stops_at, refused",
+    [
+        ({"type": "mysql", "host": "127.0.0.1", "user": "u"}, [PLACE, "7", 7], [GTID, TIME, datetime(2026, 1, 1)]),
+        ({**KAFKA, "protocol": "debezium-mysql"}, [PLACE, "7", GTID], [TIME, "2026-03-01"]),
+        ({**KAFKA, "protocol": "ticdc-open"}, [TIME, "7"], []),
+        ({**KAFKA, "protocol": "tencent-dts"}, [TIME, GTID], []),
+    ],
+)
+def test_a_run_takes_points_at_which_it_can_stop(source: Any, stops_at: list[Any], refused: list[Any]) -> None:
+    pipeline = cf.Pipeline.from_dict(
+        {"source": source, "sink": {"type": "delta", "path": "lake"}, "pipeline": {"name": "p"}}
+    )
+    assert [pipeline.point(until) for until in stops_at] == [moment_of(until) for until in stops_at]
+    for until in refused:
+        with pytest.raises(cf.ConfigError, match=r"cannot stop there exactly: name a place in the binlog"):
+            pipeline.run(until=until)
+
+
 def test_a_time_before_1970_is_refused(tmp_path: Path) -> None:
     with pytest.raises(cf.ConfigError, match="1969-01-01T00:00:00 is before 1970"):
         shop(tmp_path / "lake").run(until=datetime(1969, 1, 1))

@@ -178,6 +178,7 @@ def test_list_shows_protocols_and_sources() -> None:
     listed = json.loads(invoke("list", "--json").stdout)
     assert {one["name"] for one in listed["protocols"]} >= {"ticdc-open"}
     assert {one["name"] for one in listed["sources"]} >= {"files", "kafka"}
+    assert {one["name"] for one in listed["event sinks"]} >= {"files", "kafka"}
     assert all(one["title"] for several in listed.values() for one in several)
     shown = invoke("list").stdout
     assert all(one["name"] in shown for several in listed.values() for one in several)

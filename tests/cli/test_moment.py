@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
+from changefeed.api.moments import moment_of
 from changefeed.cli.moment import moment, time_of
 
 _CTX, _PARAM = click.Context(click.Command("run")), click.Option(["--until"])
@@ -21,13 +22,15 @@ MILLISECOND = 1767227195352  # 2026-01-01T00:26:35.352Z
     ],
 )
 def test_a_time_is_the_last_commit_of_its_millisecond(text: str) -> None:
-    commit_ts = moment(_CTX, _PARAM, text)
+    assert moment(_CTX, _PARAM, text) == text
+    commit_ts = moment_of(text)
+    assert isinstance(commit_ts, int)
     assert commit_ts == (MILLISECOND << 18) | (2**18 - 1)
     assert time_of(commit_ts) == "2026-01-01T00:26:35.352Z"
 
 
 def test_digits_are_a_commit_ts_verbatim() -> None:
-    assert moment(_CTX, _PARAM, "463268005898553859") == 463268005898553859
+    assert moment_of("463268005898553859") == 463268005898553859
     assert moment(_CTX, _PARAM, None) is None
 
 

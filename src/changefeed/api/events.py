@@ -87,12 +87,6 @@ class EventSummary:
         """Returns the attributes as JSON values."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        return (
-            f"{self.rows:,} rows and {self.schema_changes:,} schema changes appended in {self.steps:,} steps and "
-            f"{self.seconds:,.1f} s"
-        )
-
 
 class EventPipeline:
     """Appends the changes of a source to an event sink. It needs no Spark.

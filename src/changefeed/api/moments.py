@@ -1,4 +1,4 @@
-"""Points up to which a pipeline can be run: a commit_ts, a time (all commits up to its millisecond), or a GTID."""
+"""Points up to which a pipeline can be run: a commit_ts, a time (all commits up to its millisecond), a place, or a GTID."""
 
 from __future__ import annotations
 
@@ -41,6 +41,12 @@ def moment_of(value: int | str | datetime) -> int | str:
             "in the binlog such as 000001:14624"
         ) from error
     return _last_of(time, value)
+
+
+def is_time(value: int | str | datetime) -> bool:
+    """Whether a value that `moment_of` converts is a time."""
+    is_number = isinstance(value, str) and (value.isdigit() or commit_ts_of(value) is not None)
+    return not isinstance(value, int) and not is_number and isinstance(moment_of(value), int)
 
 
 def _last_of(time: datetime, shown: str) -> int:

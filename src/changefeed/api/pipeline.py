@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from changefeed.api.dead_letters import KeptDeadLetter, dead_letters
-from changefeed.api.moments import moment_of
+from changefeed.api.moments import is_time, moment_of
 from changefeed.api.results import Progress, Summary
 from changefeed.api.sessions import asked, session_for, through
 from changefeed.api.signals import stop_on_interrupt
+from changefeed.errors import ConfigError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.load import load, read
 from changefeed.pipeline.operations.check import CheckReport, checks
@@ -144,7 +145,7 @@ class Pipeline:
         from changefeed.pipeline.run import run
 
         self._stop.clear()
-        point = None if until is None else moment_of(until)
+        point = None if until is None else self.point(until)
 
         def report(state: State, now: RunNow) -> None:
             if progress is not None:
@@ -169,6 +170,24 @@ class Pipeline:
                 watching=watching,
             )  # fmt: skip
             return Summary.of(self.definition, done, time.monotonic() - began, stopped=stops())
+
+    def point(self, until: int | str | datetime) -> int | str:
+        """Returns the commit_ts that a value of `until` stands for; or the GTID or GTID set that it is.
+
+        Raises:
+            ConfigError: the value is none of these, or runs of this pipeline cannot stop there exactly.
+        """
+        from changefeed.pipeline.monitoring.holders import has_binlog
+
+        point = moment_of(until)
+        if not has_binlog(self.definition) or not (isinstance(point, str) or is_time(until)):
+            return point
+        has_gtids = source(self.definition.source).capabilities.cuts == "transactions"
+        if has_gtids and isinstance(point, str):
+            return point
+        kind = "GTID" if isinstance(point, str) else "time"
+        names = "a place in the binlog such as 000001:14624" + (", or the GTID of a transaction" if has_gtids else "")
+        raise ConfigError(f"{until} is a {kind}, and a run of this pipeline cannot stop there exactly: name {names}")
 
     def stop(self) -> None:
         """Stops a `run` in another thread after its current step."""
@@ -240,7 +259,6 @@ class Pipeline:
             SinkError: the ledger is damaged.
             SourceError: the source has lost records that a rebuild needs.
         """
-        from changefeed.errors import ConfigError
         from changefeed.pipeline.operations.repair import repair, start_over
 
         if tables == "all" and how != "rebuild":

@@ -11,7 +11,7 @@ import click
 from changefeed.api.catalog import list_protocols
 from changefeed.cli.options import common, example
 from changefeed.cli.output import Output
-from changefeed.sinks import SINKS
+from changefeed.sinks import EVENT_SINKS, SINKS
 from changefeed.sources import SOURCES
 
 _CUTS = {
@@ -34,6 +34,7 @@ def list_(output: Output) -> None:
         "protocols": [known.to_dict() for known in list_protocols()],
         "sources": [{"name": name, "title": _title(SOURCES[name])} for name in sorted(SOURCES)],
         "sinks": [{"name": name, "title": _title(SINKS[name])} for name in sorted(SINKS)],
+        "event sinks": [{"name": name, "title": _title(EVENT_SINKS[name])} for name in sorted(EVENT_SINKS)],
     }
     if output.json:
         output.document(listing)

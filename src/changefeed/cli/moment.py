@@ -10,11 +10,11 @@ from changefeed.errors import ConfigError
 __all__ = ["iso", "moment", "time_of"]
 
 
-def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> int | str | None:
-    """The commit_ts that an option's text stands for, or the GTID or GTID set that it is."""
-    if value is None:
-        return None
-    try:
-        return moment_of(value)
-    except ConfigError as error:
-        raise click.BadParameter(str(error), ctx, param) from error
+def moment(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The text of an option that names a moment."""
+    if value is not None:
+        try:
+            moment_of(value)
+        except ConfigError as error:
+            raise click.BadParameter(str(error), ctx, param) from error
+    return value

@@ -54,8 +54,8 @@ def monitor(
     FOLDER contains definitions, or the folders of pipelines (`_changefeed`), at most four levels deep, on a local disk or in an
     object store; without one, the current folder. Everything comes from the pipelines' files, so no run has to be alive.
 
-    The page only shows. By default it is served to this machine alone; an address that other machines reach needs a
-    token.
+    Without --actions the page only shows. By default it is served to this machine alone; an address that other machines
+    reach needs a token.
     """
     from changefeed.monitor.serving import Address, serve
 

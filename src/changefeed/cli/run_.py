@@ -45,10 +45,10 @@ _log = logging.getLogger(__name__)
 @log_options
 @common
 @click.pass_obj
-def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
+def run(output: Output, path: Path, once: bool, until: str | None) -> int:
     """Apply the changes of a source to the tables of a sink, or append them to an event sink.
 
-    Continues from the ledger in the sink, however the previous run ended. Ctrl-C or SIGTERM stops the run after the current
+    Continues from the pipeline's ledger, however the previous run ended. Ctrl-C or SIGTERM stops the run after the current
     step, with exit code 130 or 143; a second one stops it at once, which is safe too. Exit code 1 if --until was not
     reached because the source is not yet complete up to there. A pattern that matches no file is an error with --once;
     without it the run waits for the first file.
@@ -64,6 +64,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
                 "--until is for pipelines to tables: an event pipeline appends all that the source has"
             )
         return _append(output, pipeline, once=once)
+    point = None if until is None else pipeline.point(until)
     if not once and (missing := pipeline.missing()) is not None:
         _log.warning("%s yet; waiting for the first one", missing)
     if not output.json:
@@ -79,7 +80,7 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
             done = pipeline.run(
                 spark,
                 once=once,
-                until=until,
+                until=point,
                 begun=None if once else shown.begun,
                 progress=shown.step,
                 stopping=_announced(stop, output),
@@ -87,8 +88,8 @@ def run(output: Output, path: Path, once: bool, until: int | str | None) -> int:
                 watching=shown.watch,
             )
     _tell(output, done, stop)
-    if until is not None and not done.reached and stop.signal is None:
-        output.error("UntilNotReached", why_not_reached(done, until), 1)
+    if point is not None and not done.reached and stop.signal is None:
+        output.error("UntilNotReached", why_not_reached(done, point), 1)
         return 1
     return stop.exit_code
 
@@ -115,7 +116,8 @@ def _append(output: Output, pipeline: EventPipeline, *, once: bool) -> int:
     if output.json:
         output.document({"event": "summary", **done.to_dict(), "stopped_by": stop.signal and stop.signal.name})
     else:
-        output.lines([f"{pipeline.name}: {done}"])
+        counts = f"{many(done.rows, 'row')} and {many(done.schema_changes, 'schema change')}"
+        output.lines([f"{pipeline.name}: {counts} appended in {many(done.steps, 'step')} and {done.seconds:,.1f} s"])
     return stop.exit_code
 
 
@@ -215,6 +217,6 @@ def why_not_reached(done: Summary, until: int | str) -> str:
     if mark >= until:
         return text + "a partition without records has no resolved event either"
     return text + (
-        f"the last resolved event in partition {partition} of {topic} is {cut_text(mark)}. Run again when the source has "
-        "one at or above that point, or remove --until"
+        f"the last resolved event in partition {partition} of {topic} is {cut_text(mark, binlog=done.binlog)}. Run again when "
+        "the source has one at or above that point, or remove --until"
     )

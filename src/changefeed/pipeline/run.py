@@ -25,7 +25,9 @@ from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
 from changefeed.pipeline.ledger import open_ledger
+from changefeed.pipeline.monitoring.cuts import cut_text
 from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, Heartbeat, beat_seconds
+from changefeed.pipeline.monitoring.holders import has_binlog
 from changefeed.pipeline.monitoring.otlp import sent
 from changefeed.pipeline.monitoring.prometheus import served
 from changefeed.pipeline.monitoring.view import RunNow, RunView
@@ -277,9 +279,11 @@ class _Runner:
             self._report()
         state = self.ledger.state
         if isinstance(self.until, int) and state.barrier is not None and state.barrier > self.until:
+            binlog = has_binlog(self.definition)
+            until, reached = (cut_text(commit_ts, binlog=binlog) for commit_ts in (self.until, state.barrier))
             raise ConfigError(
-                f"--until {self.until}: the tables are at {state.barrier} already. Read the cut at {self.until} from the "
-                "ledger (changefeed status --json), or start a new pipeline in an empty folder"
+                f"--until {until}: the tables are at {reached} already. Read the cut at {until} from the ledger (changefeed "
+                "status --json), or start a new pipeline in an empty folder"
             )
         self._compare()
         self._step(idle=False)

@@ -65,7 +65,10 @@ def holders(
     """
     whole = definition.pipeline.consistency == "transaction"
     marks = whole and capabilities.cuts == "marks"
-    return holders_in(state, partitions, marks=marks, whole=whole, without_topic=definition.source.without_topic)
+    return holders_in(
+        state, partitions, marks=marks, whole=whole, binlog=capabilities.binlog_places,
+        without_topic=definition.source.without_topic,
+    )  # fmt: skip
 
 
 def holders_in(
@@ -74,6 +77,7 @@ def holders_in(
     *,
     marks: bool,
     whole: bool = True,
+    binlog: bool = False,
     without_topic: Callable[[str], str | None] = lambda topic: None,
 ) -> tuple[Holder, ...]:
     """Returns the holders of a cut, as `holders` does, for code that has no definition.
@@ -83,11 +87,12 @@ def holders_in(
         partitions: the source's; those of the state are added.
         marks: whether the cuts are those of resolved events.
         whole: whether all tables move together.
+        binlog: whether the commit_ts are places in a binlog.
         without_topic: how the pipeline goes on without a topic, see `ChangesSection`.
     """
     holding: list[Holder] = []
     if marks:
-        holding += _partitions(state, partitions, without_topic)
+        holding += _partitions(state, partitions, without_topic, binlog=binlog)
     if whole and state.incomplete is not None:
         holding.append(Holder("transaction", state.incomplete.name or "newest rows", str(state.incomplete)))
     for name, hold in sorted(state.held.items()):
@@ -123,7 +128,7 @@ def held_text(holding: Iterable[Holder], since: str | None = None) -> str:
 
 
 def _partitions(
-    state: State, partitions: Iterable[Partition], without_topic: Callable[[str], str | None]
+    state: State, partitions: Iterable[Partition], without_topic: Callable[[str], str | None], *, binlog: bool
 ) -> list[Holder]:
     """The partitions with the lowest resolved commit_ts, if anything waits for them."""
     marks = {at: state.resolved.get(at[0], {}).get(at[1]) for at in state.partitions().union(partitions)}
@@ -132,7 +137,7 @@ def _partitions(
         return []  # what is pending is of tables that are held
     lowest = None if None in marks.values() else min(mark for mark in marks.values() if mark is not None)
     last = sorted(at for at, mark in marks.items() if mark == lowest)
-    reason = "no resolved event yet" if lowest is None else f"no resolved event after {cut_text(lowest)}"
+    reason = "no resolved event yet" if lowest is None else f"no resolved event after {cut_text(lowest, binlog=binlog)}"
     if lowest is not None and len(last) == len(marks) > 1:
         return [Holder("partition", "every partition", reason, lowest)]
     gone = {topic: gone_from(state, topic) for topic in {topic for topic, _ in last}}

@@ -30,6 +30,8 @@ from changefeed.pipeline.state import LastWrite, State, TableState
 from changefeed.sinks.base import TableSink, WriteRequest, write_alone
 from changefeed.sinks.ways_out import TABLE_CHANGED
 from changefeed.sinks.writes import Import, Restore, Touch, Write, WriteId
+from changefeed.sources import source
+from changefeed.sources.copies import CopyingSource
 from changefeed.stages.changes import Window
 
 if TYPE_CHECKING:
@@ -45,6 +47,16 @@ class Repaired:
 
     tables: tuple[str, ...]
     starts_over: bool
+
+
+def _again(definition: Definition, tables: Sequence[str]) -> str:
+    """The way out for tables whose earlier records the source no longer has."""
+    if not isinstance(source(definition.source), CopyingSource):
+        return "Take a new snapshot upstream, and rebuild all tables from it"
+    return (
+        "A copy has the newest rows alone: take the tables as they are (--accept) or restore them (--restore), and copy them "
+        f"again (changefeed snapshot … {' '.join(tables)}); or rebuild all tables (--rebuild --all)"
+    )
 
 
 def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], how: How) -> Repaired:
@@ -202,7 +214,7 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
         if built.barrier != state.barrier or rows_rebuilt + built.counts.repeated < rows_before:
             raise SourceError(
                 f"the source no longer has all records: it has {rows_rebuilt:,} row changes up to {built.barrier}, but "
-                f"{rows_before:,} were read up to {state.barrier}. Take a new snapshot upstream, and rebuild all tables from it"
+                f"{rows_before:,} were read up to {state.barrier}. {_again(definition, tables)}"
             )
         if held := [name for name in tables if name in built.held]:
             raise ConfigError(
@@ -210,8 +222,8 @@ def _rebuild(flow: Flow, spark: SparkSession, tables: Sequence[str]) -> None:
                 "Restore the table (changefeed repair --restore), or rebuild all tables, and replay the dead letters again"
             )
         for name in tables:
-            source, target = rebuilt.executor.sink.location(built.tables[name].path), state.tables[name]
-            _apply(flow, Import(path=target.path, number=REPAIRED, table=target.table, source=source))
+            place, target = rebuilt.executor.sink.location(built.tables[name].path), state.tables[name]
+            _apply(flow, Import(path=target.path, number=REPAIRED, table=target.table, source=place))
     finally:
         delete_rebuilds(definition, spark, epoch)
 

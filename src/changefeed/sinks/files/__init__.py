@@ -1,4 +1,7 @@
-"""A folder of record logs as an event sink; see `events.py`."""
+"""A folder of record logs, to which records are appended.
+
+See `events.py`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Kafka topics as an event sink; see `events.py`."""
+"""Kafka topics, to which records are appended.
+
+See `events.py`.
+"""
 
 from __future__ import annotations
 

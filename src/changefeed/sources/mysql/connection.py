@@ -51,8 +51,16 @@ class GoneError(SourceError):
     """A table or a column that was there before is gone: worth another try, which reads the definitions again."""
 
 
+KEEP_LONGER = ". Let the server keep its log longer: binlog_expire_logs_seconds"
+
+
 class LostLogError(SourceError):
     """The log does not have what comes next: only another copy of the tables can continue, see `snapshot.mode`."""
+
+    def __init__(self, reason: str, also: str = "") -> None:
+        super().__init__(
+            f"{reason}. Set source.snapshot.mode to `when_needed`, which copies all tables again, or start a new pipeline{also}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +278,6 @@ def _of_log(address: Address, message: str) -> Exception:
         )
     if "could not find" in lower or "purged" in lower or "impossible position" in lower or "not open" in lower:
         return LostLogError(
-            f"{address} no longer has the part of its binary log that comes next ({message}). Start a new pipeline with a "
-            "first copy, and let the server keep its log longer: binlog_expire_logs_seconds"
+            f"{address} no longer has the part of its binary log that comes next ({message})", KEEP_LONGER
         )
     return SourceError(f"{address} does not send its binary log: {message}")

@@ -206,9 +206,7 @@ def of_same_log(events: Iterable[LogEvent], known: SourceOffset, address: Addres
     for event in events:
         is_start = event.code == codes.FORMAT_DESCRIPTION and event.at.file == known.at.file
         if is_start and known.begun not in (0, event.timestamp):
-            raise LostLogError(
-                f"{address} has another {known.at.file} than before: its log was reset. Start a new pipeline with a first copy"
-            )
+            raise LostLogError(f"{address} has another {known.at.file} than before: its log was reset")
         yield event
 
 

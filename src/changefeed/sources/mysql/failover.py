@@ -33,6 +33,7 @@ from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
 
 _log = logging.getLogger(__name__)
+_EARLIER = "; or name the earlier server"
 _UUID, _NUMBER = slice(HEADER_SIZE + 1, HEADER_SIZE + 17), slice(HEADER_SIZE + 17, HEADER_SIZE + 25)
 _NUMBER_AND_DOMAIN = struct.Struct("<QI")
 _SERVER = slice(5, 9)  # in the header
@@ -116,12 +117,11 @@ def moved(server: Server, known: SourceOffset) -> SourceOffset:
     if known.gtids is None:
         raise LostLogError(
             f"{was}, and positions in its log mean nothing in another. With GTIDs (gtid_mode=ON in MySQL) a run continues on "
-            "any replica. Name the earlier server, or start a new pipeline with a first copy"
+            "any replica",
+            _EARLIER,
         )
     if known.maps:
-        raise LostLogError(
-            f"{was}, and a transaction had been read in part: name the earlier server, or start a new pipeline with a first copy"
-        )
+        raise LostLogError(f"{was}, and a transaction had been read in part", _EARLIER)
     at = shifted(position_after(server, known.gtids), known)
     _log.warning("%s: reading goes on at %s, behind %s", was, at, known.gtids or "no transaction")
     return replace(
@@ -178,8 +178,8 @@ def position_after(server: Server, gtids: str) -> LogPosition:
         if _is_in(executed, event):
             raise LostLogError(
                 f"{server.address} has transactions that were read in another order, behind {first.at}: its replication does not "
-                "keep the order of commits (replica_preserve_commit_order, or several domains). Name the earlier server, or "
-                "start a new pipeline with a first copy"
+                "keep the order of commits (replica_preserve_commit_order, or several domains)",
+                _EARLIER,
             )
     return first.at
 

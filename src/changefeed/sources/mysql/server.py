@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from changefeed.errors import AccessError, ConfigError, SourceError
 from changefeed.mysql.gtid_set import MariaDbGtids, parse
-from changefeed.sources.mysql.connection import Address, LostLogError, connect, grants, rows, texts, translated
+from changefeed.sources.mysql.connection import (
+    KEEP_LONGER,
+    Address,
+    LostLogError,
+    connect,
+    grants,
+    rows,
+    texts,
+    translated,
+)
 from changefeed.sources.mysql.source_offset import LogPosition
 
 if TYPE_CHECKING:
@@ -195,13 +204,12 @@ class Server:
         if at.file not in sizes:
             kept = f"it has {next(iter(sizes))} to {next(reversed(sizes))}" if sizes else "it has none"
             raise LostLogError(
-                f"{self.address} no longer has {at.file} of its binary log, which comes next: {kept}. Start a new pipeline "
-                "with a first copy, and let the server keep its log longer: binlog_expire_logs_seconds"
+                f"{self.address} no longer has {at.file} of its binary log, which comes next: {kept}", KEEP_LONGER
             )
         if at.position > sizes[at.file]:
             raise LostLogError(
                 f"{self.address} has only {sizes[at.file]} bytes of {at.file}, and {at.position} were read: its log was reset, "
-                "or lost its end in a crash. Start a new pipeline with a first copy"
+                "or lost its end in a crash"
             )
 
     def committed(self) -> tuple[LogPosition, str | None]:

@@ -100,7 +100,7 @@ class PreparedLog:
         if prepared is None:
             raise LostLogError(
                 f"the log has no XA PREPARE of the transaction {name} any more, which is committed at {event.at}: its rows "
-                "cannot be read. Start a new pipeline with a first copy"
+                "cannot be read"
             )
         return replace(prepared, commit=event.at, seconds=query.header.timestamp)
 
