@@ -16,6 +16,7 @@ from typing import Any, cast
 
 import click
 import msgspec
+from pydantic import TypeAdapter
 
 import changefeed
 from changefeed import errors
@@ -149,7 +150,8 @@ def pages() -> dict[str, str]:
     }
     made |= {f"options-{name}.md": options(name) for name in PROTOCOLS}
     made = {name: MADE + text for name, text in made.items()}
-    return made | {"pipeline.schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n"}
+    of_all = TypeAdapter(Definition | EventDefinition).json_schema(by_alias=True)
+    return made | {"pipeline.schema.json": json.dumps(of_all, indent=2, ensure_ascii=False) + "\n"}
 
 
 def api() -> str:

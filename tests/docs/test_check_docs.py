@@ -6,10 +6,12 @@ import json
 import shutil
 from pathlib import Path
 
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from changefeed.cli import COMMANDS
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.config.load import read_any
 from changefeed.protocols import PROTOCOLS
 from tools import check_docs, reference_pages
 
@@ -27,7 +29,7 @@ def test_every_command_and_protocol_has_its_page() -> None:
 def test_the_schema_for_editors_takes_a_protocol_by_its_name() -> None:
     schema = json.loads((check_docs.REFERENCE / "pipeline.schema.json").read_text())
     assert (
-        schema["properties"].keys()
+        schema["$defs"]["Definition"]["properties"].keys()
         == {"source", "sink", "ledger", "pipeline", "spark", "storage"}
         == Definition.model_fields.keys()
     )
@@ -35,9 +37,23 @@ def test_the_schema_for_editors_takes_a_protocol_by_its_name() -> None:
         assert {"type": "string"} in schema["$defs"][source]["properties"]["protocol"]["anyOf"]
 
 
+def test_the_schema_for_editors_takes_both_kinds_of_pipelines() -> None:
+    schema = json.loads((check_docs.REFERENCE / "pipeline.schema.json").read_text())
+    source, pipeline = {"type": "mysql", "host": "db", "user": "u"}, {"name": "p", "folder": "p"}
+    for sink in (
+        {"type": "delta", "path": "lake"},
+        {"type": "kafka", "servers": "b:9092", "topic": "t", "protocol": "debezium-mysql"},
+    ):
+        definition = {"source": source, "sink": sink, "pipeline": pipeline}
+        read_any(definition)
+        jsonschema.validate(definition, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"source": source, "sink": {"type": "kafka"}, "pipeline": {}}, schema)
+
+
 def test_the_schema_for_editors_takes_the_uri_of_a_changefeed() -> None:
     schema = json.loads((check_docs.REFERENCE / "pipeline.schema.json").read_text())
-    assert {"$ref": "#/$defs/UriSource"} in schema["properties"]["source"]["anyOf"]
+    assert {"$ref": "#/$defs/UriSource"} in schema["$defs"]["Definition"]["properties"]["source"]["anyOf"]
     assert schema["$defs"]["UriSource"]["required"] == ["uri"]
     sections = {"source": {"uri": "kafka://b:9092/shop?protocol=open-protocol", "starting-offsets": "latest"}}
     read = Definition.model_validate({**sections, "sink": {"type": "delta", "path": "lake"}})
