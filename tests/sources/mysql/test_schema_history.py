@@ -14,12 +14,13 @@ from changefeed.mysql.binlog.events import Header, Query, StatusVars
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
 from changefeed.pipeline import copy_requests
 from changefeed.sources.copies import CopyRequest
-from changefeed.sources.mysql import open_changes
+from changefeed.sources.mysql import open_changes, reader
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.schema_history import SchemaHistory, read_history
 from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, follower, rows, section
+from tests.sources.mysql.kernel import needs_kernel
 
 INT = MappedColumn(codes.LONG, 0, True)
 _LATIN1, _UTF8MB4 = 8, 45  # the numbers of their default collations
@@ -183,6 +184,21 @@ def test_tables_follow_their_statements(unnamed: Database) -> None:
         {"b": "ж", "id": 1, "u": "ü", "e": "x", "n": 65535}, {"b": None, "id": 4294967295, "u": "é", "e": "é", "n": None},
     ]  # fmt: skip
     assert rows(following, "unnamed.v") == [{"s": "ÿ"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", [False, pytest.param(True, marks=needs_kernel)])
+def test_a_table_is_created_with_its_rows(unnamed: Database, monkeypatch: pytest.MonkeyPatch, kernel: bool) -> None:
+    """MariaDB has an event between the two that it does not send, and its rows need the statement."""
+    monkeypatch.setattr(reader, "is_available", lambda: kernel)
+    database = f"made_{kernel}"
+    following = follower(unnamed, database, "CREATE TABLE t (id INT UNSIGNED PRIMARY KEY); INSERT INTO t VALUES (7)")
+    unnamed.execute(
+        f"USE {database}; CREATE TABLE u (id INT UNSIGNED PRIMARY KEY) SELECT id, 'é' AS v FROM t; INSERT INTO t VALUES (8)"
+    )
+    following.run()
+    assert rows(following, f"{database}.u") == [{"id": 7, "v": "é"}]
+    assert rows(following, f"{database}.t") == [{"id": 7}, {"id": 8}]
 
 
 @pytest.mark.slow

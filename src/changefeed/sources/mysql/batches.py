@@ -187,7 +187,8 @@ class _Cuts:
                 maps = self._maps
                 self.close(self._transaction, inside=False)
                 self._maps = maps
-            self.close(event.at, inside=True)
+            # not at `event.at`: MariaDB does not send the event between a CREATE TABLE … SELECT and its rows
+            self.close(self.at, inside=True)
             return True
         return False
 
