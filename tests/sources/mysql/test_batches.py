@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from changefeed.errors import SourceError, UnsupportedError
+from changefeed.frames.chunks import unpack
 from changefeed.model.batch import Decoded
 from changefeed.model.change import RowChange, events
 from changefeed.model.event import Resolved, SchemaChange
 from changefeed.mysql.binlog import codes
-from changefeed.sources.mysql import reader
+from changefeed.sources.mysql import dump, reader
 from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide
 from changefeed.sources.mysql.changes import LogDecoder
 from changefeed.sources.mysql.connection import Address
@@ -151,6 +154,40 @@ def test_a_damaged_event_names_its_position() -> None:
 )
 def test_a_source_offset_is_text(source_offset: SourceOffset) -> None:
     assert read(source_offset.text()) == source_offset
+
+
+@pytest.mark.parametrize("kernel", [False, pytest.param(True, marks=needs_kernel)])
+def test_a_slice_behind_4_gib_of_a_file(monkeypatch: pytest.MonkeyPatch, kernel: bool) -> None:
+    """No connection can ask for its position, so that the file is read from its start on."""
+    monkeypatch.setattr(reader, "is_available", lambda: kernel)
+    sent = log("mysql-types")
+    first = next(i for i, event in enumerate(sent) if event.code == codes.GTID and i > len(sent) // 4)
+    far = [replace(e, at=behind(e.at), end=behind(e.end)) for e in sent[first:]]
+    asked = list[int]()
+    monkeypatch.setattr(dump, "_connected", lambda *_: nullcontext())
+    monkeypatch.setattr(dump, "_ask", lambda _, start, *rest, **options: asked.append(start.position))
+    monkeypatch.setattr(dump, "_events", lambda *_: iter([*sent[:first], *far]))
+    reading = Reading(Address("db", 3306, "u", ""), "1", CAPTURED, "mysql", sent[0].at)
+    chunks = [row for batch in reader.read(reading, LogSlice(far[0].at, far[-1].end)) for row in batch.to_pylist()]
+    rows = [unpack(row["payload"]).rows for row in chunks if row["kind"] == "rows"]
+    expected = decoded([sent[0], *far], LogBatch((LogSlice(far[0].at, far[-1].end),), far[-1].end, (), True), asks=True)
+    numbers = [change.commit_ts for change in expected if isinstance(change, RowChange)]
+    assert sorted(number for part in rows for number in part.column("commit_ts").to_pylist()) == numbers
+    assert len(numbers) > 5
+    assert asked == [4]
+
+
+def test_slices_behind_4_gib_of_a_file_are_few() -> None:
+    sent = log("mysql-types")
+    far = [replace(e, at=behind(e.at), end=behind(e.end)) for e in sent]
+    assert len(divide(sent, sent[0].at, (), 1).slices) == 1
+    assert divide(sent, sent[0].at, (), 1).end != sent[-1].end
+    assert divide(far, far[0].at, (), 1).end == far[-1].end
+
+
+def behind(at: LogPosition) -> LogPosition:
+    """The same position, 4 GiB later."""
+    return replace(at, position=at.position + 2**32)
 
 
 @pytest.mark.parametrize("kernel", [False, pytest.param(True, marks=needs_kernel)])

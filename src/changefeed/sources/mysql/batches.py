@@ -10,7 +10,9 @@ Rule 2. A slice of more than twice the size ends before a row event, and begins 
 Rule 3. The end of the log is the end of a transaction: a server shows no part of one.
 Rule 4. A small batch contains its events, so that no task needs a connection.
 Rule 5. A transaction that may be prepared (XA) is not cut inside: whether its rows count is known at its end alone. See `xa.py`.
-Rule 6. With a schema history, a slice also ends behind a statement that changes it: each slice has one, which its task reads by.
+Rule 6. Behind 4 GiB of a file, where only a larger transaction reaches, slices are larger: each needs the file from its start on,
+        because a connection cannot ask for such a position.
+Rule 7. With a schema history, a slice also ends behind a statement that changes it: each slice has one, which its task reads by.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from changefeed.mysql.binlog.events import Query
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
 from changefeed.sources.copies import CopyRequest
-from changefeed.sources.mysql.dump import GTIDS, QUERIES, LogEvent
+from changefeed.sources.mysql.dump import FARTHEST, GTIDS, QUERIES, LogEvent
 from changefeed.sources.mysql.failover import Executed
 from changefeed.sources.mysql.schema_history import SchemaHistory
 from changefeed.sources.mysql.source_offset import LogPosition, Prepared
@@ -31,6 +33,7 @@ from changefeed.sources.mysql.xa import PreparedLog
 
 _FLAGS_AT = HEADER_SIZE + 6
 _SLICE_BYTES = 4 * 2**20
+_FAR_SLICE_BYTES = 128 * 2**20
 _KEPT_BYTES = 256 * 2**10
 
 
@@ -175,14 +178,15 @@ class _Cuts:
     def before(self, event: LogEvent) -> bool:
         """Ends the slice before an event if that is a good place; returns whether it did."""
         is_changed = self._history is not self._start_history
+        slice_bytes = self._slice_bytes if event.at.position <= FARTHEST else _FAR_SLICE_BYTES
         if event.code in GTIDS:
             self._maps, self._transaction = (), event.at
-            if is_changed or self._size >= self._slice_bytes:
+            if is_changed or self._size >= slice_bytes:
                 self.close(event.at, inside=False)
                 return True
         elif self._prepared.is_inside:
             return False
-        elif is_changed or (event.code in KINDS and self._maps and self._size >= 2 * self._slice_bytes):
+        elif is_changed or (event.code in KINDS and self._maps and self._size >= 2 * slice_bytes):
             if not is_changed and self._start.number < self._transaction.number:
                 maps = self._maps
                 self.close(self._transaction, inside=False)

@@ -10,6 +10,7 @@ Rule 1. Events that the server makes for the connection have no place in the fil
 Rule 2. The next position in a header has 32 bits. In a longer file the upper bits are those of the last position, plus one where
         the lower ones begin again. MariaDB 11.8 writes 0 inside of a transaction: such an event follows the one before, so that
         none of them may be missing (see `_asks_for_statements`).
+        No connection can ask for a position of more than 32 bits: then it asks for the file, and passes over what comes before.
 Rule 3. Each connection asks for the server's identity: between two of them, the address may lead to another one.
 Rule 4. MariaDB sends GTIDs only to a replica of capability 4; both servers send checksums only to one that asks for them.
 """
@@ -22,7 +23,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from changefeed.codec import decoding
@@ -50,8 +51,11 @@ _REGISTER, _DUMP, _DUMP_GTIDS = 0x15, 0x12, 0x1E
 _NON_BLOCKING, _ANNOTATIONS, _THROUGH_GTIDS = 1, 2, 4  # of MariaDB, of MySQL
 FIRST = 4
 """The position of the first event of a file."""
+FARTHEST = 2**32 - 1
+"""The last position that a connection can ask for: Rule 2."""
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
+_NEXT_AT = 13  # the next position, in a header
 _BEGIN = b"\0BEGIN"
 _LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 _OF_CONNECTION = frozenset({
@@ -120,9 +124,11 @@ def dump(
         AnotherServerError: another server answers.
         SourceError: the server no longer has the position, or does not answer.
     """
+    first = start if start.position <= FARTHEST else replace(start, position=FIRST)
     with _connected(address, identity, None) as connection:
-        _ask(connection, start, server_id, statements=statements)
-        yield from _events(connection, start)
+        _ask(connection, first, server_id, statements=statements)
+        events = _events(connection, first)
+        yield from events if first == start else from_position(events, start)
 
 
 def dump_bytes(
@@ -132,6 +138,9 @@ def dump_bytes(
 
     Args and errors as of `dump`.
     """
+    if start.position > FARTHEST:
+        yield from (event.data for event in dump(address, start, server_id, identity))
+        return
     with _connected(address, identity, None) as connection:
         _ask(connection, start, server_id, statements=False)
         packets = decoding.changefeed_kernel.BinlogPackets(connection._next_seq_id)
@@ -180,6 +189,22 @@ def dump_after(address: Address, gtids: GtidSet, identity: str) -> Iterator[LogE
         else:
             connection._execute_command(_DUMP, struct.pack("<IHI", FIRST, _NON_BLOCKING, own_id))
         yield from _events(connection, LogPosition("", FIRST))
+
+
+def from_position(events: Iterable[LogEvent], start: LogPosition) -> Iterator[LogEvent]:
+    """Yields those of a file's events that a connection gets which asks for a position in it."""
+    for event in events:
+        if event.code == codes.FORMAT_DESCRIPTION and event.placed and event.at.file == start.file:
+            yield LogEvent(event.code, start, start, _sent_again(event.data), placed=False)
+        elif not event.placed or event.at.number >= start.number:
+            yield event
+
+
+def _sent_again(data: bytes) -> bytes:
+    """A format description as the server sends it in the middle of a file: without a next position."""
+    body = _without_checksum(data)
+    sent = body[:_NEXT_AT] + bytes(4) + body[_NEXT_AT + 4 :]
+    return sent if body == data else sent + zlib.crc32(sent).to_bytes(CHECKSUM_SIZE, "little")
 
 
 @contextmanager
