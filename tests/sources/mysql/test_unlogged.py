@@ -111,6 +111,25 @@ def test_rows_that_a_foreign_key_changes_are_warned_of(either: Database, caplog:
     )
 
 
+def test_rows_that_a_merge_table_changes_are_warned_of(either: Database, caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the merge table, captured or not: its rows are those of other tables."""
+    caplog.set_level(logging.WARNING)
+    either.execute(
+        "CREATE DATABASE united; USE united; CREATE TABLE a (id INT PRIMARY KEY) ENGINE=MyISAM;"
+        "CREATE TABLE m (id INT PRIMARY KEY) ENGINE=MERGE UNION=(a) INSERT_METHOD=LAST; INSERT INTO m VALUES (1)"
+    )
+    following = Follower(either, ["united.a"], Random(0))
+    following.run()
+    start = "united.m: the log has changes through a MERGE table under its own name"
+    assert [record.getMessage().startswith(start) for record in caplog.records] == [True]
+    either.execute("INSERT INTO united.m VALUES (2)")
+    following.run()
+    assert rows(following, "united.a") == [{"id": 1}]  # one row too few
+    caplog.clear()
+    follower(either, "apart", "CREATE TABLE t (id INT PRIMARY KEY)")
+    assert not [record for record in caplog.records if "MERGE" in record.getMessage()]
+
+
 @pytest.mark.nightly
 def test_mysql_9_logs_the_rows_that_a_foreign_key_changes(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)

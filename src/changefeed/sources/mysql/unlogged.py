@@ -2,6 +2,8 @@
 
 foreign key with CASCADE, SET NULL   the storage engine changes rows of the child, and logs nothing: InnoDB before MySQL 9.6
 generated column                     the log of an update does not have it: MariaDB 11.8
+MERGE                                a change through it is logged under its name, and changes rows of the tables that it unites
+FEDERATED, CONNECT, SPIDER           rows are elsewhere, and change without this server
 MariaDB's system versioning          the log has a row event for each old row that the table keeps, too
 MariaDB's sequence                   a table of one row, in the log alone
 """
@@ -15,7 +17,7 @@ from changefeed.mysql.ddl.tables import table_name
 from changefeed.mysql.ddl.tokens import Tokens
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import missing_table
-from changefeed.sources.mysql.tables import Name, is_captured, listed
+from changefeed.sources.mysql.tables import Name, is_captured, list_tables, listed
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 VERSIONED = "its log has the rows of the past, too, by system versioning"
@@ -32,6 +34,9 @@ _UNLOGGED_SINCE = (11, 8)  # of MariaDB: 10.11 logs generated columns
 _GENERATED = """\
 SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE IS_GENERATED = 'ALWAYS'
 ORDER BY 1, 2, ORDINAL_POSITION"""
+_ENGINES = """\
+SELECT TABLE_SCHEMA, TABLE_NAME, UPPER(ENGINE) FROM information_schema.TABLES
+WHERE ENGINE IN ('MRG_MYISAM', 'FEDERATED', 'CONNECT', 'SPIDER') ORDER BY 1, 2"""
 _NO_ACTION = ("NO ACTION", "RESTRICT")
 
 
@@ -116,7 +121,11 @@ def _refuse_versioned(server: Server, selector: TableFilter) -> None:
 
 def unlogged_rows(server: Server, selector: TableFilter) -> list[str]:
     """Returns a sentence for each captured table, and each reason for which the log lacks some of its rows or values."""
-    return [*_unlogged_actions(server, selector), *_unlogged_generated(server, selector)]
+    return [
+        *_unlogged_actions(server, selector),
+        *_unlogged_generated(server, selector),
+        *_unlogged_engines(server, selector),
+    ]
 
 
 def _unlogged_actions(server: Server, selector: TableFilter) -> list[str]:
@@ -148,6 +157,26 @@ def _unlogged_generated(server: Server, selector: TableFilter) -> list[str]:
         f"{table}: an update that changes what {', '.join(of_table)} is computed from will stop the run, because MariaDB "
         f"{server.version.partition('-')[0]} does not log the new value. Compute such columns in a view, or leave the table out"
         for table, of_table in columns.items()
+    ]
+
+
+def _unlogged_engines(server: Server, selector: TableFilter) -> list[str]:
+    """Returns a sentence for each table whose storage engine has its rows in other tables, or on another server."""
+    tables = server.texts(_ENGINES)
+    merges = [(database, table) for database, table, engine in tables if engine == "MRG_MYISAM"]
+    databases = {database for database, _ in list_tables(server, selector)} if merges else set()
+    sentences = [
+        f"{database}.{table}: the log has changes through a MERGE table under its own name, and other changes under the names of "
+        "the tables that it unites, so that both will be wrong in the sink. Write to the united tables alone, and leave "
+        f"{database}.{table} out of source.tables"
+        for database, table in merges
+        if database in databases
+    ]
+    return sentences + [
+        f"{database}.{table}: its rows will be wrong in the sink: its storage engine {engine} has them elsewhere, and the log has "
+        "only changes that were made here. Leave the table out of source.tables"
+        for database, table, engine in tables
+        if engine != "MRG_MYISAM" and is_captured(selector, database, table)
     ]
 
 
