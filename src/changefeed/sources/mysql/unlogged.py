@@ -3,7 +3,7 @@
 foreign key with CASCADE, SET NULL   the storage engine changes rows of the child, and logs nothing: InnoDB before MySQL 9.6
 generated column                     the log of an update does not have it: MariaDB 11.8
 MERGE                                a change through it is logged under its name, and changes rows of the tables that it unites
-FEDERATED, CONNECT, SPIDER           rows are elsewhere, and change without this server
+FEDERATED, CONNECT, SPIDER           the rows are on another server or in files, and change without this server
 MariaDB's system versioning          the log has a row event for each old row that the table keeps, too
 MariaDB's sequence                   a table of one row, in the log alone
 """
@@ -173,8 +173,8 @@ def _unlogged_engines(server: Server, selector: TableFilter) -> list[str]:
         if database in databases
     ]
     return sentences + [
-        f"{database}.{table}: its rows will be wrong in the sink: its storage engine {engine} has them elsewhere, and the log has "
-        "only changes that were made here. Leave the table out of source.tables"
+        f"{database}.{table}: its rows will be wrong in the sink: its storage engine {engine} reads them from another server or from "
+        "files, and the log has only changes that were made on this server. Leave the table out of source.tables"
         for database, table, engine in tables
         if engine != "MRG_MYISAM" and is_captured(selector, database, table)
     ]
