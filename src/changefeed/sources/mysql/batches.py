@@ -27,6 +27,7 @@ from changefeed.mysql.binlog.rows import KINDS, STATEMENT_END
 from changefeed.sources.copies import CopyRequest
 from changefeed.sources.mysql.dump import FARTHEST, GTIDS, QUERIES, LogEvent
 from changefeed.sources.mysql.failover import Executed
+from changefeed.sources.mysql.rolled_back import Rollbacks, Undone
 from changefeed.sources.mysql.schema_history import SchemaHistory
 from changefeed.sources.mysql.source_offset import LogPosition, Prepared
 from changefeed.sources.mysql.xa import PreparedLog
@@ -49,6 +50,7 @@ class LogSlice:
         events: its events, if there are few; None: the task asks the server.
         history: the definitions of its tables; None: its table maps name their columns.
         prepared: the XA transactions that it has, and those before it that are committed in it; see `xa.py`.
+        undone: rows that were rolled back, of this slice or of slices next to it; see `rolled_back.py`.
     """
 
     start: LogPosition
@@ -59,6 +61,11 @@ class LogSlice:
     mark: LogPosition | None = None
     history: SchemaHistory | None = field(default=None, repr=False)
     prepared: tuple[Prepared, ...] = ()
+    undone: tuple[Undone, ...] = ()
+
+    def shares(self, undone: Undone) -> bool:
+        """Whether it has some of the rows that were rolled back, or the statement that did it."""
+        return self.start.number <= undone.end.number and undone.start.number < self.end.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +181,7 @@ class _Cuts:
         self._executed = executed
         self._prepared = PreparedLog() if prepared is None else prepared
         self._of_slice = dict[LogPosition, Prepared]()  # the XA transactions of the open slice, by their starts
+        self._rollbacks, self._undone = Rollbacks(), list[Undone]()
 
     def before(self, event: LogEvent) -> bool:
         """Ends the slice before an event if that is a good place; returns whether it did."""
@@ -212,6 +220,8 @@ class _Cuts:
         self._maps = maps_after(event, self._maps)
         if (prepared := self._prepared.add(event)) is not None:
             self._of_slice[prepared.start] = prepared
+        if (undone := self._rollbacks.add(event)) is not None:
+            self._undone.append(undone)
         if self._history is not None:
             for query in queries(event):
                 self._history = self._history.after(query)
@@ -234,6 +244,8 @@ class _Cuts:
     def finished(self, *, caught_up: bool) -> LogBatch:
         """The batch of the slices that were closed."""
         slices = self._slices
+        if self._undone:
+            slices = [replace(each, undone=tuple(filter(each.shares, self._undone))) for each in slices]
         if self._kept is not None and len(slices) == 1:
             slices = [replace(slices[0], events=tuple(self._kept))]
         begun, gtids = self._begun.get(self._start.file, 0), self._executed.text()

@@ -8,8 +8,8 @@ Rule 1. All changes are of one partition. Their offset is their commit_ts, their
         the rows of a compressed transaction, which is one event, are numbered through.
 Rule 2. Row events of tables that are not captured are passed over before they are read. Their schema changes are not, for
         tables: such a table may be the copy of a captured one, and take its place.
-Rule 3. What the log does not have as rows is refused by name: statements that change rows, a rollback with rows. So is an XA
-        transaction in two phases that `xa.py` does not follow. Nothing is skipped silently.
+Rule 3. What the log does not have as rows is refused by name: statements that change rows. So are a rollback of rows that
+        `rolled_back.py` does not find, and an XA transaction in two phases that `xa.py` does not follow. Nothing is skipped silently.
 Rule 4. A partial update of JSON is applied to the document before, which the row's image before has.
 Rule 5. Events without a meaning here, and the BEGIN of a transaction, are not parsed. Of GTIDs, only those of a schema change and
         of a mark are. With `Transactions`, all of these are: changes that are written as events carry their details.
@@ -164,6 +164,7 @@ class LogDecoder:
         transactions: Transactions | None = None,
         definitions: Definitions | None = None,
         prepared: Collection[LogPosition] = (),
+        undone: Collection[LogPosition] = (),
     ) -> None:
         """Begins at an event.
 
@@ -173,10 +174,11 @@ class LogDecoder:
             transactions: adds the details that events carry to the changes, and marks of transactions; None: tables are written.
             definitions: adds what table maps do not have to the shapes of rows; statements are applied to it.
             prepared: the ends of the XA transactions whose rows are taken for what they are, see `xa.py`; others are refused.
+            undone: the statements that roll back rows which the caller drops, see `rolled_back.py`; others are refused.
         """
         self._transactions, self._definitions = transactions, definitions
         self.server, self._name = "", ""
-        self._prepared = prepared
+        self._prepared, self._undone = prepared, undone
         self._gtid: LogEvent | None = None  # of the last transaction, if it was not read yet
         self._captured, self._selector = captured, captured.selector()
         self._rules = ColumnRules(captured.columns, of_events=transactions is not None)
@@ -353,7 +355,7 @@ class LogDecoder:
             case "commit":
                 self._open_rows = 0
                 self._mark("end", event)
-            case "rollback" if self._open_rows:
+            case "rollback" if self._open_rows and event.at not in self._undone:
                 self._refuse(
                     "a transaction that was rolled back has rows",
                     "use transactional tables alone in transactions",

@@ -61,9 +61,10 @@ class KernelLogDecoder(LogDecoder):
         end: LogPosition,
         maps: Iterable[bytes] = (),
         prepared: Collection[LogPosition] = (),
+        undone: Collection[LogPosition] = (),
     ) -> None:
-        """Begins at an event; `maps` and `prepared` as of `LogDecoder`. Events at or behind `end` are not read."""
-        super().__init__(captured, maps, prepared=prepared)
+        """Begins at an event; `maps`, `prepared` and `undone` as of `LogDecoder`. Events at or behind `end` are not read."""
+        super().__init__(captured, maps, prepared=prepared, undone=undone)
         self._place = start  # any position in the file that is read
         self._kernel = decoding.changefeed_kernel.BinlogRows(
             at=start.number, end=end.number, ignored=bytes(WITHOUT_MEANING), gtids=bytes(GTIDS), rows=bytes(KINDS),

@@ -36,6 +36,7 @@ from changefeed.sources.mysql.first_copy import CopyChunk, Definitions
 from changefeed.sources.mysql.kernel_decoder import KernelLogDecoder, is_available
 from changefeed.sources.mysql.keyless import begin_view
 from changefeed.sources.mysql.masks import ColumnPatterns
+from changefeed.sources.mysql.rolled_back import without
 from changefeed.sources.mysql.selected import copied_rows
 from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server, check_identity
@@ -108,7 +109,7 @@ def _read_log(reading: Reading, part: LogSlice) -> Iterator[pa.RecordBatch]:
             for decoded, _ in _decoded(reading, LogSlice(each.start, each.end, is_complete=False, prepared=(each,))):
                 prepared.without(decoded)
     for decoded, records in _decoded(reading, part):
-        yield pack(prepared.without(decoded), records)
+        yield pack(without(prepared.without(decoded), part.undone), records)
     tables, positions = prepared.committed()
     if tables:
         yield pack(Decoded(tables), records_at(positions))
@@ -134,7 +135,7 @@ def _decoded(reading: Reading, part: LogSlice) -> Iterator[_Changes]:
 
 def _read_by_kernel(reading: Reading, part: LogSlice) -> _Read:
     """Yields the changes of a slice except the last; returns the decoder, and the position after the last event."""
-    decoder = KernelLogDecoder(reading.captured, part.start, part.end, part.maps, _ends(part))
+    decoder = KernelLogDecoder(reading.captured, part.start, part.end, part.maps, _ends(part), _rollbacks(part))
     blocks: Iterable[bytes] = [b"".join(event.data for event in part.events or ())]
     if part.events is None:
         blocks = dump_bytes(reading.address, part.start, reading.server_id, reading.identity)
@@ -149,7 +150,7 @@ def _read_by_kernel(reading: Reading, part: LogSlice) -> _Read:
 
 def _read_by_reference(reading: Reading, part: LogSlice) -> _Read:
     """Does the same as `_read_by_kernel`, event by event."""
-    decoder = LogDecoder(reading.captured, part.maps, prepared=_ends(part))
+    decoder = LogDecoder(reading.captured, part.maps, prepared=_ends(part), undone=_rollbacks(part))
     events: Iterable[LogEvent] = part.events or ()
     if part.events is None:
         events = dump(reading.address, part.start, reading.server_id, reading.identity)
@@ -166,6 +167,10 @@ def _read_by_reference(reading: Reading, part: LogSlice) -> _Read:
 
 def _ends(part: LogSlice) -> frozenset[LogPosition]:
     return frozenset(each.end for each in part.prepared)
+
+
+def _rollbacks(part: LogSlice) -> frozenset[LogPosition]:
+    return frozenset(each.end for each in part.undone)
 
 
 def _read_chunk(reading: Reading, part: CopyChunk) -> Iterator[pa.RecordBatch]:
