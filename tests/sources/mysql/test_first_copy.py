@@ -9,6 +9,7 @@ from threading import Event, Thread
 
 import pytest
 
+from changefeed.errors import UnsupportedError
 from changefeed.sources.mysql import open_changes, tables
 from changefeed.sources.mysql.connection import Address, connect
 from changefeed.sources.mysql.first_copy import CopyChunk
@@ -98,6 +99,17 @@ def test_the_defaults_of_the_server_do_not_matter(server: type[Database]) -> Non
         open_transaction.close()
         [table] = follower.run().tables.values()
         assert sorted(row["id"] for row in follower.storage.tables.rows(table.path)) == [1, 2, 3, 4]
+
+
+@pytest.mark.nightly
+def test_a_date_that_no_calendar_has_is_named_where_chunks_begin_with_it() -> None:
+    with MySql() as database:
+        database.execute(
+            "CREATE DATABASE shop; SET sql_mode = 'ALLOW_INVALID_DATES'; CREATE TABLE shop.t (d DATE PRIMARY KEY);"
+            "INSERT INTO shop.t VALUES ('2024-02-30'), ('2024-02-31')"
+        )
+        with pytest.raises(UnsupportedError, match=r"^shop\.t\.d is in the key and holds '2024-02-3[01]'"):
+            Follower(database, ["shop.*"], Random(0), {"chunk-rows": [1]}).run()
 
 
 def test_a_table_that_changes_while_it_is_described(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ Rule 1. All changes are of one partition. Their offset is their commit_ts, their
 Rule 2. Row events of tables that are not captured are passed over before they are read. Their schema changes are not, for
         tables: such a table may be the copy of a captured one, and take its place.
 Rule 3. What the log does not have as rows is refused by name: statements that change rows. So are a rollback of rows that
-        `rolled_back.py` does not find, and an XA transaction in two phases that `xa.py` does not follow. Nothing is skipped silently.
+        `rolled_back.py` does not find, and an XA transaction in two phases that `xa.py` does not. Nothing is skipped silently.
 Rule 4. A partial update of JSON is applied to the document before, which the row's image before has.
 Rule 5. Events without a meaning here, and the BEGIN of a transaction, are not parsed. Of GTIDs, only those of a schema change and
         of a mark are. With `Transactions`, all of these are: changes that are written as events carry their details.

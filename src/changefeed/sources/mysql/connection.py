@@ -34,10 +34,10 @@ _RECEIVED_BYTES = 2**18  # that are read at a time
 _ERROR, _END, _END_SIZE = b"\xff", b"\xfe", 9  # how packets begin, and the size below which the second one is the end
 _TRANSIENT = {0, 1040, 1053, 1105, 1158, 1159, 1160, 1161, 1205, 1213, 1317, 1927, 4031}
 # Whatever the server's defaults are: rows of other transactions only after their commit, all rows of a query, and ten
-# minutes for a task that is slow to take the next ones.
+# minutes for a task that is slow to take the next ones. MySQL refuses dates that no calendar has in conditions, too.
 _ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
 _SETTINGS = (
-    f"SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', sql_select_limit = {2**64 - 1}, "
+    f"SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = 'ALLOW_INVALID_DATES', sql_select_limit = {2**64 - 1}, "
     f"net_write_timeout = {_READ_SECONDS}"
 )
 _OWN_SETTINGS = {

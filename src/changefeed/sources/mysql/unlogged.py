@@ -173,8 +173,8 @@ def _unlogged_engines(server: Server, selector: TableFilter) -> list[str]:
         if database in databases
     ]
     return sentences + [
-        f"{database}.{table}: its rows will be wrong in the sink: its storage engine {engine} reads them from another server or from "
-        "files, and the log has only changes that were made on this server. Leave the table out of source.tables"
+        f"{database}.{table}: its rows will be wrong in the sink: its storage engine {engine} reads them from another server "
+        "or from files, and the log has only changes that were made on this server. Leave the table out of source.tables"
         for database, table, engine in tables
         if engine != "MRG_MYISAM" and is_captured(selector, database, table)
     ]
