@@ -154,6 +154,20 @@ def test_names_with_capitals_are_found_again(tables: InHive) -> None:
     assert list(tables.sink().tables()) == [path]
 
 
+def test_of_two_names_that_hive_stores_as_one_the_second_is_refused(tables: InHive) -> None:
+    """Otherwise the rows of one table would replace those of the other."""
+    sink = tables.sink()
+    tables.write(sink, Load, {"id": 1, "note": "one"}, path="shop/orders")
+    for kind in (Load, Upsert):
+        with pytest.raises(
+            SinkError, match=r"shop/Orders: the catalog has this name for .*/shop/orders, because it stores names in"
+        ):
+            tables.write(sink, kind, {"id": 2, "note": "two"}, path="shop/Orders")
+    sink.delete("shop/Orders")
+    assert tables.ids_of("shop/orders") == [1]
+    assert list(tables.sink().tables()) == ["shop/orders"]
+
+
 @pytest.mark.parametrize("path", ["shop/order-items", "shop/über"])
 def test_names_that_hive_does_not_have_are_refused(tables: InHive, path: str) -> None:
     with pytest.raises(SinkError, match=r"is not a valid object name.* pipeline.exclude") as caught:

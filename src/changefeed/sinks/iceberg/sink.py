@@ -67,6 +67,10 @@ _TAG_TRIES = 3
 NO_FEATURE = "Remove what is named here from the table, or name the table in pipeline.exclude"
 
 
+class OtherTableError(SinkError):
+    """A catalog that stores names in lower case has another table by a table's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class _WithFiles(PreparedWrite):
     """A write whose files have been written, but not committed.
@@ -159,7 +163,7 @@ class IcebergTables:
         """See `TableSink`."""
         for path in self.catalog.paths():
             with suppress(OutsideError):  # of others in the same catalog
-                if (opened := self.open(path)) is not None:
+                if (opened := self._open(path)) is not None:
                     place = opened.location.removeprefix(f"{self.catalog.location}/")
                     yield place if place.lower() == path.lower() else path  # Hive and Glue store names in lower case
 
@@ -227,7 +231,8 @@ class IcebergTables:
 
     def delete(self, path: str) -> None:
         """See `TableSink`: the name is removed first, so that an interrupted deletion leaves no table."""
-        self.catalog.drop(path)
+        if not self._is_other(path):
+            self.catalog.drop(path)
         self._manifests.pop(path, None)
         self.catalog.folder.delete_folder(path)
 
@@ -447,7 +452,34 @@ class IcebergTables:
         return opened
 
     def open(self, path: str) -> Opened | None:
-        """Opens a table at its newest snapshot; None if there is none."""
+        """Opens a table at its newest snapshot; None if there is none.
+
+        Raises:
+            OtherTableError: the catalog has another table by this name.
+        """
+        opened = self._open(path)
+        if opened is None:
+            return None
+        place = name_below(self.catalog.location, opened.location)
+        if place != path and place.lower() == path.lower():
+            raise OtherTableError(
+                f"{self.location(path)}: the catalog has this name for {opened.location}, because it stores names in lower case. "
+                "Leave one of the tables out by pipeline.exclude, or use another catalog"
+            )
+        return opened
+
+    def _is_other(self, path: str) -> bool:
+        """Whether the catalog has another table by the name of a path."""
+        try:
+            self.open(path)
+        except OtherTableError:
+            return True
+        except SinkError:  # its metadata cannot be read
+            return False
+        return False
+
+    def _open(self, path: str) -> Opened | None:
+        """Opens the table that the catalog has by the name of a path."""
         table = self.catalog.load(path)
         if table is None:
             return None
