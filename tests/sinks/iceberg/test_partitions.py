@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 
 from changefeed.errors import SinkError
@@ -19,7 +20,7 @@ from changefeed.sinks.iceberg.layout import IcebergLayout
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import PartitionField, parsed
 from changefeed.sinks.iceberg.section import IcebergSink
-from changefeed.sinks.writes import AddColumns, Append, ConvertedFrom, Load, Null, Rewrite, Upsert
+from changefeed.sinks.writes import AddColumns, Append, Constant, ConvertedFrom, Load, Null, Rewrite, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Row, table
 from tests.sinks.iceberg.tables import Tables
@@ -150,6 +151,37 @@ def test_values_of_any_type_are_partitions(tables: Tables, kind: str) -> None:
         )
         assert opened.scan(row_filter="v is null").to_arrow().column("id").to_pylist() == [2]
     assert tables.rows() == sorted([*rows, {"id": 9, "v": rows[0]["v"]}], key=repr)
+
+
+@pytest.mark.parametrize("kind", IDENTITIES)
+def test_files_may_leave_out_the_columns_of_their_partition(tables: Tables, kind: str) -> None:
+    """Those of a table of Hive that became one of Iceberg do: the values are in the manifest alone."""
+    tables.options = by("v")
+    sink, of = tables.sink(), table("*id int", f"v {kind}")
+    first, other = IDENTITIES[kind]
+    tables.write(sink, Load, {"id": 1, "v": first}, of=of)
+    place = tables.root / "shop/orders/data/v=first.parquet"
+    schema = pa.schema([pa.field("id", pa.int32(), metadata={"PARQUET:field_id": "1"})])
+    pyarrow.parquet.write_table(pa.table([pa.array([2, 3, 4], pa.int32())], schema), place)
+    with tables.opened() as opened:
+        (own,) = (task.file for task in opened.scan().plan_files())
+        theirs = DataFile.from_args(
+            content=DataFileContent.DATA, file_path=f"file://{place}", file_format=FileFormat.PARQUET,
+            partition=own.partition, record_count=3, file_size_in_bytes=place.stat().st_size,
+        )  # fmt: skip
+        theirs.spec_id = own.spec_id
+        with opened.transaction() as transaction, transaction.update_snapshot().fast_append() as append:
+            append.append_data_file(theirs)
+    tables.write(sink, Upsert, {"id": 3, "v": other}, of=of)
+    values = {1: first, 2: first, 3: other, 4: first}
+    assert {row["id"]: row["v"] for row in tables.rows()} == values
+    tables.write(sink, Upsert, {"id": 4, "v": None}, of=of)
+    tables.write(sink, Rewrite, of=table("*id int", f"v {kind}", "more int"), expressions=(
+        ConvertedFrom("id", of.columns[0].type), ConvertedFrom("v", of.columns[1].type), Constant("7"),
+    ))  # fmt: skip
+    assert {row["id"]: (row["v"], row["more"]) for row in tables.rows()} == {
+        number: (None if number == 4 else value, 7) for number, value in values.items()
+    }
 
 
 def test_a_column_of_a_partition_may_be_renamed_and_widened(tables: Tables) -> None:

@@ -155,8 +155,15 @@ class IcebergLayout:
         return msgspec.json.encode(msgspec.structs.replace(made, partition=partition, order_id=order_id)).decode()
 
     def constants(self, file: Mapping[str, Any]) -> Mapping[str, pa.Scalar]:
-        """See `Layout`."""
-        return {}
+        """See `Layout`: the columns by whose values a file's partition is chosen; files of Hive leave them out."""
+        if not (text := file.get("partition")):
+            return {}
+        fields = zip(self.specs[file["spec"]], partition_values(text), strict=True)
+        return {
+            of.source: _scalar(value, self.schema.field(of.source).type)
+            for of, value in fields
+            if of.transform == "identity" and of.source in self.schema.names
+        }
 
     def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
         """See `Layout`: rows keep their id in another file, and if they are not changed the number of their last snapshot."""
@@ -200,6 +207,20 @@ def _whole(scalar: pa.Scalar) -> bytes | None:
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return value.encode() if isinstance(value, str) else bytes(value)
     return _encoded(value, kind, upper=False)
+
+
+def _scalar(value: bytes | None, kind: pa.DataType) -> pa.Scalar:
+    """Decodes a value of a partition: the inverse of `_whole`."""
+    if value is None or pa.types.is_binary(kind):
+        return pa.scalar(value, kind)
+    if pa.types.is_string(kind):
+        return pa.scalar(value.decode(), kind)
+    number = int.from_bytes(value, "big" if pa.types.is_decimal(kind) else "little", signed=True)
+    if pa.types.is_decimal(kind):
+        return pa.scalar(Decimal(number).scaleb(-kind.scale, _EXACT), kind)
+    if pa.types.is_boolean(kind):
+        return pa.scalar(number != 0, kind)
+    return pa.scalar(number, pa.int32() if pa.types.is_date32(kind) else pa.int64()).cast(kind)
 
 
 def metrics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> Metrics:
