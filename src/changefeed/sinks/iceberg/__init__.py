@@ -5,6 +5,7 @@
     catalog.py     names, newest metadata, the commit
     rest.py        the REST catalog, with limits to the time of an answer
     sql.py         the catalog in a database, which remembers metadata
+    staging.py     metadata that a catalog makes here, and its place
     failures.py    errors of catalogs
     file_io.py     PyIceberg's files in a folder of `changefeed.storage`
     opened.py      a table at its newest snapshot: write ids, columns, files

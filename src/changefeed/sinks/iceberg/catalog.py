@@ -36,6 +36,7 @@ from changefeed.local_files import make_folder
 from changefeed.sinks.iceberg.failures import translated
 from changefeed.sinks.iceberg.file_io import FOLDER, LOCATION, FolderIO
 from changefeed.sinks.iceberg.rest import TimedRestCatalog
+from changefeed.sinks.iceberg.staging import stages_below_tables
 from changefeed.sinks.iceberg.version_3 import writes_version_3
 from changefeed.storage import Folder
 
@@ -231,7 +232,7 @@ class TableCatalog:
         with self._lock:
             if self._opened is None:
                 try:
-                    catalog = writes_version_3(self._open())
+                    catalog = stages_below_tables(writes_version_3(self._open()))
                 except (ValueError, KeyError, ImportError, NotInstalledError) as error:
                     raise ConfigError(
                         f"catalog {self.name} cannot be opened: {error}. See sink.catalog-properties"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,6 +54,8 @@ from changefeed.sinks.iceberg.opened import Opened
 from changefeed.sinks.iceberg.version_3 import next_row_id
 
 _FULL = 25  # live files from which a manifest stays if none is removed
+
+_AVRO_CODECS = {"gzip": "gzip", "zstd": "zstd", "uncompressed": "null"}  # Iceberg's name -> PyIceberg's
 
 _Kind = tuple[ManifestContent, int]  # of a manifest: its content and its partition spec
 
@@ -280,9 +283,14 @@ class NewSnapshot:
 
     @property
     def _compression(self) -> str:
-        return self.table.metadata.properties.get(
-            TableProperties.WRITE_AVRO_COMPRESSION, TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT
-        )
+        """The codec of Avro files that the table asks for, if it can be written here."""
+        name = self.table.metadata.properties.get(TableProperties.WRITE_AVRO_COMPRESSION, "")
+        return _AVRO_CODECS.get(name.lower(), TableProperties.WRITE_AVRO_COMPRESSION_DEFAULT)
+
+    @property
+    def _time(self) -> int:
+        """The time of the snapshot, in milliseconds since 1970: after the table's last update, whatever the clock shows."""
+        return max(int(time.time() * 1000), self.table.metadata.last_updated_ms + 1)
 
     def has_columns_of(self, spec_id: int) -> bool:
         """Whether the table has the columns of a partition spec after the snapshot; no live file has one without."""
@@ -357,7 +365,7 @@ class NewSnapshot:
         has_row_ids = writer.next_row_id is not None
         return Snapshot(
             snapshot_id=self.number, parent_snapshot_id=parent, manifest_list=place, sequence_number=self.sequence_number,
-            schema_id=schema_id, summary=_summary(operation, counts, before, summary),
+            timestamp_ms=self._time, schema_id=schema_id, summary=_summary(operation, counts, before, summary),
             first_row_id=first_row_id if has_row_ids else None,
             added_rows=writer.next_row_id - first_row_id if writer.next_row_id is not None else None,
         )  # type: ignore[call-arg]  # fmt: skip

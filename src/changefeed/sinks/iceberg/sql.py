@@ -33,6 +33,8 @@ from pyiceberg.table.update import (
 )
 from pyiceberg.typedef import Identifier
 
+from changefeed.sinks.iceberg.staging import staged
+
 _PING = "pool_pre_ping"
 _MOST_SNAPSHOTS = 50_000  # of all tables in memory, 3 KB each; tables used longest ago are forgotten first
 
@@ -91,25 +93,25 @@ class HistorySqlCatalog(SqlCatalog):
     ) -> StagedTable:
         whole = any(isinstance(update, RemoveSnapshotsUpdate) for update in updates)
         if current_table is None or whole or isinstance(current_table.metadata, TableMetadataV3):  # which has row ids
-            return super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
+            return staged(self, current_table, table_identifier, requirements, updates)
         for requirement in requirements:
             requirement.validate(current_table.metadata)
         before, location = current_table.metadata, current_table.metadata_location
         small = _small(before, updates)
-        staged = super()._update_and_stage_table(
-            Table(table_identifier, small, location, current_table.io, self), table_identifier, (), updates
+        table = staged(
+            self, Table(table_identifier, small, location, current_table.io, self), table_identifier, (), updates
         )
-        made = staged.metadata
-        staged.metadata = made.model_copy(
+        made = table.metadata
+        table.metadata = made.model_copy(
             update={
                 "snapshots": before.snapshots + made.snapshots[len(small.snapshots) :],
                 "snapshot_log": before.snapshot_log + made.snapshot_log,
             }
         )
         old = self._known.get(table_identifier, {}).get(location) or _Known(before)
-        new = _Known(staged.metadata, list(old.snapshots), list(old.log))
-        self._remember(table_identifier, {location: old, staged.metadata_location: new})
-        return staged
+        new = _Known(table.metadata, list(old.snapshots), list(old.log))
+        self._remember(table_identifier, {location: old, table.metadata_location: new})
+        return table
 
     def _remember(self, identifier: Identifier, known: dict[str, _Known]) -> None:
         with self._lock:
