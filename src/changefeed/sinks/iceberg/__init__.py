@@ -10,6 +10,7 @@
     file_io.py     PyIceberg's files in a folder of `changefeed.storage`
     opened.py      a table at its newest snapshot: write ids, columns, files
     columns.py     changes of columns, by field id where rows may stay
+    name_mapping.py  names of columns in files without field ids
     commit.py      one snapshot: summary, requirements
     manifests.py   its manifests, in the files of manifest_files.py
     avro_files.py  the Avro files that these are

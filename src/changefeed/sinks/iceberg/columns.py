@@ -3,13 +3,14 @@
 AddColumns   new columns with new ids
 Rewrite      columns dropped, renamed, moved, added with NULL, or widened as Iceberg can read it: by id;
              with values that must be computed: new files that replace all
+             and where files may have no field ids, see `name_mapping`
 Create       other columns and no files
 Copy         new files with the rows of another table, which replace all
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
@@ -18,10 +19,12 @@ from pyiceberg.schema import Schema
 from changefeed.errors import SinkError
 from changefeed.sinks.apply.files import Added, Limits
 from changefeed.sinks.apply.layout import Layout
-from changefeed.sinks.apply.rewriting import column_values, values_of, written
+from changefeed.sinks.apply.rewriting import Values, column_values, values_of, written
 from changefeed.sinks.expressions import conversion_of
 from changefeed.sinks.iceberg.commit import next_schema_id
+from changefeed.sinks.iceberg.layout import ROW_COLUMNS
 from changefeed.sinks.iceberg.manifests import Change
+from changefeed.sinks.iceberg.name_mapping import is_mapped
 from changefeed.sinks.iceberg.opened import Opened
 from changefeed.sinks.iceberg.partitions import kept_ids, lost_field
 from changefeed.sinks.iceberg.schema import evolved, new_schema
@@ -34,15 +37,20 @@ _NO_FIELD = (
 )
 
 
-def with_columns(opened: Opened, write: AddColumns, columns: pa.Schema) -> Change:
-    """Returns the change that adds the columns which the table lacks, at their places."""
+def with_columns(opened: Opened, write: AddColumns, columns: pa.Schema, limits: Limits) -> Change:
+    """Returns the change that adds the columns which the table lacks, at their places.
+
+    Raises:
+        SinkError: a data file cannot be read or written.
+    """
     has = opened.columns
     lacking = [field for field in has if columns.get_field_index(field.name) < 0]
     wanted = [field if (place := has.get_field_index(field.name)) < 0 else has.field(place) for field in columns]
     fields = pa.schema([*wanted, *lacking])
-    schema = _evolved(opened, fields, {name: name for name in has.names})
+    sources = {name: name for name in has.names}
+    schema = _evolved(opened, fields, sources)
     assert schema is not None, "no type changes"
-    return Change(schema=schema)
+    return _by_id(opened, schema, sources, limits)
 
 
 def rewritten(opened: Opened, write: Rewrite, columns: pa.Schema, limits: Limits) -> Change:
@@ -53,7 +61,7 @@ def rewritten(opened: Opened, write: Rewrite, columns: pa.Schema, limits: Limits
     """
     sources = _sources(write, columns)
     if sources is not None and (schema := _evolved(opened, columns, sources)) is not None:
-        return Change(schema=schema)
+        return _by_id(opened, schema, sources, limits)
     schema = _checked(opened, new_columns(opened, columns), [opened.metadata.spec()])
     values = values_of(write, opened.columns, columns, lambda kind: iceberg_type(kind).arrow)
     if values is None:
@@ -62,6 +70,24 @@ def rewritten(opened: Opened, write: Rewrite, columns: pa.Schema, limits: Limits
     values += [column_values(name) for name in layout.schema.names[len(values) :]]
     added = written(source, opened.stored().to_pylist(), source.schema, layout, layout.schema, values, limits)
     return Change(added=added, replaces=True, schema=schema)
+
+
+def _by_id(opened: Opened, schema: Schema, sources: Mapping[str, str], limits: Limits) -> Change:
+    """Returns the change to other columns for rows that stay: to new files if there may be some without field ids."""
+    if not is_mapped(opened.metadata):
+        return Change(schema=schema)
+    source, layout = opened.layout, opened.layout_of(schema, moves=True)
+    sources = {**sources, **{field.name: field.name for field in ROW_COLUMNS}}
+    values = [_kept_values(sources.get(field.name), field.type) for field in layout.schema]
+    added = written(source, opened.stored().to_pylist(), source.schema, layout, layout.schema, values, limits)
+    return Change(added=added, replaces=True, schema=schema)
+
+
+def _kept_values(source: str | None, kind: pa.DataType) -> Values:
+    """Returns the values of a column by the name that it had; NULL without one."""
+    if source is None:
+        return lambda rows: pa.nulls(rows.num_rows, kind)
+    return lambda rows: rows.column(source).cast(kind)
 
 
 def new_columns(opened: Opened, columns: pa.Schema) -> Schema:

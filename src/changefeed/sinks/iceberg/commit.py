@@ -52,6 +52,7 @@ from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.iceberg.catalog import ConflictError, TableCatalog
 from changefeed.sinks.iceberg.manifest_files import FormatVersion
 from changefeed.sinks.iceberg.manifests import Change, NewSnapshot, manifests_of
+from changefeed.sinks.iceberg.name_mapping import mapping_updates
 from changefeed.sinks.iceberg.opened import (
     NOTE,
     OWNER,
@@ -251,15 +252,18 @@ def _schema_updates(opened: Opened, change: Change) -> tuple[list[TableUpdate], 
     if change.restored is not None:
         number = change.restored.schema_id
         assert number is not None, "snapshots of format version 2 have the id of their schema"
-        return [SetCurrentSchemaUpdate(schema_id=number)], number  # type: ignore[call-arg]
+        names = mapping_updates(metadata, metadata.schema_by_id(number) or opened.schema)
+        return [SetCurrentSchemaUpdate(schema_id=number), *names], number  # type: ignore[call-arg]
     if change.schema is None:
         return [], metadata.current_schema_id
+    names = mapping_updates(metadata, change.schema)
     known = next((s.schema_id for s in metadata.schemas if s.as_struct() == change.schema.as_struct()), None)
     if known is not None:
-        return [SetCurrentSchemaUpdate(schema_id=known)], known  # type: ignore[call-arg]
+        return [SetCurrentSchemaUpdate(schema_id=known), *names], known  # type: ignore[call-arg]
     return [
         AddSchemaUpdate(schema_=change.schema),  # type: ignore[call-arg]
         SetCurrentSchemaUpdate(schema_id=-1),  # type: ignore[call-arg]
+        *names,
     ], change.schema.schema_id
 
 

@@ -26,7 +26,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
+from changefeed.errors import SinkError
 from changefeed.sinks.apply.layout import Floats, KeyFilter, RowNumbers
 from changefeed.sinks.apply.partitioning import by_values
 from changefeed.sinks.iceberg.delete_files import deleted_rows
@@ -34,6 +36,7 @@ from changefeed.sinks.iceberg.partition_fields import PartitionField
 from changefeed.sinks.iceberg.sort_fields import SortField
 from changefeed.sinks.iceberg.sorting import sorted_rows
 from changefeed.sinks.iceberg.transforms import transformed
+from changefeed.sinks.ways_out import TABLE_DAMAGED
 from changefeed.storage import Folder
 
 ROW_ID, UPDATED = "_row_id", "_last_updated_sequence_number"
@@ -42,6 +45,7 @@ ROW_COLUMNS = (
     pa.field(ROW_ID, pa.int64(), metadata={"PARQUET:field_id": "2147483540"}),
     pa.field(UPDATED, pa.int64(), metadata={"PARQUET:field_id": "2147483539"}),
 )
+_FIELD_ID = b"PARQUET:field_id"  # in the metadata of an Arrow field
 _LAST_FIELD_ID = 2147483447  # above are columns that are not in a table's schema
 _LENGTH = 16  # characters or bytes of a bound
 _EXACT = Context(prec=100)
@@ -82,6 +86,7 @@ class IcebergLayout:
         spec_id: the spec of new files.
         order: the fields by which the rows of new files are sorted.
         order_id: the sort order of new files; 0 if the rows are not sorted by all of its fields.
+        names: see `name_mapping.other_names`.
     """
 
     folder: Folder
@@ -91,6 +96,7 @@ class IcebergLayout:
     order: tuple[SortField, ...] = ()
     order_id: int = 0
     footer: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -155,7 +161,13 @@ class IcebergLayout:
         return msgspec.json.encode(msgspec.structs.replace(made, partition=partition, order_id=order_id)).decode()
 
     def constants(self, file: Mapping[str, Any]) -> Mapping[str, pa.Scalar]:
-        """See `Layout`: the columns by whose values a file's partition is chosen; files of Hive leave them out."""
+        """See `Layout`: the columns by whose values a file's partition is chosen; files of Hive leave them out.
+
+        Raises:
+            SinkError: the file has no field ids, and its columns have other names.
+        """
+        if self.names:
+            self._check_names(file)
         if not (text := file.get("partition")):
             return {}
         fields = zip(self.specs[file["spec"]], partition_values(text), strict=True)
@@ -164,6 +176,25 @@ class IcebergLayout:
             for of, value in fields
             if of.transform == "identity" and of.source in self.schema.names
         }
+
+    def _check_names(self, file: Mapping[str, Any]) -> None:
+        """Checks that a file without field ids has the columns by the names of the table: see `name_mapping`."""
+        path = f"{self.folder.path}/{file['path']}"
+        try:
+            with self.folder.open(file["path"], file["size"]) as source:
+                stored = pq.read_schema(source)
+        except (OSError, pa.ArrowInvalid) as error:
+            raise SinkError(f"{path}: a data file of the table cannot be read: {error}. {TABLE_DAMAGED}") from error
+        if any(_FIELD_ID in (column.metadata or {}) for column in stored):
+            return
+        mapped = {self.names[name]: name for name in stored.names if name in self.names}
+        for column in self.schema:
+            name = mapped.get(int(column.metadata[_FIELD_ID]))
+            if name != (column.name if column.name in stored.names else None):
+                raise SinkError(
+                    f"{path}: the file has no field ids, and column {column.name} of the table is {name or 'none'} in it. "
+                    "Write the table's files again by another program (rewrite_data_files with `rewrite-all`)"
+                )
 
     def completed(self, rows: pa.RecordBatch, start: int, file: Mapping[str, Any]) -> pa.RecordBatch:
         """See `Layout`: rows keep their id in another file, and if they are not changed the number of their last snapshot."""
@@ -233,7 +264,7 @@ def metrics(footer: Any, schema: pa.Schema, floats: Mapping[str, Floats]) -> Met
     """
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     made = Metrics({}, {}, {}, {}, {}, [_start(group) for group in groups])
-    floats_by_id = {int(schema.field(name).metadata[b"PARQUET:field_id"]): floats[name] for name in floats}
+    floats_by_id = {int(schema.field(name).metadata[_FIELD_ID]): floats[name] for name in floats}
     for place, (number, kind) in enumerate(leaves(schema)):
         if number > _LAST_FIELD_ID:
             continue
@@ -270,7 +301,7 @@ def _add_leaves(field: pa.Field, add: Callable[[tuple[int, pa.DataType | None]],
     elif pa.types.is_nested(kind):
         inner = [kind.field(i) for i in range(kind.num_fields)]
     else:
-        add((int(field.metadata[b"PARQUET:field_id"]), kind if top else None))
+        add((int(field.metadata[_FIELD_ID]), kind if top else None))
         return
     for child in inner:
         _add_leaves(child, add, top=False)

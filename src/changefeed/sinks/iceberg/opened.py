@@ -33,6 +33,7 @@ from changefeed.sinks.iceberg.deletes import DeleteIndex, refusal
 from changefeed.sinks.iceberg.file_io import name_below
 from changefeed.sinks.iceberg.layout import ROW_COLUMNS, IcebergLayout, values_text
 from changefeed.sinks.iceberg.manifest_files import FormatVersion, first_row_id, read_list, read_manifest
+from changefeed.sinks.iceberg.name_mapping import other_names
 from changefeed.sinks.iceberg.partitions import fields_of, unknown_partition
 from changefeed.sinks.iceberg.schema import arrow_schema, unknown_type
 from changefeed.sinks.iceberg.sort_orders import order_after, sort_fields_of
@@ -129,7 +130,8 @@ class Opened:
         order = order_after(self.metadata, schema)
         fields = sort_fields_of(order, schema)
         order_id = order.order_id if len(fields) == len(order.fields) else UNSORTED_SORT_ORDER_ID
-        return IcebergLayout(self.folder, columns, specs, spec.spec_id, fields, order_id)
+        names = other_names(self.metadata, self.schema)
+        return IcebergLayout(self.folder, columns, specs, spec.spec_id, fields, order_id, names=names)
 
     def table_snapshot(self) -> TableSnapshot:
         """Returns the state of the table for the contract."""

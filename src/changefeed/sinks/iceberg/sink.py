@@ -348,7 +348,7 @@ class IcebergTables:
                 schema = new_columns(opened, columns)
                 change = Change(replaces=True, schema=schema, spec=self._spec(opened, write, schema))
             case AddColumns():
-                change = with_columns(opened, write, columns)
+                change = with_columns(opened, write, columns, self.limits)
             case Rewrite():
                 change = rewritten(opened, write, columns, self.limits)
             case Copy(source=source) | Import(source=source):
