@@ -91,6 +91,18 @@ def test_a_column_that_is_dropped_and_added_again_has_a_new_id_and_no_old_values
     assert tables.rows() == [{"id": 1, "note": None}, {"id": 2, "note": "two"}]
 
 
+def test_columns_keep_the_comments_of_others(tables: Tables) -> None:
+    sink = tables.sink()
+    tables.write(sink, Load, {"id": 1, "note": "one"}, of=table("*id int", "note varchar(20)"))
+    with tables.opened() as opened, opened.update_schema() as update:
+        update.update_column("note", doc="by phone")
+    tables.write(sink, AddColumns, of=table("*id int", "note varchar(20)", "more int"))
+    renamed = (kept("id"), kept("note"))
+    tables.write(sink, Rewrite, of=table("*id int", "memo varchar(20)"), expressions=renamed)
+    with tables.opened() as opened:
+        assert opened.schema().find_field("memo").doc == "by phone"
+
+
 @pytest.mark.parametrize(
     "kind, expression, value",
     [

@@ -9,17 +9,22 @@ import pyarrow.parquet as pq
 import pytest
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestContent, ManifestEntry
 from pyiceberg.table.snapshots import Operation
+from pyiceberg.typedef import Record
 
 from changefeed.errors import SinkError
 from changefeed.sinks.apply import bitmaps
 from changefeed.sinks.apply.compaction import CompactionRules
 from changefeed.sinks.apply.files import Limits
+from changefeed.sinks.iceberg.commit import _snapshot_updates
 from changefeed.sinks.iceberg.delete_files import Deletes, VectorPlace, deleted_rows, position_deletes, puffin
 from changefeed.sinks.iceberg.deletes import data_file_of, refusal
 from changefeed.sinks.iceberg.manifest_files import read_list, read_manifest, referenced_data_file
+from changefeed.sinks.iceberg.manifests import NewSnapshot, _Counts, _Writing
+from changefeed.sinks.iceberg.opened import Opened
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partition_fields import parsed
-from changefeed.sinks.writes import Create, Load, Restore, Touch, Upsert
+from changefeed.sinks.iceberg.sink import IcebergTables
+from changefeed.sinks.writes import Copy, Create, Load, Restore, Touch, Upsert
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Row
 from tests.sinks.iceberg.tables import PATH, Tables
@@ -204,6 +209,71 @@ def test_position_deletes_of_a_partition_belong_to_all_of_its_files(tmp_path: Pa
     names = ("both.parquet", "b.parquet")
     rows = {name: deleted_rows(folder, Deletes(f"{root}/{name}", positions=names).to_text()).tolist() for name in "abc"}
     assert rows == {"a": [7], "b": [1, 3, 5], "c": []}
+
+
+def delete_by_equality(tables: Tables, number: int) -> None:
+    """Deletes a row by its key, as Flink does: in all partitions, by a file of the spec without any."""
+    sink = tables.sink()
+    opened = sink.open(PATH)
+    assert opened is not None
+    name = f"data/{number}-equality.parquet"
+    schema = pa.schema([pa.field("id", pa.int32(), metadata={"PARQUET:field_id": "1"})])
+    pq.write_table(pa.table([pa.array([number], pa.int32())], schema), tables.root / PATH / name)
+    deletes = DataFile.from_args(
+        3, content=DataFileContent.EQUALITY_DELETES, file_path=f"{opened.location}/{name}", equality_ids=[1],
+        file_format=FileFormat.PARQUET, partition=Record(), record_count=1, file_size_in_bytes=1,
+    )  # fmt: skip
+    deletes.spec_id = 0
+    writer = _Writing(_snapshot_after(sink, opened), _Counts(), [*opened.manifests()])
+    writer.add(deletes, ManifestContent.DELETES)
+    made = writer.snapshot.written(writer.manifests(), Operation.OVERWRITE, writer.counts, opened.snapshot, 0, {})
+    sink.catalog.commit(opened.table, [], _snapshot_updates(made))
+
+
+def _snapshot_after(sink: IcebergTables, opened: Opened) -> NewSnapshot:
+    metadata = opened.metadata
+    return NewSnapshot(
+        sink.catalog, opened.table, opened.schema, metadata.new_snapshot_id(), metadata.next_sequence_number(),
+        opened.version_of_format,
+    )  # fmt: skip
+
+
+def test_compaction_leaves_a_table_alone_to_which_others_have_added_equality_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Files that are written again are newer than the deletes: the deleted rows would be back."""
+    (tmp_path / "lake").mkdir()
+    tables = Tables(tmp_path / "lake", options=TableOptions(merges_on_read=True), limits=Limits(least_marked=0))
+    sink = tables.sink()
+    tables.write(sink, Load, *orders(*range(4)))
+    with tables.opened() as table, table.update_spec() as update:
+        update.add_identity("note")
+    for number in range(4):
+        tables.write(sink, Upsert, order(number, "new"))
+    rules = CompactionRules(many=2, every=1)
+    tables.options = TableOptions(merges_on_read=True, compaction=rules)
+    compact = IcebergTables._compact
+
+    def compact_after_deletes(sink: IcebergTables, path: str) -> None:
+        delete_by_equality(tables, 2)
+        compact(sink, path)
+
+    monkeypatch.setattr(IcebergTables, "_compact", compact_after_deletes)
+    tables.write(tables.sink(), Upsert, order(9, "new"))
+    with tables.opened() as table:
+        newest = table.current_snapshot()
+        assert newest is not None
+        assert newest.summary is not None
+        assert newest.summary.operation is Operation.OVERWRITE
+    assert "equality deletes, which changefeed does not write" in caplog.text
+
+
+def test_a_table_with_equality_deletes_is_not_copied(tables: Tables) -> None:
+    sink = tables.sink()
+    tables.write(sink, Load, *orders(1, 2))
+    delete_by_equality(tables, 2)
+    with pytest.raises(SinkError, match="equality deletes, which changefeed does not write"):
+        tables.write(sink, Copy, path="shop/copy", source=PATH)
 
 
 @pytest.mark.parametrize("damage", [{4: 0}, {-20: 0xFF}, {12: 0x7F}])

@@ -58,7 +58,7 @@ def new_schema(
 def evolved(
     schema: Schema, columns: pa.Schema, sources: Mapping[str, str], last_id: int, schema_id: int
 ) -> Schema | None:
-    """Returns a schema with other columns, for rows that stay as they are.
+    """Returns a schema with other columns, for rows that stay as they are; columns keep the comments that others gave them.
 
     Args:
         schema: the columns before.
@@ -79,7 +79,7 @@ def evolved(
         kind = _kept(source.field_type, column.type)
         if kind is None:
             return None
-        fields.append(NestedField(source.field_id, column.name, kind, required=False))
+        fields.append(NestedField(source.field_id, column.name, kind, required=False, doc=source.doc))
     return Schema(*fields, schema_id=schema_id)
 
 

@@ -319,6 +319,7 @@ class IcebergTables:
         if opened is None or opened.metadata.next_sequence_number() % rules.every:
             return
         try:
+            _check_writable(opened, replaces=False)  # others may have committed since
             if (change := compacted(self.session, opened, rules, self.limits)) is not None:
                 self.catalog.folder.durable()
                 compact(self.catalog, opened, change)
@@ -413,12 +414,16 @@ class IcebergTables:
     def _source(self, write: Copy | Import, source: str) -> Opened:
         """Opens the table whose rows a write copies."""
         if isinstance(write, Copy):
-            return self._existing(source)
+            opened = self._existing(source)
+            _check_writable(opened, replaces=False)
+            return opened
         path = name_below(self.catalog.location, source)
         table = self.catalog.load(path) or self.catalog.load_unnamed(path)
         if table is None:
             raise SinkError(f"{source}: there is no table")
-        return Opened(self._folder(path), table, self.owner, ManifestReader())
+        opened = Opened(self._folder(path), table, self.owner, ManifestReader())
+        _check_writable(opened, replaces=False)
+        return opened
 
     def _item(self, write: Load | Upsert | Append, changes: Changes, opened: Opened | None) -> tuple[Item, Schema]:
         """Returns the item of a write, and the columns of its files."""
