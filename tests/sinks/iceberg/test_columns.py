@@ -91,6 +91,21 @@ def test_a_column_that_is_dropped_and_added_again_has_a_new_id_and_no_old_values
     assert tables.rows() == [{"id": 1, "note": None}, {"id": 2, "note": "two"}]
 
 
+@pytest.mark.parametrize(
+    "columns, column",
+    [
+        (("place point", "place.srid int"), "place"), (("place.wkb blob", "place point"), "place"),
+        (("vec vector(2)", "vec.element int"), "vec"), (("a.b int", "a int"), None), (("vec vector(2)", "vec.x int"), None),
+    ],
+)  # fmt: skip
+def test_a_column_with_the_name_of_a_part_of_another_is_refused(
+    tables: Tables, columns: tuple[str, ...], column: str | None
+) -> None:
+    reason = tables.sink().refusal(table("*id int", *columns))
+    assert (reason is None) == (column is None)
+    assert reason is None or reason.endswith(f" has the name that Iceberg gives to a part of column {column}")
+
+
 def test_columns_keep_the_comments_of_others(tables: Tables) -> None:
     sink = tables.sink()
     tables.write(sink, Load, {"id": 1, "note": "one"}, of=table("*id int", "note varchar(20)"))

@@ -239,6 +239,18 @@ def test_the_option_refuses_tables_that_lack_its_columns(tables: Tables) -> None
     assert sink.refusal(VISITS) is None
 
 
+def test_a_number_that_cannot_be_truncated_is_named(tables: Tables) -> None:
+    """The least numbers of a decimal, less the rest, have one more digit than its type."""
+    tables.options = by("truncate(10, money)")
+    sink, of = tables.sink(), table("*id int", "money decimal(4,2)")
+    tables.write(sink, Load, {"id": 1, "money": Decimal("-99.90")}, of=of)
+    with pytest.raises(
+        SinkError, match=r"field truncate\(10, money\) has no value of type decimal128\(4, 2\) for a row"
+    ):
+        tables.write(sink, Upsert, {"id": 2, "money": Decimal("-99.99")}, of=of)
+    assert [row["id"] for row in tables.rows()] == [1]
+
+
 def test_the_first_pattern_that_matches_counts() -> None:
     section = IcebergSink.model_validate(
         {

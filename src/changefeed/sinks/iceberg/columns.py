@@ -26,15 +26,11 @@ from changefeed.sinks.iceberg.layout import ROW_COLUMNS
 from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.name_mapping import is_mapped
 from changefeed.sinks.iceberg.opened import Opened
+from changefeed.sinks.iceberg.partition_fields import NO_FIELD
 from changefeed.sinks.iceberg.partitions import kept_ids, lost_field
 from changefeed.sinks.iceberg.schema import evolved, new_schema
 from changefeed.sinks.iceberg.types import iceberg_type
 from changefeed.sinks.writes import IRREGULAR, AddColumns, ConvertedFrom, Null, Rewrite
-
-_NO_FIELD = (
-    "Take it out of sink.partition-by, and either drop it from the table (ALTER TABLE … DROP PARTITION FIELD, then "
-    "rewrite_data_files with `rewrite-all`) or rebuild the table from the source: changefeed repair --rebuild"
-)
 
 
 def with_columns(opened: Opened, write: AddColumns, columns: pa.Schema, limits: Limits) -> Change:
@@ -123,7 +119,7 @@ def _checked(opened: Opened, schema: Schema, specs: Iterable[PartitionSpec]) -> 
     for spec in specs:
         if field := lost_field(spec, opened.schema, schema):
             raise SinkError(
-                f"{opened.location}: a change of columns would leave the partition field {field}. {_NO_FIELD}"
+                f"{opened.location}: a change of columns would leave the partition field {field}. {NO_FIELD}"
             )
     return schema
 

@@ -32,7 +32,7 @@ from changefeed.errors import SinkError
 from changefeed.sinks.apply.layout import Floats, KeyFilter, RowNumbers
 from changefeed.sinks.apply.partitioning import by_values
 from changefeed.sinks.iceberg.delete_files import deleted_rows
-from changefeed.sinks.iceberg.partition_fields import PartitionField
+from changefeed.sinks.iceberg.partition_fields import NO_FIELD, PartitionField
 from changefeed.sinks.iceberg.sort_fields import SortField
 from changefeed.sinks.iceberg.sorting import sorted_rows
 from changefeed.sinks.iceberg.transforms import transformed
@@ -116,14 +116,26 @@ class IcebergLayout:
         return f"data/{number:05d}-{uuid.uuid4()}.parquet"
 
     def divided(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """See `Layout`: for the text see `partition_text`."""
+        """See `Layout`: for the text see `partition_text`.
+
+        Raises:
+            SinkError: a number is truncated to one that its type does not have.
+        """
         fields = self.specs.get(self.spec_id, ())
         if not fields:
             yield "", rows
             return
-        values = [transformed(rows.column(of.source), of.transform) for of in fields]
+        values = [self._values(of, rows.column(of.source)) for of in fields]
         for partition, its_rows in by_values(rows, values):
             yield partition_text(partition), its_rows
+
+    def _values(self, of: PartitionField, column: pa.Array) -> pa.Array:
+        try:
+            return transformed(column, of.transform)
+        except pa.ArrowInvalid as error:
+            raise SinkError(
+                f"{self.folder.path}: the partition field {of} has no value of type {column.type} for a row: {error}. {NO_FIELD}"
+            ) from error
 
     def ordered(self, rows: pa.Table) -> pa.Table:
         """See `Layout`: by the table's sort order."""

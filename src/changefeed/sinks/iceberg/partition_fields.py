@@ -15,6 +15,11 @@ from collections.abc import Collection
 import msgspec
 
 FORMS = "a column, bucket(N, column), truncate(W, column), years(column), months(column), days(column) or hours(column)"
+# The last sentence of errors about a field that a table can no longer have.
+NO_FIELD = (
+    "Take it out of sink.partition-by, and either drop it from the table (ALTER TABLE … DROP PARTITION FIELD, then "
+    "rewrite_data_files with `rewrite-all`) or rebuild the table from the source: changefeed repair --rebuild"
+)
 _CALL = re.compile(r"(\w+) *\( *(?:([1-9]\d{0,8}) *, *)?(.+?) *\)")
 _TIMES = ("year", "month", "day", "hour")
 _SUFFIXES = {"bucket": "_bucket", "truncate": "_trunc", **{name: f"_{name}" for name in _TIMES}}

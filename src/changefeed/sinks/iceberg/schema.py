@@ -55,6 +55,16 @@ def new_schema(
     return Schema(*fields, schema_id=schema_id)
 
 
+def clash_with_part(columns: pa.Schema) -> str | None:
+    """Returns the clash of a column's name with a part of another column, as of `place.srid` with a point `place`, if any."""
+    dotted = {name for name in columns.names if "." in name}
+    for column in columns if dotted else ():
+        for part in Schema(_field(column, count(1))).column_names:
+            if part in dotted and part != column.name:
+                return f"column {part} has the name that Iceberg gives to a part of column {column.name}"
+    return None
+
+
 def evolved(
     schema: Schema, columns: pa.Schema, sources: Mapping[str, str], last_id: int, schema_id: int
 ) -> Schema | None:

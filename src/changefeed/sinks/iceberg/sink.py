@@ -36,7 +36,7 @@ from changefeed.sinks.iceberg.manifests import Change
 from changefeed.sinks.iceberg.opened import ManifestReader, Opened
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.partitions import fields_of, refusal, spec_after
-from changefeed.sinks.iceberg.schema import arrow_schema, new_schema
+from changefeed.sinks.iceberg.schema import arrow_schema, clash_with_part, new_schema
 from changefeed.sinks.iceberg.sort_orders import sort_fields_of, sortable
 from changefeed.sinks.iceberg.tags import tag
 from changefeed.sinks.iceberg.types import IcebergTypes, columns_of
@@ -128,8 +128,10 @@ class IcebergTables:
         taken = _ROW_COLUMNS & {column.name.lower() for column in table.columns}
         if self.options.format_version == 3 and taken:
             return f"column {min(taken)} has the name of a column of format version 3. Set sink.format-version to 2"
-        fields = () if exists else self.options.fields_of(table)
-        reason = refusal(fields, columns_of(table, self.metadata_columns))
+        fields, columns = () if exists else self.options.fields_of(table), columns_of(table, self.metadata_columns)
+        if clash := clash_with_part(columns):
+            return clash
+        reason = refusal(fields, columns)
         return f"sink.partition-by: {reason}" if reason else None
 
     def fallback(self, path: str) -> str | None:
