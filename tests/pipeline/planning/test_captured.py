@@ -139,6 +139,37 @@ def test_what_was_refused_counts_for_rows_before_another_statement(statement: st
 
 
 @BOTH
+@pytest.mark.parametrize("behavior", ["evolve", "exception", "try_evolve"])
+def test_a_create_that_was_refused_counts_when_rows_come(behavior: str, consistency: str) -> None:
+    """Rows of JSON without schemas have none of the types of a CREATE TABLE that cannot be read."""
+    connector, run = _begun(consistency, **{"schema.change.behavior": behavior})
+    connector.ddl("web", "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY, `d` DATE, `x` FANCY(3))")
+    run.take()
+    run.restart()
+    assert (run.tables, run.left_out) == (["shop.orders"], ["web.t", "web.u"])
+    connector.rows(("web", "u", {"id": 1, "d": 20001, "x": "1"}), ("web", "u", {"id": 2, "d": 20002, "x": "2"}))
+    if behavior != "try_evolve":
+        with pytest.raises(UnsupportedError, match="DDL that cannot be read: expected a column type, found 'FANCY'"):
+            run.take()
+        return
+    run.take()
+    assert run.rows("web.u") == [{"id": 1, "d": 20001, "x": "1"}, {"id": 2, "d": 20002, "x": "2"}]
+
+
+@BOTH
+def test_a_create_that_was_refused_does_not_count_for_a_table_that_was_made_again(consistency: str) -> None:
+    connector, run = _begun(consistency)
+    connector.ddl("web", "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY, `x` FANCY(3))")
+    run.take()
+    connector.ddl("web", "u", "DROP TABLE `u`")
+    connector.ddl("web", "u", "CREATE TABLE `u` (`id` INT PRIMARY KEY)")
+    run.take()
+    connector.rows(("web", "u", {"id": 1}))
+    run.take()
+    assert run.rows("web.u") == [{"id": 1}]
+
+
+@BOTH
 def test_a_table_without_a_key_gets_the_rows_of_its_first_snapshot(consistency: str) -> None:
     connector, run = _begun(consistency, keyless="append")
     connector.ddl("web", "log", "CREATE TABLE `log` (`id` INT)")

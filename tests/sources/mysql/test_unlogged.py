@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from changefeed.errors import UnsupportedError
+from changefeed.mysql.ddl.unlogged import versioned_by
 from changefeed.sources.mysql import open_changes
 from changefeed.sources.mysql.discovery import discover
-from changefeed.sources.mysql.unlogged import versioned_by
 from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 from tests.sources.mysql.following import Follower, follower, names, rows, section
 

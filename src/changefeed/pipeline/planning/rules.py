@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.planning.column_rules import ALL_AS_THEY_ARE, ColumnRules
 from changefeed.protocols.base import Capabilities
+from changefeed.sources.section import SourceSection
 from changefeed.stages.changes import Redefinition
 
 
@@ -37,6 +38,7 @@ class Rules:
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
         copies_again: the source can copy a table again on request.
         columns: those that are excluded or masked, see `column_rules.py`.
+        of_records: changes come as records; a source that reads the server itself checks what the log lacks.
     """
 
     keyless: str = "append"
@@ -54,6 +56,7 @@ class Rules:
     has_all_rows: bool = False
     copies_again: bool = False
     columns: ColumnRules = ALL_AS_THEY_ARE
+    of_records: bool = False
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:
@@ -75,4 +78,5 @@ def rules_of(definition: Definition, capabilities: Capabilities, redefinition: R
         definition.source.has_all_rows,
         capabilities.copies_again,
         ColumnRules(definition.source.excludes_column, definition.source.column_mask),
+        isinstance(definition.source, SourceSection),
     )

@@ -8,6 +8,7 @@ Rule 4. A snapshot of Debezium drops and creates each table, and its rows follow
 `recovery`) marks its last schema change: then existing tables keep their rows, because no others will come. So they do if the
 connector was killed before that one, and took the snapshot again. A table that a snapshot lacks stays as it is, with a note: it
 was dropped while the connector did not follow, or is another connector's.
+Rule 5. A table whose log has other rows than the table (`mysql.ddl.unlogged`) stops the run, whatever the behavior, or is noted.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from changefeed.mysql import ddl
 from changefeed.mysql.ddl import statements as sql
 from changefeed.mysql.ddl.apply import alter
 from changefeed.mysql.ddl.mentions import mentioned
+from changefeed.mysql.ddl.unlogged import VERSIONED, actions_of, versioned_by
 from changefeed.pipeline.planning import column_rules, unplaced
 from changefeed.pipeline.planning.captured import RefusedBeforeError, concerned
 from changefeed.pipeline.planning.definitions import Unread, changed, created, extended, following, unread_kind
@@ -101,7 +103,7 @@ class SchemaChanges:
             self._without_place(event)
             return []
         try:
-            return list(self._statements(event))
+            return self._with_versioned(self._statements(event), event)
         except (SchemaError, UnsupportedError) as error:
             if event.columns is not None and event.table and (kind := unread_kind(event.ddl or "")):
                 return [Unread(*own_names(event)[0], str(error), kind)]
@@ -115,6 +117,13 @@ class SchemaChanges:
 
     def _statements(self, event: SchemaChange) -> list[sql.Statement]:
         return ddl.statements_of(event, restored=self.rules.restored_ddl, escapes=self.rules.escapes)
+
+    def _with_versioned(self, statements: list[sql.Statement], event: SchemaChange) -> list[sql.Statement | Unread]:
+        """The statements; ADD SYSTEM VERSIONING alone, which changes no column, as one about its table."""
+        table = None if self.rules.restored_ddl else versioned_by(event.ddl or "", event.database)
+        if table is not None and all(isinstance(statement, sql.Passed) for statement in statements):
+            return [sql.AlterTable(*table, ())]
+        return list(statements)
 
     def _escaped(self, event: SchemaChange) -> SchemaChange:
         """The event with the names of columns that the sink has."""
@@ -200,6 +209,8 @@ class SchemaChanges:
                     writes.held[full_name(*names)] = Hold(ts - 1)
 
     def _statement(self, statement: sql.Statement | Unread, event: SchemaChange, ts: int) -> None:
+        if isinstance(statement, sql.CreateTable | sql.AlterTable):
+            self._check_log(self._spelled(statement.database, statement.table, event), event, ts)
         match statement:
             case sql.CreateTable():
                 self._create(statement, event, ts)
@@ -224,6 +235,19 @@ class SchemaChanges:
                     self._refuse(event, f"{statement.kind} changes rows that cannot be identified", None)
             case sql.Passed() if within(ts, self.writes.after, None):
                 self._pass(statement, event)
+
+    def _check_log(self, names: Name, event: SchemaChange, ts: int) -> None:
+        """Stops, or notes it, if the statement makes a table of which the log has other rows: see Rule 5."""
+        name, text = full_name(*names), event.ddl or ""
+        if self.rules.restored_ddl or not self.rules.of_records or not self._turn(name, ts):
+            return
+        if versioned_by(text, event.database) is not None:
+            self._stop(event, f"{name}: {VERSIONED}. Leave it out: name it in pipeline.exclude", None)
+        if actions := actions_of(text):
+            self.notes.append(
+                f"{name}: rows that its foreign key changes ({', '.join(actions)}) will be wrong, unless the server is MySQL 9.6 "
+                f"or later: others log only the change of the parent's row. At {event.place}: {text}"
+            )
 
     def _without_rows(self, parsed: list[tuple[sql.Statement | Unread, SchemaChange]], ts: int) -> None:
         """Plans the DDL of a snapshot without rows: see Rule 4."""

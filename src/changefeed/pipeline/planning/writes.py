@@ -182,7 +182,12 @@ class Writes:
         if not rows:
             return
         inside = self._named(name, self._shapes_inside(name, rows, Window(after, upto)))
-        self.extend(name, [shape for shape in inside if not is_tombstone(shape)])
+        inside = [shape for shape in inside if not is_tombstone(shape)]
+        if (
+            inside and name in self.left_out and name not in self.tables
+        ):  # a statement that would have made it was refused
+            self.left_out.admit(name, self.rules.behavior)
+        self.extend(name, inside)
         if name not in self.tables:
             return
         self.admit(name)

@@ -47,6 +47,7 @@ from changefeed.mysql.binlog.rows import KINDS
 from changefeed.mysql.ddl.kind import kind
 from changefeed.mysql.ddl.modes import cuts_other_fractions, without_modes
 from changefeed.mysql.ddl.tables import database_charset
+from changefeed.mysql.ddl.unlogged import VERSIONED
 from changefeed.protocols.origin import COPIED_AGAIN, NAMES_RULE
 from changefeed.sources.mysql.column_rules import ColumnRules
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
@@ -63,7 +64,7 @@ from changefeed.sources.mysql.transactions import (
     time_column,
     transaction_column,
 )
-from changefeed.sources.mysql.unlogged import VERSIONED, is_sequence
+from changefeed.sources.mysql.unlogged import is_sequence
 
 TOPIC, PARTITION = "binlog", 0
 _ID_SIZE = 6

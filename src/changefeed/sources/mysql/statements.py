@@ -16,8 +16,8 @@ from typing import Literal
 from changefeed.errors import UnsupportedError
 from changefeed.mysql.ddl import parse
 from changefeed.mysql.ddl import statements as sql
+from changefeed.mysql.ddl.unlogged import versioned_by
 from changefeed.sources.mysql.tables import SYSTEM, is_captured, quoted
-from changefeed.sources.mysql.unlogged import versioned_by
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 Meaning = Literal["begin", "commit", "rollback", "xa", "change", "rows", "history", "none"]

@@ -15,12 +15,12 @@ from changefeed.model.names import full_name
 from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl.tables import table_name
 from changefeed.mysql.ddl.tokens import Tokens
+from changefeed.mysql.ddl.unlogged import VERSIONED
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import missing_table
-from changefeed.sources.mysql.tables import Name, is_captured, list_tables, listed
+from changefeed.sources.mysql.tables import is_captured, list_tables, listed
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
-VERSIONED = "its log has the rows of the past, too, by system versioning"
 SEQUENCE = (
     "next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option",
     "cycle_count",
@@ -61,33 +61,6 @@ def sequence_of(statement: str, database: str | None) -> str | None:
         return full_name(*table_name(tokens, database))
     except UnsupportedError:
         return None
-
-
-def versioned_by(statement: str, database: str | None) -> Name | None:
-    """Returns the table to which a CREATE TABLE or ALTER TABLE gives system versioning; None for another statement.
-
-    Args:
-        statement: its text.
-        database: of a table that is named without one.
-    """
-    if "VERSIONING" not in statement.upper():
-        return None
-    tokens, before = Tokens(statement), ""
-    try:
-        while not tokens.accept("TABLE"):
-            if tokens.take().kind == "end":
-                return None
-        tokens.accept("IF", "NOT", "EXISTS")
-        tokens.accept("IF", "EXISTS")
-        name = table_name(tokens, database)
-        while not tokens.ended():
-            word = tokens.take().upper
-            if before in ("WITH", "ADD") and word == "SYSTEM" and tokens.peek().upper == "VERSIONING":
-                return name
-            before = word
-    except UnsupportedError:  # the pipeline reports what cannot be read of it
-        return None
-    return None
 
 
 def check_tables(server: Server, selector: TableFilter, signal_table: str | None = None) -> list[str]:
