@@ -95,6 +95,38 @@ def test_null_in_a_timestamp_that_forbids_it_is_known_only_upstream() -> None:
     assert any("NULL becomes the time of the statement" in note for note in pipe.notes)
 
 
+@BOTH
+def test_a_null_that_becomes_a_number_is_known_only_upstream(consistency: str) -> None:
+    """A server numbers the rows with NULL, in strict mode too, also where MODIFY names no key."""
+    log = table("c INT, KEY (c)", {"c": None}, {"c": 5}).ddl("ALTER TABLE t MODIFY c INT NOT NULL AUTO_INCREMENT")
+    with pytest.raises(UnsupportedError, match="the upstream numbered the rows with NULL in it"):
+        applied(log, consistency=consistency)
+    assert column(applied(log, consistency=consistency, behavior="try_evolve")) == [None, 5]
+
+
+def test_a_key_that_is_numbered_is_refused_whatever_the_behavior() -> None:
+    log = MadeLog().ddl("CREATE TABLE t (id INT, c INT)").rows({"id": None, "c": 1}, key=())
+    log.ddl("ALTER TABLE t MODIFY id INT NOT NULL AUTO_INCREMENT PRIMARY KEY")
+    for behavior in ("evolve", "try_evolve", "lenient"):
+        with pytest.raises(UnsupportedError, match="id"):
+            applied(log, behavior=behavior)
+
+
+def test_a_zero_that_may_become_a_number_is_noted_once() -> None:
+    log = table("c INT NOT NULL, KEY (c)", {"c": 0}, {"c": 5}).ddl("ALTER TABLE t MODIFY c INT NOT NULL AUTO_INCREMENT")
+    log.ddl("ALTER TABLE t MODIFY c BIGINT NOT NULL AUTO_INCREMENT").ddl("ALTER TABLE t ADD d INT")
+    pipe = applied(log)
+    assert column(pipe) == [0, 5]
+    assert [note for note in pipe.notes if "AUTO_INCREMENT" in note] == [
+        "shop.t: column c becomes AUTO_INCREMENT: a row with 0 in it keeps 0, and has got a number upstream, unless the session "
+        "had NO_AUTO_VALUE_ON_ZERO"
+    ]
+    empty = (
+        MadeLog().ddl("CREATE TABLE t (id INT NOT NULL PRIMARY KEY)").ddl("ALTER TABLE t MODIFY id INT AUTO_INCREMENT")
+    )
+    assert not any("becomes" in note for note in applied(empty.rows({"id": 1})).notes)
+
+
 def test_the_producers_charset_of_a_column_counts() -> None:
     after = "id INT NOT NULL PRIMARY KEY, c VARCHAR(9)"
     log = MadeLog().ddl(f"CREATE TABLE t ({after})", after=after)

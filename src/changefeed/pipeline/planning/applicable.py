@@ -107,6 +107,8 @@ class Applicable:
         if not unknown.unknown:
             return p
         self.refusals.append(unknown.unknown)
+        if p.column.name in self.change.table.keys:  # rows with NULL in it cannot be found again
+            self.gaps.add(p.column.name)
         return replace(p, column=replace(p.column, nullable=True))
 
     def _new(self, p: Projection) -> Projection:

@@ -37,6 +37,7 @@ from changefeed.pipeline.planning.evolution import (
     rewritten,
 )
 from changefeed.pipeline.planning.merging import Columns, Merger, misread, stated_keys
+from changefeed.pipeline.planning.values import numbered
 from changefeed.pipeline.state import TableState
 from changefeed.sinks.base import TypeMap
 
@@ -189,6 +190,12 @@ def changed(
         return Outcome(state, None, tuple(applicable.refusals), None, tuple(notes), partial)
     lost = next((key for key in state.table.keys if key in state.gaps), None)
     rewriting = rewritten(current.table, applicable.change, types, irregular, applicable.widening, session)
+    notes += [
+        f"column {p.column.name} becomes AUTO_INCREMENT: a row with 0 in it keeps 0, and has got a number upstream, unless the "
+        "session had NO_AUTO_VALUE_ON_ZERO"
+        for p in applicable.change.rows
+        if numbered(p)
+    ]
     if irregular == "null":
         texts = irregular_defaults(applicable.change)
         notes += [f"NULL for {text!r} in the rows of the new column {c}" for c, text in texts]

@@ -38,7 +38,7 @@ class Rules:
         uncaptured_ddl: there may be DDL of tables that are not captured, see `captured.py`.
         copies_again: the source can copy a table again on request.
         columns: those that are excluded or masked, see `column_rules.py`.
-        of_records: changes come as records; a source that reads the server itself checks what the log lacks.
+        from_records: changes come as records; a source that reads the server itself checks what the log lacks.
     """
 
     keyless: str = "append"
@@ -56,7 +56,7 @@ class Rules:
     has_all_rows: bool = False
     copies_again: bool = False
     columns: ColumnRules = ALL_AS_THEY_ARE
-    of_records: bool = False
+    from_records: bool = False
 
 
 def rules_of(definition: Definition, capabilities: Capabilities, redefinition: Redefinition | None = None) -> Rules:

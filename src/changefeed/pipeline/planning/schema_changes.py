@@ -239,7 +239,7 @@ class SchemaChanges:
     def _check_log(self, names: Name, event: SchemaChange, ts: int) -> None:
         """Stops, or notes it, if the statement makes a table of which the log has other rows: see Rule 5."""
         name, text = full_name(*names), event.ddl or ""
-        if self.rules.restored_ddl or not self.rules.of_records or not self._turn(name, ts):
+        if self.rules.restored_ddl or not self.rules.from_records or not self._turn(name, ts):
             return
         if versioned_by(text, event.database) is not None:
             self._stop(event, f"{name}: {VERSIONED}. Leave it out: name it in pipeline.exclude", None)

@@ -3,7 +3,9 @@
 Rule 1. A column that becomes NOT NULL has no NULL any more: without strict mode, and with ALTER IGNORE, the server writes the
         implicit default of the type, or what `mysql.ddl.in_place` describes. In strict mode there is no NULL, so this is right
         in both.
-Rule 2. A column that was NOT NULL before keeps its NULLs: they are values that the sink's type cannot hold.
+Rule 2. A column that becomes AUTO_INCREMENT has numbers where it had NULL, in every mode. Where it had 0, too, unless the session
+        has NO_AUTO_VALUE_ON_ZERO: no statement shows whether it has, or whether there is such a row.
+Rule 3. A column that was NOT NULL before keeps its NULLs: they are values that the sink's type cannot hold.
 """
 
 from __future__ import annotations
@@ -75,9 +77,22 @@ def default_for_null(p: Projection, server: Server) -> Default:
         return Default(
             unknown=f"column {new.name}: NULL becomes the time of the statement, and no row event contains the values"
         )
+    if _is_counted(new):
+        return Default(
+            unknown=f"column {new.name}: the upstream numbered the rows with NULL in it, and no row event contains the values"
+        )
     if p.null != NULL:
         return p.null
     if new.type.name == "enum":
         return _EMPTY
     default = implicit(new.type, is_mariadb=server == "mariadb")
     return NULL if default.unknown else default
+
+
+def numbered(p: Projection) -> bool:
+    """Whether a column with values becomes AUTO_INCREMENT: see Rule 2."""
+    return p.source is not None and _is_counted(p.column) and not _is_counted(p.source)
+
+
+def _is_counted(column: Column) -> bool:
+    return column.declared is not None and column.declared.counted
