@@ -35,6 +35,7 @@ from changefeed.pipeline.pending.counting import check_counts, rows_within, shap
 from changefeed.pipeline.pending.places import are_left_out, with_repeats
 from changefeed.pipeline.pending.resent import below_marks, may_be_keyless, sendings, still_needed, surplus
 from changefeed.pipeline.planning.actions import Plan
+from changefeed.pipeline.planning.connectors import sent_twice
 from changefeed.pipeline.planning.plan import Planned, make
 from changefeed.pipeline.planning.rules import Rules
 from changefeed.pipeline.planning.schema_changes import SKIPPED
@@ -128,6 +129,9 @@ class Flow:
         ended = dict.fromkeys(batch.ended, newest) if newest is not None else {}
         with self._fenced_first():
             state = self._read(batch, ended)
+        if self.rules.uncaptured_ddl:
+            for note in sent_twice(state.positions, self.ledger.state.positions):
+                self.report(note)
         self.step(state, batch.partitions, until, caught_up=batch.caught_up, ended=ended)
 
     def step(
