@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from changefeed.columnar.conversions import ByColumn
 from changefeed.columnar.events import Row, in_order
 from changefeed.errors import SchemaError
 from changefeed.model.types import NAMES, ColumnType
@@ -20,6 +23,8 @@ from tests.protocols.conformance.cases import stores
 from tests.protocols.conformance.typed import MORE, fits, one_update, redefined, written_or_refusal
 from tests.protocols.debezium_mysql.arriving import arriving
 
+ADAPTIVE = {"time.precision.mode": "adaptive_time_microseconds"}
+NOON_MS, NOON_US, HEX = 1_764_000_000_123, 1_764_000_000_123_456, "00112233445566778899aabbccddeeff"
 KEEP_TEXT = "; to keep such texts as they are, leave the topic of schema changes out of the source"
 
 
@@ -47,6 +52,70 @@ def test_text_of_a_column_with_the_character_set_binary_is_bytes(
     assert writer(t)(change(value)) == {"base64": wanted}
     with pytest.raises(IrregularError):
         change("€")
+
+
+@pytest.mark.parametrize(
+    "defined, value, why",
+    [
+        ("datetime(6)", NOON_MS,
+         "1764000000123 is ambiguous: 1970-01-21 10:00:00.000123 in µs, or 2025-11-24 16:00:00.123 in ms"),
+        ("datetime(6)", NOON_US * 1000, "1764000000123456000 does not fit datetime(6)"),
+        ("datetime(3)", NOON_US, "1764000000123456 does not fit datetime(3)"),
+        ("datetime", NOON_US * 1000, "1764000000123456000 does not fit datetime"),
+        ("time", 36_000_001, "36000001 does not fit time"),
+        ("time(3)", 36_000_001, "36000001 does not fit time(3)"),
+        ("time(6)", 36_000_000_000_000, "36000000000000 does not fit time(6)"),
+    ],
+)  # fmt: skip
+def test_a_number_of_another_mode_asks_for_the_mode(defined: str, value: int, why: str) -> None:
+    """Connectors in other modes, read without schemas and without the option: rows were NULL, or in January of 1970."""
+    t = ColumnType.parse(defined)
+    change = redefining({})(ColumnType("bigint"), t)
+    with pytest.raises(SchemaError) as error:
+        change(value)
+    assert str(error.value) == f'{why}; is "time.precision.mode" right?'
+    if isinstance(change, ByColumn):
+        assert change.column(pa.array([NOON_US, value])) is None
+
+
+@pytest.mark.parametrize(
+    "defined, value, expected",
+    [
+        ("datetime(6)", 0, "1970-01-01 00:00:00.000000"),
+        ("datetime(6)", 86_399_999_999, "1970-01-01 23:59:59.999999"),
+        ("datetime(6)", NOON_US, "2025-11-24 16:00:00.123456"),
+        ("datetime", 1_764_000_000_000, "2025-11-24 16:00:00"),
+        ("time", -36_000_000, "-00:00:36"),
+    ],
+)
+def test_other_numbers_are_of_the_default_mode(defined: str, value: int, expected: str) -> None:
+    t = ColumnType.parse(defined)
+    assert writer(t)(redefining({})(ColumnType("bigint"), t)(value)) == expected
+
+
+def test_once_the_mode_is_set_it_is_believed() -> None:
+    t = ColumnType.parse("datetime(6)")
+    assert writer(t)(redefining(ADAPTIVE)(ColumnType("bigint"), t)(NOON_MS)) == "1970-01-21 10:00:00.000123"
+    blob = ColumnType.parse("blob")
+    assert len(redefining({"binary.handling.mode": "bytes"})(ColumnType("varchar"), blob)(HEX)) == 24
+    assert len(redefining({"binary.handling.mode": "hex"})(ColumnType("varchar"), blob)(HEX)) == 16
+
+
+@pytest.mark.parametrize("defined", ["binary(16)", "varbinary(16)", "varbinary(255)", "blob"])
+def test_text_that_may_be_hex_asks_for_the_mode(defined: str) -> None:
+    """UUIDs in `binary.handling.mode=hex` are valid base64 of 24 other bytes."""
+    change = redefining({})(ColumnType("varchar"), ColumnType.parse(defined))
+    with pytest.raises(SchemaError) as error:
+        change(HEX)
+    assert str(error.value) == f"'{HEX}' is ambiguous: hex, or base64 of 24 bytes; is \"binary.handling.mode\" right?"
+
+
+@pytest.mark.parametrize(
+    "defined, text", [("binary(6)", "deadbeef"), ("blob", "dead"), ("blob", "deadbeeF"), ("blob", "")]
+)
+def test_text_that_is_base64_is_bytes(defined: str, text: str) -> None:
+    t = ColumnType.parse(defined)
+    assert redefining({})(ColumnType("varchar"), t)(text) == base64.b64decode(text)
 
 
 @pytest.mark.parametrize(
@@ -166,11 +235,11 @@ def test_a_value_is_converted_to_its_declared_type(
          "-1 does not fit bigint unsigned"),
         ("bigint", "tinyint", 128, {}, IrregularError, "128 does not fit tinyint"),
         ("bigint", "date", 10**7, {}, IrregularError, "10000000 does not fit date"),
-        ("bigint", "datetime(3)", 10**15, {}, IrregularError, "1000000000000000 does not fit datetime(3)"),
+        ("bigint", "datetime(3)", 10**15, ADAPTIVE, IrregularError, "1000000000000000 does not fit datetime(3)"),
         ("bigint", "datetime", 1500, {}, IrregularError,
          "'1970-01-01 00:00:01.500000' has more than 0 fraction digits"),
         ("bigint", "datetime(6)", 1, {"time.precision.mode": "nanoseconds"}, IrregularError, "1 does not fit datetime(6)"),
-        ("bigint", "time", 10**13, {}, IrregularError, "10000000000000 does not fit time"),
+        ("bigint", "time", 10**13, ADAPTIVE, IrregularError, "10000000000000 does not fit time"),
         ("time(6)", "time(1)", "00:00:01.550000", {}, IrregularError, "'00:00:01.550000' has more than 1 fraction digits"),
         ("varchar", "timestamp", "10000-01-01T00:00:00Z", {}, IrregularError, "'10000-01-01T00:00:00Z' does not fit timestamp"),
         ("double", "decimal(3,2)", 123.5, {}, IrregularError, "123.5 does not fit decimal(3,2)"),
@@ -223,7 +292,8 @@ def test_values_without_schema_come_back_under_their_type(
         return
     (row,) = in_order(connector.decoder(options, stores(options)).decode(written))
     assert isinstance(row, Row)
-    change = redefining(modes)(row.shape.by_name["v"].type, full)
+    believed = ADAPTIVE | {"binary.handling.mode": "bytes"} | modes  # random values may look like those of another mode
+    change = redefining(believed)(row.shape.by_name["v"].type, full)
     for image, value in zip((row.before, row.after), sent, strict=True):
         assert image is not None
         kept = None if image["v"] is None else redefined(change, image["v"])

@@ -36,7 +36,7 @@ _SKIPPED = {  # letters of `skipped.operations`
 def _carries(options: Options) -> frozenset[str]:
     """Returns the keys carried with these options; with `long`, BIGINT UNSIGNED above 2^63-1 becomes another number."""
     lost = set[str]() if options.provide_transaction_metadata else set(_METADATA)
-    modes = options.bigint_unsigned_handling_mode, options.decimal_handling_mode, options.time_precision_mode
+    modes = options.bigint_unsigned_handling_mode, options.decimal_handling_mode, options.time_mode
     if {"long", "double", "connect"} & {*modes}:
         lost |= {"values"}
     if options.field_name_adjustment_mode != "none":

@@ -28,6 +28,9 @@ Change = Callable[[Any], Any]
 _Fit = Callable[[ColumnType, ColumnType, Options], Change]
 
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})*", re.ASCII)
+_LIKE_HEX = re.compile(
+    r"[0-9a-f]{8,}", re.ASCII
+)  # as the connector writes it; base64 of random bytes is so once in 65,536
 _FLOAT_DIGITS = 9  # tell any two float32 apart
 
 
@@ -187,8 +190,21 @@ def _padded(inferred: ColumnType, defined: ColumnType, options: Options) -> Chan
 
 def _decoded(inferred: ColumnType, defined: ColumnType, options: Options) -> Change:
     pad = _padded(inferred, defined, options)
-    read = {"hex": _unhex, "base64-url-safe": _url_safe}.get(options.binary_handling_mode, base64_text.read)
+    read = {"hex": _unhex, "base64-url-safe": _url_safe}.get(options.binary_mode, base64_text.read)
     return lambda text: pad(read(text))
+
+
+def unlike_hex(defined: ColumnType) -> Change:
+    """Returns the reader of base64 that refuses what is hex, too, unless a BINARY of all its bytes shows which it is."""
+    length = (defined.length or 1) if defined.name == "binary" else None
+
+    def read(text: str) -> bytes:
+        data = base64_text.read(text)
+        if len(data) != length and _LIKE_HEX.fullmatch(text) is not None:
+            raise SchemaError(f"{text[:40]!r} is ambiguous: hex, or base64 of {len(data)} bytes")
+        return data
+
+    return read
 
 
 def of_characters(defined: ColumnType) -> Change:

@@ -165,7 +165,7 @@ def _field(
     if parameters:
         text += ',"parameters":{' + ",".join(f"{string(n)}:{string(v)}" for n, v in parameters.items()) + "}"
     if column.default is not None:
-        numeric, binary = options.decimal_format == "NUMERIC", options.binary_handling_mode
+        numeric, binary = options.decimal_format == "NUMERIC", options.binary_mode
         node, is_mariadb = read(f"{text}}}".encode()), options.connector == "mariadb"
         default = schema_default(column, node, numeric=numeric, binary=binary, is_mariadb=is_mariadb)
         text += "" if default is None else f',"default":{default}'
@@ -186,9 +186,9 @@ def _schema(t: ColumnType, options: Options) -> _Schema:
         return _decimal(t, options)
     if name in ("date", "time", "datetime"):
         fine = "_fine" if name == "datetime" and (t.length or 0) > 3 else ""
-        return *_TIME_MODES[options.time_precision_mode][name + fine], {}, ""
+        return *_TIME_MODES[options.time_mode][name + fine], {}, ""
     if name in BINARIES:
-        return "bytes" if options.binary_handling_mode == "bytes" else "string", "", {}, ""
+        return "bytes" if options.binary_mode == "bytes" else "string", "", {}, ""
     if name in ("enum", "set"):
         if t.members is None:
             raise UnsupportedError(f"debezium-mysql cannot carry a column of type {t}: its members are not known")

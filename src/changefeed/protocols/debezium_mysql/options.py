@@ -55,9 +55,12 @@ class Options(base.RegistryOptions, frozen=True):
         Literal["long", "precise"], Meta(description="how BIGINT UNSIGNED is sent; long wraps above 2^63-1")
     ] = msgspec.field(default="long", name="bigint.unsigned.handling.mode")
     time_precision_mode: Annotated[
-        Literal["adaptive_time_microseconds", "connect", "microseconds", "nanoseconds", "isostring"],
-        Meta(description="how DATE, TIME and DATETIME are sent"),
-    ] = msgspec.field(default="adaptive_time_microseconds", name="time.precision.mode")
+        Literal["adaptive_time_microseconds", "connect", "microseconds", "nanoseconds", "isostring"] | None,
+        Meta(
+            description="how DATE, TIME and DATETIME are sent. Without it, `adaptive_time_microseconds`; numbers that look like "
+            "another mode's are then refused"
+        ),
+    ] = msgspec.field(default=None, name="time.precision.mode")
     enable_time_adjuster: Annotated[
         bool,
         Meta(
@@ -70,8 +73,11 @@ class Options(base.RegistryOptions, frozen=True):
         Meta(description="time zone of TIMESTAMPs that a custom converter sends as text without an offset"),
     ] = None
     binary_handling_mode: Annotated[
-        Literal["bytes", "base64", "base64-url-safe", "hex"], Meta(description="how BINARY and BLOB are sent")
-    ] = msgspec.field(default="bytes", name="binary.handling.mode")
+        Literal["bytes", "base64", "base64-url-safe", "hex"] | None,
+        Meta(
+            description="how BINARY and BLOB are sent. Without it, `bytes`; texts that may be base64 or hex are then refused"
+        ),
+    ] = msgspec.field(default=None, name="binary.handling.mode")
     converter: Annotated[
         Literal["json", "avro"], Meta(description="how keys and values of other protocols are written; both are read")
     ] = "json"
@@ -193,6 +199,16 @@ class Options(base.RegistryOptions, frozen=True):
     def added_members(self) -> added_members.Rules:
         """The settings by which members that the transform has added are found."""
         return added_members.Rules(self.add_fields_prefix, self.add_fields, self.delete_tombstone_handling_mode)
+
+    @property
+    def time_mode(self) -> str:
+        """The mode of dates and times."""
+        return self.time_precision_mode or "adaptive_time_microseconds"
+
+    @property
+    def binary_mode(self) -> str:
+        """The mode of BINARY and BLOB."""
+        return self.binary_handling_mode or "bytes"
 
     @property
     def skipped(self) -> set[str]:

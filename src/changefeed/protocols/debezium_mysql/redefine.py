@@ -14,7 +14,8 @@ Rule 1. What is of the column's kind already is the value, whatever the options 
 Rule 2. Any other type was inferred from JSON alone. It is that JSON again, and is read as the connector's field for the type
         is: a date by `time.precision.mode`, a decimal by `decimal.handling.mode`, a BLOB by `binary.handling.mode`.
 Rule 3. The options must be the connector's: 1000 may be ms or µs, and `1234` base64, hex or a number. Where they cannot
-        be, or where digits alone may be a number or base64 and the option is not given, the error names the option.
+        be, the error names the option. If it is not given, so it does where a value may be of another mode, too: digits alone
+        that may be base64, text that may be hex, numbers that `doubts` has.
 Rule 4. A schema without Connect's names (Avro, `connect.meta.data=false`) declares no more than JSON shows: its integers and
         bytes are read like JSON's.
 Rule 5. The connector sends a CHAR, VARCHAR or TEXT column with CHARACTER SET binary as text, which MySQL keeps as bytes: each
@@ -34,8 +35,17 @@ from changefeed.errors import SchemaError
 from changefeed.model.types import BINARIES, INTEGERS, ColumnType
 from changefeed.model.values import Irregular, IrregularError, Moment
 from changefeed.protocols.base import Redefine
-from changefeed.protocols.debezium_mysql import converted, foreign_shapes
-from changefeed.protocols.debezium_mysql.fitting import AS_SENT, FITS, Change, kind_of, of_characters, same, unscaled
+from changefeed.protocols.debezium_mysql import converted, doubts, foreign_shapes
+from changefeed.protocols.debezium_mysql.fitting import (
+    AS_SENT,
+    FITS,
+    Change,
+    kind_of,
+    of_characters,
+    same,
+    unlike_hex,
+    unscaled,
+)
 from changefeed.protocols.debezium_mysql.options import Options
 from changefeed.protocols.debezium_mysql.values import schemaless, times
 from changefeed.protocols.debezium_mysql.values.reading import reading
@@ -73,11 +83,17 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
     sent, read = reading(node)
     if inferred.name == "varchar" and node.scale is not None:
         read = unscaled(node.scale, kind_of(defined) != "decimal" or options.decimal_handling_mode is not None)
+    if inferred.name == "varchar" and kind_of(defined) == "binary" and options.binary_handling_mode is None:
+        read = unlike_hex(defined)
     write = writing(inferred, Node("bytes") if inferred.name == "varbinary" else schemaless.node(inferred))
     read_text = converted.reader(defined, options) if inferred.name == "varchar" else None
     fit = AS_SENT[kind_of(sent), kind_of(defined)](sent, defined, options)
+    is_sure = inferred.name != "bigint" or options.time_precision_mode is not None
+    doubt = None if is_sure else doubts.of(defined, node)
 
     def change(value: Any) -> Any:
+        if doubt is not None and (why := doubt.of_value(value)):
+            raise SchemaError(f"{why}{_hint(defined)}")
         if type(value) is float and not math.isfinite(value):
             raise IrregularError(f"{value} does not fit {defined}")
         try:
@@ -91,6 +107,8 @@ def _by_json(inferred: ColumnType, defined: ColumnType, options: Options) -> Cha
             raise SchemaError(f"{error}{_hint(defined)}") from error
 
     columns = _columns(inferred, defined, node, kind_of(sent))
+    if columns is not None and doubt is not None:
+        columns = doubt.with_columns(columns)
     return change if columns is None else ByColumn(change, columns)
 
 

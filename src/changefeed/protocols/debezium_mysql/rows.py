@@ -230,7 +230,7 @@ def _or_null(write: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _cells(shape: TableShape, nodes: dict[str, Node], options: Options) -> tuple[Cell, ...]:
     placeholder = options.unavailable_value_placeholder
     encoded = base64_text.write(placeholder.encode())
-    numeric, binary = options.decimal_format == "NUMERIC", options.binary_handling_mode
+    numeric, binary = options.decimal_format == "NUMERIC", options.binary_mode
     foreign = not is_ours(shape.wire)
     cells = []
     for column, (name, node) in zip(shape.columns, nodes.items(), strict=bool(shape.columns)):

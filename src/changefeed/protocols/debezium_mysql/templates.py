@@ -172,7 +172,7 @@ def _form(t: ColumnType, node: Node, options: Options) -> Form | None:
 
 def _text(t: ColumnType, options: Options) -> Form | None:
     if t.name in BINARIES:
-        return "base64" if options.binary_handling_mode in ("bytes", "base64") else None
+        return "base64" if options.binary_mode in ("bytes", "base64") else None
     if t.name == "decimal" and t.length is not None:
         return "decimal"
     if t.name == "null":

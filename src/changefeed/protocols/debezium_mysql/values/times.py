@@ -41,7 +41,7 @@ UNITS_US = {"ms": 1_000, "us": 1}
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 _DAY_US = 86_400_000_000
 FIRST_US, LAST_US = FIRST_DAY * _DAY_US, (LAST_DAY + 1) * _DAY_US - 1
-_LONGEST_US = 838 * 3_600_000_000 + 59 * 60_000_000 + 59_999_999
+LONGEST_US = 838 * 3_600_000_000 + 59 * 60_000_000 + 59_999_999
 _OFFSET = r"(?P<offset>Z|[+-]\d\d:\d\d(?::\d\d)?)"
 _CLOCK = r"(?P<clock>\d\d:\d\d)(?P<second>:\d\d)?(?:\.(?P<fraction>\d{1,9}))?"
 _ISO = re.compile(rf"(?P<date>[+-]?\d{{4,9}}-\d\d-\d\d)T{_CLOCK}{_OFFSET}", re.ASCII)
@@ -99,7 +99,7 @@ def time_reader(unit: str) -> Callable[[int], str | Irregular]:
 
     def read(number: int) -> str | Irregular:
         us, rest = divmod(number, 1000) if unit == "ns" else (number * UNITS_US[unit], 0)
-        if rest or abs(us) > _LONGEST_US:
+        if rest or abs(us) > LONGEST_US:
             return Irregular(str(number).encode())
         second, fraction = divmod(abs(us), 1_000_000)
         clock = f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
