@@ -20,7 +20,7 @@ from changefeed.model.types import ColumnType
 from changefeed.mysql.ddl.apply import Altered, Projection
 from changefeed.mysql.ddl.defaults import NULL
 from changefeed.pipeline.planning.evolution import underivable
-from changefeed.pipeline.planning.values import conversion, default_for_null
+from changefeed.pipeline.planning.values import conversion, default_for_null, numbered
 from changefeed.pipeline.state import TableState
 from changefeed.sinks.base import TypeMap
 
@@ -107,7 +107,7 @@ class Applicable:
         if not unknown.unknown:
             return p
         self.refusals.append(unknown.unknown)
-        if p.column.name in self.change.table.keys:  # rows with NULL in it cannot be found again
+        if p.column.name in self.change.table.keys and numbered(p):  # rows with NULL in it cannot be found again
             self.gaps.add(p.column.name)
         return replace(p, column=replace(p.column, nullable=True))
 
