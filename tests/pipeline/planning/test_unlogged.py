@@ -49,12 +49,13 @@ def test_a_table_with_system_versioning_may_be_excluded_or_dropped_again() -> No
     assert applied(plain).rows() == [{"id": 1, "a": 1}]
 
 
-def test_a_table_with_system_versioning_that_is_not_captured_stops_when_its_rows_come() -> None:
+@pytest.mark.parametrize("behavior", ["evolve", "try_evolve"])
+def test_a_table_with_system_versioning_that_is_not_captured_stops_when_its_rows_come(behavior: str) -> None:
     connector = Connector()
     connector.ddl("shop", "orders", "CREATE TABLE `orders` (`id` INT PRIMARY KEY)")
     connector.ddl("shop", "t", VERSIONED[0][0])
     connector.rows(("shop", "orders", {"id": 1}))
-    run = MemoryRun(connector, consistency="transaction")
+    run = MemoryRun(connector, consistency="transaction", **{"schema.change.behavior": behavior})
     run.take()
     assert (run.tables, run.left_out) == (["shop.orders"], ["shop.t"])
     connector.rows(("shop", "t", {"id": 1, "a": 1}))

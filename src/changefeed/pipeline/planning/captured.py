@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from changefeed.errors import UnsupportedError
 from changefeed.model.names import full_name, in_topic, names_of
 from changefeed.mysql.ddl import statements as sql
+from changefeed.mysql.ddl.unlogged import VERSIONED
 from changefeed.pipeline.pending.chunk_info import ChunkInfo
 from changefeed.pipeline.planning.definitions import Unread
 from changefeed.pipeline.planning.rules import Rules
@@ -162,10 +163,11 @@ class LeftOut:
         """Ends that a table is left out, because it is captured after all; returns whether its definition is that of its DDL.
 
         Raises:
-            RefusedBeforeError: a statement about it could not be applied, and schema changes that cannot be stop the run.
+            RefusedBeforeError: a statement about it could not be applied, and schema changes that cannot be stop the run; or its
+                log has other rows than the table, which stops whatever the behavior is.
         """
         why = self.refused.pop(name)
-        if why and behavior in ("evolve", "exception"):
+        if why and (behavior in ("evolve", "exception") or VERSIONED in why):
             raise RefusedBeforeError(why)
         if why:
             self.notes.append(f"not applied, when {name} had no rows yet: {why}")
