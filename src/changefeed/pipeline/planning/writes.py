@@ -183,9 +183,7 @@ class Writes:
             return
         inside = self._named(name, self._shapes_inside(name, rows, Window(after, upto)))
         inside = [shape for shape in inside if not is_tombstone(shape)]
-        if (
-            inside and name in self.left_out and name not in self.tables
-        ):  # a statement that would have made it was refused
+        if inside and name in self.left_out and name not in self.tables:  # its CREATE TABLE was refused
             self.left_out.admit(name, self.rules.behavior)
         self.extend(name, inside)
         if name not in self.tables:

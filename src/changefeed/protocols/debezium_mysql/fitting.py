@@ -28,9 +28,8 @@ Change = Callable[[Any], Any]
 _Fit = Callable[[ColumnType, ColumnType, Options], Change]
 
 _HEX = re.compile(r"(?:[0-9A-Fa-f]{2})*", re.ASCII)
-_LIKE_HEX = re.compile(
-    r"[0-9a-f]{8,}", re.ASCII
-)  # as the connector writes it; base64 of random bytes is so once in 65,536
+# As the connector writes it. Base64 of random bytes is so once in 65,536.
+_LIKE_HEX = re.compile(r"[0-9a-f]{8,}", re.ASCII)
 _FLOAT_DIGITS = 9  # tell any two float32 apart
 
 
