@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from changefeed.errors import ConfigError, UnsupportedError
+from changefeed.errors import ConfigError, SourceError, UnsupportedError
 from changefeed.mysql.binlog import codes
 from changefeed.mysql.binlog.events import Header, Query, StatusVars
 from changefeed.mysql.binlog.table_map import MappedColumn, TableMap
@@ -199,6 +199,20 @@ def test_a_table_is_created_with_its_rows(unnamed: Database, monkeypatch: pytest
     following.run()
     assert rows(following, f"{database}.u") == [{"id": 7, "v": "é"}]
     assert rows(following, f"{database}.t") == [{"id": 7}, {"id": 8}]
+
+
+@pytest.mark.slow
+def test_tables_that_the_server_cannot_open(unnamed: Database) -> None:
+    """A pipeline needs none that is not captured, and names one that is."""
+    united = "CREATE TABLE a (id INT PRIMARY KEY) ENGINE=MyISAM; CREATE TABLE m (id INT) ENGINE=MERGE UNION=(a); DROP TABLE a"
+    unnamed.execute(f"CREATE DATABASE broken; USE broken; CREATE TABLE t (id INT UNSIGNED PRIMARY KEY); {united}")
+    following = Follower(unnamed, ["broken.t"], Random(0))
+    following.run()
+    unnamed.execute("INSERT INTO broken.t VALUES (4000000000)")
+    following.run()
+    assert rows(following, "broken.t") == [{"id": 4000000000}]
+    with pytest.raises(SourceError, match=r"^the server cannot open broken\.m \(.*leave it out of source\.tables$"):
+        Follower(unnamed, ["broken.*"], Random(0)).run()
 
 
 @pytest.mark.slow

@@ -34,7 +34,14 @@ from changefeed.mysql.ddl.tables import database_charset
 from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.statements import done_by_failed
-from changefeed.sources.mysql.tables import CopiedTable, database_charsets, list_tables, sequences, show_create
+from changefeed.sources.mysql.tables import (
+    BrokenTableError,
+    CopiedTable,
+    database_charsets,
+    list_tables,
+    sequences,
+    show_create,
+)
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 
@@ -115,20 +122,28 @@ class SchemaHistory:
 def begin_history(server: Server, tables: Sequence[CopiedTable]) -> SchemaHistory:
     """Returns the history at the position where a copy of these tables begins.
 
-    It has the other tables of their databases, too: they may be renamed, or be the model of others.
+    It has the other tables of their databases, too: they may be renamed, or be the model of others. Those that the server cannot
+    open are unknown.
     """
     databases, copied = {table.name[0] for table in tables}, {table.name for table in tables}
     others = [
         (database, create)
         for database, name in list_tables(server, TableFilter(["*.*"]))
         if database in databases and (database, name) not in copied
-        if (create := show_create(server, database, name)) is not None
+        if (create := _shown(server, database, name)) is not None
     ]
     history = SchemaHistory(
         charsets=database_charsets(server), sequences=frozenset(sequences(server)),
         lower_case=server.lower_case_table_names > 0,
     )  # fmt: skip
     return with_copied(history.with_tables(others), tables)
+
+
+def _shown(server: Server, database: str, name: str) -> str | None:
+    try:
+        return show_create(server, database, name)
+    except BrokenTableError:
+        return None
 
 
 def with_copied(history: SchemaHistory, tables: Sequence[CopiedTable]) -> SchemaHistory:

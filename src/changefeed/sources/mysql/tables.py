@@ -31,6 +31,11 @@ from changefeed.ticdc.dispatch.matcher import TableFilter
 
 Name = tuple[str, str]  # database and table
 
+
+class BrokenTableError(SourceError):
+    """A table that the server lists and cannot open: its files, its engine or the tables that it unites are missing."""
+
+
 SYSTEM = frozenset({"mysql", "sys", "performance_schema", "information_schema"})
 MARIADB_SIZES = {"uuid": 16, "inet4": 4, "inet6": 16}  # bytes in the log of types that look like BINARY there
 VECTOR_SIZE = 4  # bytes of each number of a VECTOR, which looks like VARBINARY in MariaDB's log
@@ -210,11 +215,21 @@ def describe(server: Server, database: str, table: str) -> CopiedTable | None:
 
 
 def show_create(server: Server, database: str, table: str) -> str | None:
-    """Returns the CREATE TABLE of a table; None if the server does not have it."""
+    """Returns the CREATE TABLE of a table; None if the server does not have it.
+
+    Raises:
+        BrokenTableError: the server cannot open it.
+    """
     try:
         return server.texts(f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")[0][1]
     except GoneError:
         return None
+    except SourceError as error:
+        if error.transient:
+            raise
+        raise BrokenTableError(
+            f"the server cannot open {database}.{table} ({error}). Repair it, or leave it out of source.tables"
+        ) from error
 
 
 def engine_of(server: Server, database: str, table: str) -> str:
