@@ -80,6 +80,21 @@ def test_the_mapping_follows_the_columns(tables: Tables) -> None:
     assert values(tables, "remark") == {1: "one", 9: "new", 10: "ten", 11: "new"}
 
 
+def test_old_snapshots_keep_their_values_when_the_table_is_made_again(tables: Tables) -> None:
+    sink = tables.sink()
+    there = sink.snapshot(PATH)
+    assert there is not None
+    more = table("*id int", "note varchar(20)", "place point", "more int")
+    tables.write(sink, Create, of=more)
+    tables.write(
+        sink, Load, {"id": 1, "note": "one", "place": None, "more": 1}, of=table("*id bigint", "note varchar(20)")
+    )
+    with tables.opened() as opened:
+        old = opened.scan(snapshot_id=there.revision).to_arrow().to_pylist()
+    assert {row["id"]: row["note"] for row in old} == {1: "one", 9: "nine", 10: "ten"}
+    assert tables.rows() == [{"id": 1, "note": "one"}]
+
+
 def test_the_mapping_returns_with_the_columns(tables: Tables) -> None:
     """A table that is made again, and one that is set back to an older snapshot."""
     sink = tables.sink()

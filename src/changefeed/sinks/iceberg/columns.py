@@ -28,7 +28,7 @@ from changefeed.sinks.iceberg.name_mapping import is_mapped
 from changefeed.sinks.iceberg.opened import Opened
 from changefeed.sinks.iceberg.partition_fields import NO_FIELD
 from changefeed.sinks.iceberg.partitions import kept_ids, lost_field
-from changefeed.sinks.iceberg.schema import evolved, new_schema
+from changefeed.sinks.iceberg.schema import evolved, kept_type, new_schema
 from changefeed.sinks.iceberg.types import iceberg_type
 from changefeed.sinks.writes import IRREGULAR, AddColumns, ConvertedFrom, Null, Rewrite
 
@@ -89,11 +89,17 @@ def _kept_values(source: str | None, kind: pa.DataType) -> Values:
 def new_columns(opened: Opened, columns: pa.Schema) -> Schema:
     """Returns a schema for a table whose rows are all replaced: the table's own if it has these columns, or new ids.
 
-    Columns of partitions keep their ids if they are there, and their partitions keep their type.
+    Columns of partitions keep their ids if they are there, and their partitions keep their type. So do columns of a table with a
+    mapping of names: its old snapshots may have files whose columns are found by it.
     """
     if opened.columns.names == columns.names and opened.columns.types == columns.types:
         return opened.schema
     kept = kept_ids(opened.metadata.spec(), opened.schema, columns)
+    if is_mapped(opened.metadata):
+        for field in opened.schema.fields:
+            place = columns.get_field_index(field.name)
+            if place >= 0 and field.field_type.is_primitive and kept_type(field.field_type, columns.field(place).type):
+                kept[field.name] = field.field_id
     return new_schema(columns, opened.metadata.last_column_id, next_schema_id(opened), kept)
 
 

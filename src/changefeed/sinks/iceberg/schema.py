@@ -86,14 +86,14 @@ def evolved(
         if source is None:
             fields.append(_field(column, ids))
             continue
-        kind = _kept(source.field_type, column.type)
+        kind = kept_type(source.field_type, column.type)
         if kind is None:
             return None
         fields.append(NestedField(source.field_id, column.name, kind, required=False, doc=source.doc))
     return Schema(*fields, schema_id=schema_id)
 
 
-def _kept(old: IcebergType, new: pa.DataType) -> IcebergType | None:
+def kept_type(old: IcebergType, new: pa.DataType) -> IcebergType | None:
     """Returns the type of a column whose values stay; None if Iceberg does not read the old type as the new one."""
     arrow = arrow_type(old)
     if arrow == new:
