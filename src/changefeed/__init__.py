@@ -123,6 +123,7 @@ if TYPE_CHECKING:
         SinkError,
         SourceError,
         TruncatedError,
+        UnknownRowsError,
         UnsupportedError,
     )
     from changefeed.model.batch import Decoded, TableBatch
@@ -156,7 +157,7 @@ __all__ = [  # noqa: RUF022  # by subject
     # errors
     "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "NeedsSparkError",
     "ProtocolError", "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError",
-    "UnsupportedError", "__version__",
+    "UnknownRowsError", "UnsupportedError", "__version__",
 ]  # fmt: skip
 
 # Module -> the names that are taken from it when they are first used: `import changefeed` itself imports nothing.
@@ -173,7 +174,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     "changefeed.errors": (
         "AccessError", "ChangefeedError", "ConfigError", "DamagedError", "FencedError", "MissingExtraError", "NeedsSparkError",
         "ProtocolError", "ResourceError", "SchemaError", "SchemaRegistryError", "SinkError", "SourceError", "TruncatedError",
-        "UnsupportedError",
+        "UnknownRowsError", "UnsupportedError",
     ),
     "changefeed.model.batch": ("Decoded", "TableBatch"),
     "changefeed.model.change": ("RowChange",),

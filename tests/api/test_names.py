@@ -23,7 +23,7 @@ ExplainedTable Explanation FencedError Heartbeat Instant
 KeptDeadLetter
 MissingExtraError NeedsSparkError Pipeline Position Progress ProtocolError ProtocolFit ProtocolInfo PublishedCut Record
 Resolved ResourceError RowChange SchemaChange SchemaError SchemaRegistryError SinkError SourceError Status
-Summary Table TableBatch TableShape TableVersion TransactionMark Transcoded TruncatedError UnsupportedError
+Summary Table TableBatch TableShape TableVersion TransactionMark Transcoded TruncatedError UnknownRowsError UnsupportedError
 Written __version__ decoder detect encoder list_protocols read spark transcode write
 """
 
