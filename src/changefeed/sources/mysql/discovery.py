@@ -16,7 +16,7 @@ from changefeed.redaction import remember
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.server import Requirement, Server
 from changefeed.sources.mysql.tables import SYSTEM, Name, all_keys
-from changefeed.sources.mysql.unlogged import unlogged_rows
+from changefeed.sources.mysql.unlogged import unlogged_databases, unlogged_rows
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 _TABLES = """\
@@ -132,7 +132,8 @@ def discover(uri: str) -> Discovery:
         rights = server.missing_rights(copies=True, locks=lambda: not all(table.key for table in tables))
         wrong = (*server.requirements(), *rights)
         selector = TableFilter([f"{json.dumps(only)}.*" if only else "*.*"])
-        notes = (*([] if server.names_columns else [UNNAMED]), *unlogged_rows(server, selector))
+        unnamed = [] if server.names_columns else [UNNAMED]
+        notes = (*unnamed, *unlogged_databases(server, selector), *unlogged_rows(server, selector))
         return Discovery(address, server.version, tables, wrong, notes)
     finally:
         server.close()

@@ -294,6 +294,34 @@ class Server:
         finally:
             self.rows("UNLOCK TABLES")
 
+    def _is_replica(self) -> bool | None:
+        """Whether it is a replica; None if it may be one: MariaDB answers only users with the right SLAVE MONITOR."""
+        try:
+            return bool(self.rows("SHOW ALL SLAVES STATUS" if self.kind == "mariadb" else "SHOW REPLICA STATUS"))
+        except AccessError:
+            if self.kind == "mysql":
+                raise
+            return None if self.texts("SELECT @@gtid_slave_pos")[0][0] else False
+
+    @property
+    def may_lack_replicated_changes(self) -> bool:
+        """Whether it may be a replica whose log lacks the changes of its primary."""
+        values = self._variables("log_slave_updates")
+        return values.get("log_slave_updates", "").upper() == "OFF" and self._is_replica() is None
+
+    @property
+    def unlogged_databases(self) -> Callable[[str], str | None]:
+        """Returns a function from a database to the option that keeps it from the log, such as `binlog_do_db=crm`; None: none."""
+        statement = "SHOW BINARY LOG STATUS" if self._says_binary_log else "SHOW MASTER STATUS"
+        logged, ignored = next((row[2:4] for row in self.texts(statement)), ("", ""))
+
+        def option(database: str) -> str | None:
+            if logged:
+                return None if database in logged.split(",") else f"binlog_do_db={logged}"
+            return f"binlog_ignore_db={ignored}" if database in ignored.split(",") else None
+
+        return option
+
     @property
     def names_columns(self) -> bool:
         """Whether the table maps of its log name their columns from now on."""
@@ -306,12 +334,15 @@ class Server:
 
     def requirements(self) -> list[Requirement]:
         """Returns the settings that are not as the source needs them."""
-        values = self._variables("log_bin", "binlog_format", "binlog_row_image")
+        values = self._variables("log_bin", "binlog_format", "binlog_row_image", "log_slave_updates")
         needed = {
             "log_bin": ("ON", "start the server with log_bin=binlog and server_id=1 in its configuration"),
             "binlog_format": ("ROW", "SET GLOBAL binlog_format = ROW, which applies to new connections"),
             "binlog_row_image": ("FULL", "SET GLOBAL binlog_row_image = FULL, which applies to new connections"),
         }
+        if values.get("log_slave_updates", "").upper() == "OFF" and self._is_replica():
+            fix = "its log lacks the changes of its primary; set log_slave_updates=ON in its configuration, or read the primary"
+            needed["log_slave_updates"] = ("ON", fix)
         return [
             Requirement(name, values.get(name) or "not set", value, fix)
             for name, (value, fix) in needed.items()

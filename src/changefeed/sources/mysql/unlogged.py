@@ -1,5 +1,6 @@
 """Tables of which the log does not say what a reader of rows takes it to say.
 
+binlog_do_db, binlog_ignore_db       the server logs no changes of a database
 foreign key with CASCADE, SET NULL   the storage engine changes rows of the child, and logs nothing: InnoDB before MySQL 9.6
 generated column                     the log of an update does not have it: MariaDB 11.8
 MERGE                                a change through it is logged under its name, and changes rows of the tables that it unites
@@ -10,7 +11,7 @@ MariaDB's sequence                   a table of one row, in the log alone
 
 from __future__ import annotations
 
-from changefeed.errors import UnsupportedError
+from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.names import full_name
 from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.mysql.ddl.tables import table_name
@@ -72,8 +73,11 @@ def check_tables(server: Server, selector: TableFilter, signal_table: str | None
         signal_table: `database.table` of the signals; there is a sentence if the server does not have it.
 
     Raises:
+        ConfigError: the server does not log the database of a captured table.
         UnsupportedError: a captured table has system versioning.
     """
+    if unlogged := unlogged_databases(server, selector):
+        raise ConfigError(f"{server.address} is not set up for capture: {'; '.join(unlogged)}")
     _refuse_versioned(server, selector)
     signals = [] if signal_table is None else missing_table(server, signal_table)
     return [*signals, *unlogged_rows(server, selector)]
@@ -92,9 +96,26 @@ def _refuse_versioned(server: Server, selector: TableFilter) -> None:
         )
 
 
+def unlogged_databases(server: Server, selector: TableFilter) -> list[str]:
+    """Returns a sentence for each database that has captured tables and that the server keeps from its log."""
+    option_of = server.unlogged_databases
+    databases = {database for database, _ in list_tables(server, selector)}
+    return [
+        f"its log has no changes of the database {database} ({option}). Take the option out of the server's configuration, or "
+        f"leave {database}.* out of source.tables"
+        for database in sorted(databases)
+        if (option := option_of(database)) is not None
+    ]
+
+
 def unlogged_rows(server: Server, selector: TableFilter) -> list[str]:
     """Returns a sentence for each captured table, and each reason for which the log lacks some of its rows or values."""
+    replicated = (
+        "the server has replicated, and log_slave_updates is OFF: if it still is a replica, changes of its primary will be "
+        "missing in the sink. Set log_slave_updates=ON in its configuration, or read the primary"
+    )
     return [
+        *([replicated] if server.may_lack_replicated_changes else []),
         *_unlogged_actions(server, selector),
         *_unlogged_generated(server, selector),
         *_unlogged_engines(server, selector),
