@@ -11,6 +11,7 @@ from changefeed.model.event import DeadLetter, Instant, SchemaChange
 from changefeed.model.position import Place
 from changefeed.model.table import Column, TableShape, canonical
 from changefeed.model.types import ColumnType
+from changefeed.mysql.ddl import TIME_ZONE
 from changefeed.protocols.origin import (
     COPIED_AGAIN,
     NAMES_RULE,
@@ -63,6 +64,8 @@ def schema_to_dict(event: SchemaChange) -> dict[str, Any]:
         document["names"] = names_rule(event)
     if copied_again(event):
         document[COPIED_AGAIN] = sorted(copied_again(event))
+    if TIME_ZONE in event.origin:
+        document["time_zone"] = event.origin[TIME_ZONE]
     return document | {"of_copy": True} if is_of_copy(event) else document
 
 
@@ -77,6 +80,7 @@ def schema_from_dict(document: dict[str, Any]) -> SchemaChange:
         | _known("connector", document.get("connector"))
         | _known(NAMES_RULE, document.get("names"))
         | _known(COPIED_AGAIN, document.get(COPIED_AGAIN))
+        | _known(TIME_ZONE, document.get("time_zone"))
         | (OF_COPY if document.get("of_copy") else {}),
     )  # fmt: skip
 

@@ -14,6 +14,8 @@ from changefeed.mysql.ddl.mentions import mentioned as mentioned
 from changefeed.mysql.ddl.parser import parse as parse
 from changefeed.mysql.ddl.statements import Statement, TruncateTable
 
+TIME_ZONE = "time_zone"
+"""The member of a schema change's origin with the time zone of the session, where the source has it."""
 _MOST_KEPT = 1 << 14  # characters of a text whose statements are kept
 
 
@@ -45,10 +47,11 @@ def execution_of(event: SchemaChange, *, restored: bool, zone: str = "") -> Exec
     Args:
         event: the schema change.
         restored: TiDB wrote the statement.
-        zone: the time zone of the session; empty if unknown.
+        zone: the time zone of the session, if the event does not have it; empty if unknown.
     """
     if restored:
         return Execution(null_timestamps=True, is_mariadb=False, zone=zone)
     time = event.instant if event.instant is not None and event.instant.us % 1_000_000 == 0 else None
     is_mariadb = True if event.origin.get("connector") == "mariadb" else None
+    zone = event.origin.get(TIME_ZONE, zone)
     return Execution(time, None, is_mariadb, {c.name.lower(): c.nullable for c in event.columns or ()}, zone)

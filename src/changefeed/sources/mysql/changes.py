@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from changefeed.errors import SchemaError, SourceError, UnsupportedError
+from changefeed.errors import ConfigError, SchemaError, SourceError, UnsupportedError
 from changefeed.model.batch import TRANSACTION, Decoded, TableBatch, no_irregular, record_columns, table_schema
 from changefeed.model.event import Control, Instant, Resolved, SchemaChange
 from changefeed.model.position import Place
@@ -44,10 +44,12 @@ from changefeed.mysql.binlog.events import (
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.mysql.binlog.json_diff import JsonDiff
 from changefeed.mysql.binlog.rows import KINDS
+from changefeed.mysql.ddl import TIME_ZONE
 from changefeed.mysql.ddl.kind import kind
 from changefeed.mysql.ddl.modes import cuts_other_fractions, without_modes
 from changefeed.mysql.ddl.tables import database_charset
 from changefeed.mysql.ddl.unlogged import VERSIONED
+from changefeed.mysql.zone import zone
 from changefeed.protocols.origin import COPIED_AGAIN, NAMES_RULE
 from changefeed.sources.mysql.column_rules import ColumnRules
 from changefeed.sources.mysql.columns import array, columns_of, hidden_columns
@@ -149,6 +151,18 @@ def _images(
                 irregular[row][column.name] = data
     absent = pa.array([image is None for image in images])
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=absent)
+
+
+def _time_zone(query: Query) -> str | None:
+    """The time zone of a statement's session; None if it is that of the server's system, or unknown here."""
+    name = query.status.time_zone
+    if name is None:
+        return None
+    try:
+        zone(name)
+    except ConfigError:
+        return None
+    return name
 
 
 class LogDecoder:
@@ -412,6 +426,8 @@ class LogDecoder:
         # without a server's name, a conversion stops that is another one in MySQL and in MariaDB
         if not cuts_other_fractions(query.status.sql_mode, self.server):
             origin["connector"] = self.server
+        if (time_zone := _time_zone(query)) is not None:
+            origin[TIME_ZONE] = time_zone
         if name:
             origin["gtid"] = name
         if self._captured.replaced:
