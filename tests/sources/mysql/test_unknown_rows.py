@@ -77,6 +77,15 @@ def test_tables_are_copied_again_when_needed(server: Database, case: str, consis
     _check(follower, server, database)
 
 
+def test_a_table_that_was_changed_under_a_name_that_is_not_captured(server: Database) -> None:
+    server.execute(f"CREATE DATABASE away; CREATE DATABASE home; USE home; {TABLES}")
+    follower = Follower(server, ["home.*"], Random(1), {"snapshot.mode": ["when_needed"]})
+    follower.run()
+    server.execute("RENAME TABLE home.a TO away.a; DELETE FROM away.a WHERE id = 1; RENAME TABLE away.a TO home.a")
+    follower.run()
+    _check(follower, server, "home")
+
+
 @pytest.mark.parametrize("consistency", ["transaction", "key"])
 def test_a_run_stops_until_the_copy_that_it_names_is_requested(server: Database, consistency: str) -> None:
     follower, database = _begun(server, "twice", consistency, "initial")

@@ -242,9 +242,7 @@ class Renames:
             return False
         excluded = self.writes.rules.excluded
         return is_copy(old[1], new[1]) or (
-            name_now not in (full_name(*new), full_name(*old))
-            and excluded(name_now)
-            and excluded(full_name(*old))
+            name_now not in (full_name(*new), full_name(*old)) and excluded(name_now) and excluded(full_name(*old))
         )
 
     def _redefine(self, name: str, new: Name, event: SchemaChange, ts: int) -> None:

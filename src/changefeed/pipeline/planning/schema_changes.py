@@ -540,8 +540,18 @@ class SchemaChanges:
         """The tables of a schema change whose rows a copy would show, and none does yet; None if they cannot be copied again."""
         if not self.rules.copies_again:
             return None
-        tables = mentioned(event.ddl or "", {names_of(name) for name in self.writes.tables}, event.database)
+        names = {names_of(name) for name in self.writes.tables} | self._new_names(event)
+        tables = mentioned(event.ddl or "", names, event.database)
         return tuple(names for names in tables if not self._is_copied_again(names, event)) if tables else None
+
+    def _new_names(self, event: SchemaChange) -> set[Name]:
+        """The new names of tables that a schema change renames into the sink."""
+        try:
+            renames = [s for s in self._statements(event) if isinstance(s, sql.RenameTable)]
+        except (SchemaError, UnsupportedError):
+            return set()
+        new = {(s.to_database, s.to_table) for s in renames}
+        return {names for names in new if not self.rules.excluded(full_name(*names))}
 
     def _is_copied_again(self, names: Name, event: SchemaChange) -> bool:
         """Whether a copy behind a schema change replaces a table, whatever the change does to it."""
