@@ -18,7 +18,7 @@ from changefeed.sinks.apply.files import Limits
 from changefeed.sinks.iceberg.catalog import TableCatalog
 from changefeed.sinks.iceberg.options import TableOptions
 from changefeed.sinks.iceberg.sink import IcebergTables
-from changefeed.sinks.writes import Write, WriteId
+from changefeed.sinks.writes import ConvertedFrom, Write, WriteId
 from changefeed.storage.local import LocalFolder
 from tests.sinks.contract import Given, Row, apply, sorted_rows, table
 
@@ -108,3 +108,11 @@ KEYS = [name for name in COLUMNS if not name.startswith(("half", "real", "place"
 def same(actual: list[Row], wanted: list[Row]) -> bool:
     """Whether the rows are the same, in any order."""
     return len(actual) == len(wanted) and all(row in actual for row in wanted)
+
+
+WIDE = table("*id int", "note varchar(20)", "total decimal(10,2)", "size smallint", "weight float")
+
+
+def kept(name: str, of: Any = WIDE, **others: Any) -> ConvertedFrom:
+    """The values of a column."""
+    return ConvertedFrom(column=name, type=next(c.type for c in of.columns if c.name == name), **others)

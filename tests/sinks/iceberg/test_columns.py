@@ -22,9 +22,8 @@ from changefeed.sinks.writes import (
     Upsert,
 )
 from tests.sinks.contract import Row, table
-from tests.sinks.iceberg.tables import PATH, Tables
+from tests.sinks.iceberg.tables import PATH, WIDE, Tables, kept
 
-WIDE = table("*id int", "note varchar(20)", "total decimal(10,2)", "size smallint", "weight float")
 ROW: Row = {"id": 1, "note": "one", "total": Decimal("1.00"), "size": -7, "weight": 0.5}
 
 
@@ -32,11 +31,6 @@ ROW: Row = {"id": 1, "note": "one", "total": Decimal("1.00"), "size": -7, "weigh
 def tables(tmp_path: Path) -> Tables:
     (tmp_path / "lake").mkdir()
     return Tables(tmp_path / "lake")
-
-
-def kept(name: str, of: Any = WIDE, **others: Any) -> ConvertedFrom:
-    """The values of a column."""
-    return ConvertedFrom(column=name, type=next(c.type for c in of.columns if c.name == name), **others)
 
 
 @pytest.mark.parametrize(

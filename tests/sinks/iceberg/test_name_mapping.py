@@ -11,8 +11,7 @@ import pytest
 from changefeed.errors import SinkError
 from changefeed.sinks.writes import AddColumns, Create, Load, Restore, Rewrite, Upsert
 from tests.sinks.contract import Row, table
-from tests.sinks.iceberg.tables import ORDERS, PATH, Tables
-from tests.sinks.iceberg.test_columns import kept
+from tests.sinks.iceberg.tables import ORDERS, PATH, Tables, kept
 
 ONE: Row = {"id": 1, "note": "one"}
 REMARKS = table("*id int", "remark varchar(20)")
