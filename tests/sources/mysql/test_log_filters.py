@@ -58,6 +58,15 @@ def test_a_replica_that_does_not_log_what_it_replicates(server: type[Database]) 
         following.run()  # what has begun goes on
 
 
+@pytest.mark.parametrize("server", _SERVERS, ids=_NAMES)
+def test_a_user_without_rights_is_told_all_that_is_missing(server: type[Database]) -> None:
+    with server("--binlog-ignore-db=quiet", "--log-slave-updates=OFF") as database:
+        database.execute("CREATE DATABASE quiet; CREATE TABLE quiet.t (id INT PRIMARY KEY)")
+        database.execute("CREATE USER poor@'%' IDENTIFIED BY 'poor'; GRANT SELECT ON *.* TO poor@'%'")
+        names = {one.name for one in discover(f"mysql://poor:poor@127.0.0.1:{database.port}").wrong}
+        assert names >= {"the right REPLICATION SLAVE", "the right REPLICATION CLIENT"}
+
+
 def test_a_server_of_mariadb_that_may_be_a_replica() -> None:
     """A user with the rights of the guide cannot ask for it."""
     with MariaDb("--log-slave-updates=OFF") as database:

@@ -150,14 +150,18 @@ class Server:
 
     def end_with_gtids(self) -> tuple[LogPosition, str | None]:
         """Returns the end of the log, and the GTIDs of all transactions before it, None without GTIDs. Errors as of `end`."""
-        statement = "SHOW BINARY LOG STATUS" if self._says_binary_log else "SHOW MASTER STATUS"
-        status = self.texts(statement)
+        status = self.texts(self._status)
         if not status:
             raise ConfigError(f"{self.address} writes no binary log: start it with log_bin, see docs/guides/mysql.md")
         at = LogPosition(status[0][0], int(status[0][1]))
         if self.kind == "mariadb":
             return at, self.gtids_at(at)
         return at, status[0][4].replace("\n", "") if self._has_gtids else None
+
+    @property
+    def _status(self) -> str:
+        """The statement that asks for the end of the log."""
+        return "SHOW BINARY LOG STATUS" if self._says_binary_log else "SHOW MASTER STATUS"
 
     @property
     def _has_gtids(self) -> bool:
@@ -295,13 +299,13 @@ class Server:
             self.rows("UNLOCK TABLES")
 
     def _is_replica(self) -> bool | None:
-        """Whether it is a replica; None if it may be one: MariaDB answers only users with the right SLAVE MONITOR."""
+        """Whether it is a replica; None if it may be one and the user may not ask, as MariaDB's without SLAVE MONITOR."""
         try:
             return bool(self.rows("SHOW ALL SLAVES STATUS" if self.kind == "mariadb" else "SHOW REPLICA STATUS"))
         except AccessError:
-            if self.kind == "mysql":
-                raise
-            return None if self.texts("SELECT @@gtid_slave_pos")[0][0] else False
+            if self.kind == "mariadb" and not self.texts("SELECT @@gtid_slave_pos")[0][0]:
+                return False
+            return None
 
     @property
     def may_lack_replicated_changes(self) -> bool:
@@ -311,9 +315,15 @@ class Server:
 
     @property
     def unlogged_databases(self) -> Callable[[str], str | None]:
-        """Returns a function from a database to the option that keeps it from the log, such as `binlog_do_db=crm`; None: none."""
-        statement = "SHOW BINARY LOG STATUS" if self._says_binary_log else "SHOW MASTER STATUS"
-        logged, ignored = next((row[2:4] for row in self.texts(statement)), ("", ""))
+        """Returns a function from a database to the option that keeps it from the log, such as `binlog_do_db=crm`; None: none.
+
+        A user who may not ask for the options also lacks a right that `missing_rights` names.
+        """
+        try:
+            status = self.texts(self._status)
+        except AccessError:
+            status = []
+        logged, ignored = status[0][2:4] if status else ("", "")
 
         def option(database: str) -> str | None:
             if logged:
