@@ -142,7 +142,7 @@ class TestMemory(Conformance):
 
 
 # SQL writes a table that merges on read as it writes any other: Delta makes the deletion vectors.
-WAYS = ["native", *by_turns(["sql", "native-mor"], 2), pytest.param("sql-mor", marks=pytest.mark.nightly)]
+WAYS = ["native", *by_turns(["sql", "native-mor"], 3), pytest.param("sql-mor", marks=pytest.mark.nightly)]
 
 
 class TestDelta(Conformance):

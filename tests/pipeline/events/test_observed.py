@@ -185,6 +185,7 @@ def test_a_server_that_is_gone_is_named_with_the_time(tmp_path: Path) -> None:
     assert "source_error" not in report
 
 
+@pytest.mark.heavy
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["stopped", "hanging"])
 def test_a_run_waits_for_a_server_that_is_away_and_shows_since_when(tmp_path: Path, trouble: str) -> None:

@@ -307,6 +307,7 @@ def test_a_topic_that_was_created_again_between_two_runs(spark: SparkSession, cl
     assert ids(spark, again) == [1, 2, *[20 + n for n in range(records - 1)]]
 
 
+@pytest.mark.heavy
 def test_a_check_names_records_that_a_run_would_miss(cluster: Cluster) -> None:
     """Those that expired before they were read, and those that the brokers have lost."""
     cluster.create("a", records=[row(10 + n, n) for n in range(5)])

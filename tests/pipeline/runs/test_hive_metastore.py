@@ -121,6 +121,7 @@ def test_names_of_tables_in_a_bucket(tmp_path: Path) -> None:
     assert notes == [[9, "after"]]
 
 
+@pytest.mark.heavy
 def test_a_user_without_rights_has_to_act(tmp_path: Path) -> None:
     """The metastore asks Hive's own list of rights, which has none for anybody."""
     log, _ = small_history(tmp_path / "app.jsonl")

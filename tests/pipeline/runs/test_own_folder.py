@@ -66,6 +66,7 @@ def test_nothing_of_the_pipeline_lies_beside_the_tables(
     assert files(lake / "_changefeed") == set(), "a rebuild is deleted at its end"
 
 
+@pytest.mark.heavy
 def test_the_own_files_of_a_pipeline_into_a_bucket_may_lie_on_the_disk_and_the_other_way_round(
     spark: SparkSession, s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYED = "CREATE TABLE `app`.`{}` (`id` BIGINT NOT NULL,`note` VARCHAR(20),PRIMARY KEY(`id`))"
+pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture
