@@ -59,7 +59,7 @@ def test_a_replica_that_does_not_log_what_it_replicates(server: type[Database]) 
 
 
 @pytest.mark.parametrize("server", _SERVERS, ids=_NAMES)
-def test_a_user_without_rights_is_told_all_that_is_missing(server: type[Database]) -> None:
+def test_a_user_without_rights_sees_all_that_is_missing(server: type[Database]) -> None:
     with server("--binlog-ignore-db=quiet", "--log-slave-updates=OFF") as database:
         database.execute("CREATE DATABASE quiet; CREATE TABLE quiet.t (id INT PRIMARY KEY)")
         database.execute("CREATE USER poor@'%' IDENTIFIED BY 'poor'; GRANT SELECT ON *.* TO poor@'%'")
