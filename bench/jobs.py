@@ -19,16 +19,17 @@ writing); `bench/python_consumer.py`, the ways `deltalake` and `pyiceberg`, has 
 `bench/paimon_sync.py`) writes its own format, with every column as text; its rows are not compared. CPU seconds are those of the
 whole process tree, with the start of Spark, without the broker. Each round starts from the same tables. Afterwards every row of
 every table is compared with the log.
-The way `iceberg` is changefeed into Iceberg tables with a catalog in SQLite, `iceberg3` the same in format version 3; not for
-`e`, `m` and `m20`. The way `s3` is changefeed into a bucket of moto, an S3 server on loopback whose CPU is not counted, for
-jobs that begin without tables (a, d, thousand). `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when
-it was sent to when its table's commit was there.
+The way `iceberg` is changefeed into Iceberg tables with a catalog in SQLite, `iceberg3` the same in format version 3. The ways
+`s3` and `deltalake-s3` are changefeed and deltalake into a bucket of moto, an S3 server on loopback whose CPU is not counted.
+None of these four is for `e`, `m` and `m20`. `--part 0.1` makes a tenth of the rows. The lag of a change in `e` is from when it
+was sent to when its table's commit was there.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import signal
@@ -37,14 +38,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
+import boto3
 import pyarrow as pa
 from confluent_kafka import Producer
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
@@ -61,6 +63,7 @@ PAIMON = Path(__file__).with_name("paimon_sync.py")
 RATE = 500  # changes a second of the job `e`
 START, REST = 20.0, 10.0  # seconds before the first change and after the last one
 WAYS = ("changefeed", "deltalake")  # by default
+IN_BUCKET = ("s3", "deltalake-s3")
 FILE = 128 << 20  # bytes of a file of an adopted table
 
 
@@ -105,15 +108,17 @@ class Cost:
     peak: int
 
 
-def measured(command: list[str], output: Path, until: threading.Event | None = None) -> Cost:
-    """Runs a command to its end, or ends it by SIGTERM at an event.
+def measured(
+    command: list[str], output: Path, until: threading.Event | None = None, environ: Mapping[str, str] | None = None
+) -> Cost:
+    """Runs a command to its end, or ends it by SIGTERM at an event; `environ`: more of its environment.
 
     Raises:
         RuntimeError: it ended with an error.
     """
     spent, peak, began, ended = dict[int, float](), 0, time.monotonic(), {0}
     with output.open("w") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **(environ or {})})
         while process.poll() is None:
             pids = tree(process.pid)
             spent |= {pid: used for pid in pids if (used := cpu_of(pid))}
@@ -137,7 +142,6 @@ class Bench:
     folder: Path
     step: int
     s3: S3Server | None = None
-    bucket: str = ""
 
     def __post_init__(self) -> None:
         self.folder.mkdir()
@@ -163,20 +167,50 @@ class Bench:
         """The folder of a way's tables on disk."""
         return self.folder / way
 
-    def table(self, way: str, number: int) -> Path:
-        """The folder of a table on disk."""
-        return self.lake(way) / (f"shop/t{number}" if way == "changefeed" else f"t{number}")
+    def url(self, way: str) -> str:
+        """The folder of a way's tables, on disk or in the bucket."""
+        return f"s3://lake/{self._in_bucket(way)}" if way in IN_BUCKET else str(self.lake(way))
+
+    def table(self, way: str, number: int) -> str:
+        """The folder of a table."""
+        return f"{self.url(way)}/{f't{number}' if way.startswith('deltalake') else f'shop/t{number}'}"
+
+    def _in_bucket(self, way: str) -> str:
+        return f"{self.orders.prefix}/{way}"
 
     def clear(self, way: str) -> None:
         """Begins with no tables."""
         shutil.rmtree(self.lake(way), ignore_errors=True)
-        self.bucket = f"s3://lake/{uuid4().hex}"
+        if way in IN_BUCKET:
+            self._bucket.objects.filter(Prefix=f"{self._in_bucket(way)}/").delete()
+
+    def keep(self, way: str) -> None:
+        """Keeps a copy of the tables, with which `restore` begins."""
+        self._copy(way, f"{way}-before")
+
+    def restore(self, way: str) -> None:
+        """Begins with the tables of `keep`."""
+        self.clear(way)
+        self._copy(f"{way}-before", way)
+
+    def _copy(self, source: str, target: str) -> None:
+        if self.lake(source).exists():
+            shutil.copytree(self.lake(source), self.lake(target))
+        if source.removesuffix("-before") in IN_BUCKET:
+            here, there = f"{self._in_bucket(source)}/", f"{self._in_bucket(target)}/"
+            for file in self._bucket.objects.filter(Prefix=here):
+                self._bucket.copy({"Bucket": "lake", "Key": file.key}, there + file.key.removeprefix(here))
+
+    @cached_property
+    def _bucket(self) -> Any:
+        assert self.s3 is not None
+        keys = {"aws_access_key_id": self.s3.keys[0], "aws_secret_access_key": self.s3.keys[1]}
+        return boto3.resource("s3", endpoint_url=self.s3.url, region_name="us-east-1", **keys).Bucket("lake")
 
     def opened(self, way: str, number: int) -> DeltaTable:
         """Opens a table."""
-        if self.s3 is not None and way == "s3":
-            return DeltaTable(f"{self.bucket}/shop/t{number}", storage_options=self.s3.environ)
-        return DeltaTable(str(self.table(way, number)))
+        options = self.s3.environ if self.s3 is not None and way in IN_BUCKET else None
+        return DeltaTable(self.table(way, number), storage_options=options)
 
     def rows(self, way: str, number: int) -> pa.Table:
         """The rows of a table, by a reader that is not changefeed's."""
@@ -190,16 +224,14 @@ class Bench:
 
     def command(self, way: str, *, follow: bool = False) -> list[str]:
         """The command that applies what there is, or follows what comes."""
-        if way in ("deltalake", "pyiceberg"):
+        if way.startswith("deltalake") or way == "pyiceberg":
+            self.lake(way).mkdir(exist_ok=True)  # for its offsets
+            tables = ["--tables", self.url(way)] if way in IN_BUCKET else []
+            more = [*tables, *(["--follow"] if follow else [])]
             words = [self.orders.prefix, str(self.job.tables), str(self.lake(way)), str(self.step)]
             return [
-                sys.executable,
-                str(CONSUMER),
-                way,
-                self.broker.bootstrap,
-                *words,
-                *(["--follow"] if follow else []),
-            ]
+                sys.executable, str(CONSUMER), way.removesuffix("-s3"), self.broker.bootstrap, *words, *more,
+            ]  # fmt: skip
         if way == "paimon":
             words = [self.orders.prefix, str(self.job.tables), str(self.lake(way))]
             return [sys.executable, str(PAIMON), self.broker.bootstrap, *words]
@@ -209,12 +241,11 @@ class Bench:
         }  # fmt: skip
         adopt = {"adopt": ["shop.*"]} if self.job.adopted else {}
         definition: dict[str, Any] = {
-            "source": source, "sink": {"type": "delta", "path": str(self.lake(way)), "write-mode": self.job.mode} | adopt,
+            "source": source, "sink": {"type": "delta", "path": self.url(way), "write-mode": self.job.mode} | adopt,
             "pipeline": {"name": "bench", "consistency": "key"},
             "spark": {"spark.master": "local[2]", "spark.driver.memory": "2g"},
         }  # fmt: skip
-        if self.s3 is not None and way == "s3":
-            definition["sink"]["path"] = self.bucket
+        if self.s3 is not None and way in IN_BUCKET:
             definition["storage"] = self.s3.storage().model_dump(by_alias=True, exclude_none=True)
         if way.startswith("iceberg"):
             version = 3 if way == "iceberg3" else 2
@@ -228,7 +259,8 @@ class Bench:
 
     def apply(self, way: str) -> Cost:
         """Applies what there is."""
-        return measured(self.command(way), self.folder / f"{way}.txt")
+        environ = self.s3.environ if self.s3 is not None and way == "deltalake-s3" else {}
+        return measured(self.command(way), self.folder / f"{way}.txt", environ=environ)
 
     def check(self, way: str) -> int:
         """Compares every row of every table with the log; returns their number.
@@ -259,14 +291,15 @@ def at_one_go(bench: Bench, ways: list[str], rounds: int) -> dict[str, list[Cost
             for number in range(job.tables if job.adopted else 0):
                 write_deltalake(bench.table(way, number), orders.rows_before(), target_file_size=FILE)
             bench.apply(way)
-            shutil.copytree(bench.lake(way), bench.folder / f"{way}-before")
+            bench.keep(way)
     bench.send(orders.change(job.changes))
     costs: dict[str, list[Cost]] = {way: [] for way in ways}
     for number in range(rounds):
         for way in ways if number % 2 == 0 else ways[::-1]:
-            bench.clear(way)
             if job.before:
-                shutil.copytree(bench.folder / f"{way}-before", bench.lake(way))
+                bench.restore(way)
+            else:
+                bench.clear(way)
             costs[way].append(bench.apply(way))
             compared = f"{bench.check(way):,} rows are right" if way != "paimon" else "rows not compared"
             say(f"{orders.prefix} {way}: {costs[way][-1]}, {compared}")
@@ -295,7 +328,7 @@ def followed(bench: Bench, way: str, seconds: float) -> tuple[Cost, list[float]]
     stop.set()
     running.join()
     lags = []
-    commits = [visible(bench.table(way, number)) for number in range(bench.job.tables)]
+    commits = [visible(Path(bench.table(way, number))) for number in range(bench.job.tables)]
     for table, at in sent:
         lags.append(min((when - at for when, newest in commits[table] if newest >= at - 0.001), default=float("inf")))
     say(f"{bench.orders.prefix} {way}: {costs}, {bench.check(way):,} rows are right")
@@ -339,7 +372,7 @@ def main() -> None:
     try:
         with ExitStack() as stack:
             broker, out = stack.enter_context(KafkaBroker(heap="1g")), stack.enter_context(arguments.out.open("a"))
-            s3 = stack.enter_context(S3Server(folder)) if "s3" in arguments.ways else None
+            s3 = stack.enter_context(S3Server(folder)) if set(IN_BUCKET).intersection(arguments.ways) else None
             for name in arguments.jobs:
                 result: dict[str, Any] = {
                     "job": name,
@@ -354,15 +387,13 @@ def main() -> None:
                     adopted=round(JOBS[name].adopted * arguments.part),
                 )
                 ways = ["changefeed"] if job.adopted else arguments.ways
-                if job.before:
-                    ways = [way for way in ways if way != "s3"]
 
                 def bench(prefix: str, job: Job = job) -> Bench:
                     orders = Orders(prefix, job.tables, job.partitions, arguments.seed, job.adopted)
                     return Bench(job, orders, broker, folder / prefix, arguments.step, s3)
 
                 if name == "e":
-                    for way in (way for way in arguments.ways if not way.startswith("iceberg")):
+                    for way in (way for way in arguments.ways if way in WAYS):
                         cost, lags = followed(bench(f"e-{way}"), way, arguments.seconds)
                         median, p99 = lags[len(lags) // 2], lags[len(lags) * 99 // 100]
                         result[way] = asdict(cost) | {"lag": {"median": round(median, 2), "p99": round(p99, 2)}}

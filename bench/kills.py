@@ -1,7 +1,7 @@
 """Runs of a pipeline killed at random moments, over random histories, until every log is applied; then every cut is read.
 
     python bench/kills.py [--kills 300] [--minutes 120] [--seed 1] [--pipelines 1] [--kinds driver,zombie]
-                          [--sink delta|iceberg] [--out FILE]
+                          [--sink delta|iceberg] [--s3] [--share 0.01] [--out FILE]
 
 A history (`tests/pipeline/kit/random_log.py`: tables with keys and without, DDL, transactions over tables, rows that change
 their keys) is read in small batches by `changefeed run`, a process with a JVM and Python workers of its own. Each run is
@@ -15,7 +15,9 @@ ended at a chance moment after a chance commit to its ledger:
     zombie     SIGSTOP to all, another run of the pipeline takes over, SIGCONT while it works, when it has ended or was killed
 
 When a run has come to its end, each cut that the ledger published is read by a reader that is not Spark, and compared with
-the history's exact state at its commit_ts. One seed makes the same histories and intentions; moments are the machine's.
+the history's exact state at its commit_ts. With `--s3` the tables and the pipeline's own files are in a bucket of moto's
+server, behind a proxy that loses, refuses or cuts off `--share` of the requests. One seed makes the same histories and
+intentions; moments are the machine's.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -46,6 +48,8 @@ from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.paths import ledger_folder
 from changefeed.pipeline.store.hadoop import folder_to_read
 from changefeed.pipeline.store.reading import FileReader
+from changefeed.storage.section import StorageSection
+from tests.pipeline.kit.in_bucket import disturbed_server, into_bucket
 from tests.pipeline.kit.random_log import Faults, RandomLog, random_log
 from tests.pipeline.kit.running import definition
 
@@ -87,24 +91,32 @@ class Pipeline:
     consistency: str
     java: str
     sink: str = "delta"
+    storage: StorageSection | None = None
     runs: int = 0
     errors: dict[int, Path] = field(default_factory=dict)  # pid -> the run's stderr
 
     @property
     def definition(self) -> Definition:
         """The definition, as the command line reads it."""
-        return definition(
+        made = definition(
             self.log.path, self.folder / "lake", limit=LIMIT, sink=self.sink, consistency=self.consistency
         )
+        return made if self.storage is None else into_bucket(made, self._url, self.storage)
+
+    @property
+    def _url(self) -> str:
+        return f"s3://lake/{self.folder.name}"
 
     def start(self) -> subprocess.Popen[str]:
         """A run of the command line, in a group of its own."""
         content = {
             "source": {"type": "files", "path": "log.jsonl", "protocol": "ticdc-open", "max-records-per-batch": LIMIT},
-            "sink": {"type": self.sink, "path": "lake"},
+            "sink": {"type": self.sink, "path": "lake" if self.storage is None else self._url},
             "pipeline": {"name": "test", "consistency": self.consistency},
             "spark": {"spark.driver.memory": "640m", "spark.driver.extraJavaOptions": self.java},
         }
+        if self.storage is not None:
+            content["storage"] = self.storage.model_dump(by_alias=True, exclude_none=True)
         file = self.folder / "pipeline.yaml"
         file.write_text(json.dumps(content))  # JSON is YAML
         command = [sys.executable, "-m", "changefeed.cli", "run", str(file), "--once", "--json"]
@@ -259,6 +271,7 @@ class Campaign:
     out: IO[str]
     kinds: Sequence[str] = KINDS
     sink: str = "delta"
+    storage: StorageSection | None = None
     kills: list[Kill] = field(default_factory=list)
     faults: list[tuple[int, Faults]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
@@ -274,7 +287,7 @@ class Campaign:
         consistency = ("transaction", "key")[number % 2]
         folder.mkdir(parents=True)
         log = random_log(folder / "log.jsonl", chance.randrange(2**32), 45, moves=consistency == "transaction")
-        pipeline, failed = Pipeline(folder, log, consistency, java, self.sink), 0
+        pipeline, failed = Pipeline(folder, log, consistency, java, self.sink, self.storage), 0
         while not self.over() and failed < 3:
             commits, delay = chance.choice([1, 2, 2, 3, 3, 4, 5, 6]), chance.uniform(0, 1.5)
             kill = Kill(self.seed, number, consistency, chance.choice(self.kinds), commits, delay)
@@ -330,7 +343,7 @@ class Campaign:
             for name in ("cuts", "tables", "lost", "doubled", "torn")
         }
         return (
-            f"{self.sink}, seed {self.seed}: {len(self.kills)} kills "
+            f"{self.sink}{' on S3' if self.storage else ''}, seed {self.seed}: {len(self.kills)} kills "
             f"({', '.join(f'{n} {kind}' for kind, n in kinds.items())}) over "
             f"{len(self.faults)} histories; {sums['cuts']} cuts, {sums['tables']} tables compared: {sums['lost']} lost, "
             f"{sums['doubled']} doubled, {sums['torn']} torn; {len(self.errors)} pipelines that do not come to an end"
@@ -355,9 +368,13 @@ def campaign(
     pipelines: int = 1,
     kinds: Sequence[str] = KINDS,
     sink: str = "delta",
+    storage: StorageSection | None = None,
 ) -> Campaign:
-    """Kills until there were enough or the time is over; every history that was begun is applied to its end."""
-    campaign = Campaign(seed, kills, time.monotonic() + minutes * 60, out, kinds, sink)
+    """Kills until there were enough or the time is over; every history that was begun is applied to its end.
+
+    `storage`: of the bucket `lake`, where tables and the pipeline's own files are then.
+    """
+    campaign = Campaign(seed, kills, time.monotonic() + minutes * 60, out, kinds, sink, storage)
     java, numbers = warmed(folder), iter(range(10**6))
 
     def work() -> None:
@@ -381,14 +398,23 @@ def main() -> None:
     parser.add_argument("--pipelines", type=int, default=1)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=KINDS)
     parser.add_argument("--sink", choices=["delta", "iceberg"], default="delta")
+    parser.add_argument("--s3", action="store_true", help="into a bucket")
+    parser.add_argument("--share", type=float, default=0.01, help="of the bucket's requests that meet a fault")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kills.txt")
     arguments: Any = parser.parse_args()
+    if arguments.s3 and arguments.sink == "iceberg":
+        parser.error("--s3 is for Delta tables: the catalog of the Iceberg tables here is a file beside them")
     folder = Path(tempfile.mkdtemp(prefix="changefeed-kills-"))
     os.environ["TMPDIR"] = str(folder)  # killed runs leave scratch behind
-    with arguments.out.open("a") as out:
+    with arguments.out.open("a") as out, ExitStack() as stack:
+        storage = None
+        if arguments.s3:
+            s3, proxy = stack.enter_context(disturbed_server(folder, random.Random(arguments.seed), arguments.share))
+            os.environ.update(s3.environ)  # of the reader
+            storage = s3.storage(proxy.url)
         done = campaign(
             arguments.seed, arguments.kills, arguments.minutes, folder, out, arguments.pipelines, arguments.kinds,
-            arguments.sink,
+            arguments.sink, storage,
         )  # fmt: skip
         print(done.summary(), file=out, flush=True)
     print(done.summary())

@@ -41,13 +41,13 @@ def summed(rows: pa.Table) -> Counter[str]:
     return Counter({"rows": rows.num_rows} | {name: pc.sum(column).as_py() or 0 for name, column in columns.items()})
 
 
-def check(path: Path, orders: Orders) -> None:
+def check(path: str, orders: Orders) -> None:
     """Compares the table with the log.
 
     Raises:
         RuntimeError: they differ.
     """
-    query = QueryBuilder().register("t", DeltaTable(str(path)))
+    query = QueryBuilder().register("t", DeltaTable(path))
     wanted = Counter[str]()
     changed = pa.array(orders.tables[0], pa.int64())
     for first in range(1, orders.loaded + 1, AT_ONCE):
@@ -92,7 +92,7 @@ def main() -> None:
             path = bench.table("changefeed", 0)
             for first in range(1, arguments.rows + 1, AT_ONCE):
                 rows = orders.rows_before(first, min(first + AT_ONCE - 1, arguments.rows))
-                write_deltalake(str(path), rows, mode="append", target_file_size=FILE)
+                write_deltalake(path, rows, mode="append", target_file_size=FILE)
             say(f"{arguments.rows:,} rows are there")
             bench.send(orders.create())
             bench.send(orders.change(arguments.changes))

@@ -1,11 +1,12 @@
 """Applies the records of `bench/orders.py` as a team without Spark would: what `bench/jobs.py` compares with.
 
-    python bench/python_consumer.py {deltalake,pyiceberg} SERVERS PREFIX TABLES LAKE BATCH [--follow]
+    python bench/python_consumer.py {deltalake,pyiceberg} SERVERS PREFIX TABLES LAKE BATCH [--tables URL] [--follow]
 
 confluent-kafka, msgspec, the last change of each key in a dict, pyarrow, and one table after the other: delta-rs's MERGE, or
 PyIceberg's `upsert` and `delete` in one transaction, with a catalog in SQLite. Offsets are written to a file after the merges: at
 least once for each table, no cuts, no schema changes, no dead letters. With `--follow` it goes on, with a batch a second, until
-SIGTERM.
+SIGTERM. With `--tables` the tables of deltalake are below a URL, which it reaches by the variables of the environment, and the
+offsets stay in LAKE.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ def columns(changes: Changes) -> pa.Table:
 class DeltaLake:
     """Delta tables, by deltalake."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         self._folder = folder
         self._tables: dict[str, DeltaTable] = {}
 
     def merge(self, name: str, changes: Changes) -> None:
         """Upserts and deletes of one table."""
         if name not in self._tables:
-            path = str(self._folder / name)
+            path = f"{self._folder}/{name}"
             is_there = DeltaTable.is_deltatable(path)
             self._tables[name] = DeltaTable(path) if is_there else DeltaTable.create(path, pa.schema(TYPES))
         sets = {column: f"s.{column}" for column in TYPES}
@@ -72,7 +73,7 @@ class DeltaLake:
 class IcebergLake:
     """Iceberg tables, by PyIceberg."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: str) -> None:
         from pyiceberg.catalog import load_catalog  # not for the other way, whose start it would be part of
 
         self._catalog = load_catalog(
@@ -101,7 +102,7 @@ class IcebergLake:
                 change.delete(In("id", deleted))  # type: ignore[arg-type, call-arg]
 
 
-LAKES: dict[str, Callable[[Path], DeltaLake | IcebergLake]] = {"deltalake": DeltaLake, "pyiceberg": IcebergLake}
+LAKES: dict[str, Callable[[str], DeltaLake | IcebergLake]] = {"deltalake": DeltaLake, "pyiceberg": IcebergLake}
 
 
 def main() -> None:
@@ -113,6 +114,7 @@ def main() -> None:
     parser.add_argument("tables", type=int)
     parser.add_argument("lake", type=Path)
     parser.add_argument("batch", type=int)
+    parser.add_argument("--tables", dest="url", help="URL of the folder of the tables")
     parser.add_argument("--follow", action="store_true")
     arguments = parser.parse_args()
     topics = [f"{arguments.prefix}.shop.t{number}" for number in range(arguments.tables)]
@@ -136,7 +138,7 @@ def main() -> None:
     consumer.assign(parts)
     follow, ended = arguments.follow, threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    lake = LAKES[arguments.way](arguments.lake)
+    lake = LAKES[arguments.way](arguments.url or str(arguments.lake))
     while not ended.is_set() and (left > 0 or follow):
         changes: dict[str, Changes] = {}
         count, began = 0, time.monotonic()

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
+from typing import Any, Protocol
 
 from changefeed import telemetry
 from changefeed.errors import FencedError
@@ -21,6 +22,16 @@ from tests.pipeline.kit.turns import Player, Turns
 POINTS = [point for point in telemetry.FAILPOINTS if not point.startswith(("letters", "pack", "tidy"))]
 
 OnPass = Callable[[Callable[[str], None] | None], None]  # sets what a failpoint calls
+
+
+class Interleaved(Protocol):
+    """A pipeline whose runs `interleave` mixes."""
+
+    def run(self, random: Random) -> Any:
+        """One run, to the end of the log."""
+
+    def check(self) -> None:
+        """Compares every published cut, and the end, with the upstream."""
 
 
 def crashed(random: Random, consistency: str, on_pass: OnPass) -> tuple[Counter[str], Counter[str]]:
@@ -83,8 +94,10 @@ def interleaved(random: Random, consistency: str, on_pass: OnPass) -> int:
     return interleave(_pipeline(random, consistency), random, on_pass)
 
 
-def interleave(pipeline: Pipeline, random: Random, on_pass: OnPass) -> int:
+def interleave(pipeline: Interleaved, random: Random, on_pass: OnPass) -> int:
     """Applies a history by two or three runs that move from failpoint to failpoint in random order; some are killed.
+
+    A run may also end with an error that another try may overcome.
 
     Returns:
         How many of them were fenced.
@@ -114,7 +127,7 @@ def _pipeline(random: Random, consistency: str) -> Pipeline:
     return Pipeline(upstream, logs_of(upstream, random.randint(1, 3), random), consistency)
 
 
-def _player(turns: Turns, pipeline: Pipeline, name: str, random: Random) -> Player:
+def _player(turns: Turns, pipeline: Interleaved, name: str, random: Random) -> Player:
     own = Random(random.random())
     return turns.player(name, lambda: pipeline.run(own))
 
@@ -129,4 +142,4 @@ def _play(turns: Turns, players: list[Player], random: Random) -> None:
 
 
 def _may_end_with(error: BaseException) -> bool:
-    return isinstance(error, FencedError) or type(error).__name__ == "Killed"
+    return isinstance(error, FencedError | Killed) or getattr(error, "transient", False)

@@ -17,6 +17,7 @@ from changefeed.storage.folders import folder_at
 from tests.examples import by_turns
 from tests.killed import Killed
 from tests.pipeline.kit.history import small_history
+from tests.pipeline.kit.in_bucket import into_bucket
 from tests.pipeline.kit.oracle import History
 from tests.pipeline.kit.running import check_cuts, definition, published
 from tests.services.s3 import S3Server
@@ -51,8 +52,7 @@ def lake(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def pipeline_into(lake: str, log: Path, s3: S3Server, write_mode: str = "copy-on-write") -> Definition:
     made = definition(log, Path("lake"), limit=20, write_mode=write_mode, parallelism=1)
-    sink = made.sink.model_copy(update={"path": lake})
-    return made.model_copy(update={"sink": sink, "storage": s3.storage()})
+    return into_bucket(made, lake, s3.storage())
 
 
 @pytest.mark.heavy
