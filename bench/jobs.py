@@ -197,9 +197,9 @@ class Bench:
         if self.lake(source).exists():
             shutil.copytree(self.lake(source), self.lake(target))
         if source.removesuffix("-before") in IN_BUCKET:
-            here, there = f"{self._in_bucket(source)}/", f"{self._in_bucket(target)}/"
-            for file in self._bucket.objects.filter(Prefix=here):
-                self._bucket.copy({"Bucket": "lake", "Key": file.key}, there + file.key.removeprefix(here))
+            before, after = f"{self._in_bucket(source)}/", f"{self._in_bucket(target)}/"
+            for file in self._bucket.objects.filter(Prefix=before):
+                self._bucket.copy({"Bucket": "lake", "Key": file.key}, after + file.key.removeprefix(before))
 
     @cached_property
     def _bucket(self) -> Any:

@@ -17,7 +17,7 @@ import pytest
 from changefeed.monitor.views import LETTERS, STEPS
 from changefeed.pipeline.monitoring.cuts import offset_text
 from changefeed.pipeline.monitoring.view import Failure
-from changefeed.pipeline.state import LastStatement, LastWrite
+from changefeed.pipeline.state import Counts, Hold, LastStatement, LastWrite
 from changefeed.pipeline.store.files import FileStore
 from changefeed.sources.kafka.source_offset import SourceOffset
 from changefeed.storage.local import LocalFolder
@@ -230,6 +230,22 @@ def test_a_cut_that_stands_was_first_published_by_the_step_that_reached_it(tmp_p
         steps = site.json(f"/pipelines/{shown['id']}.json?before={252 - standing}")["steps"]
         assert shown["held_by"]
         assert (steps[0]["step"], steps[0]["at"]) == (251 - standing, shown["held_since"])
+
+
+@pytest.mark.parametrize("what", ["rows", "a table"])
+@pytest.mark.parametrize("waiting", [1, 30, 130], ids=["newest", "not packed", "packed"])
+def test_a_cut_is_held_since_something_waits(tmp_path: Path, what: str, waiting: int) -> None:
+    store = FileStore(LocalFolder(f"{tmp_path}/_changefeed/ledger"), "p")
+    store.claim()
+    quiet = pipelines.state(1, ("a", "b"))
+    quiet = replace(quiet, counts=Counts(9, 9, 9))
+    waits = replace(quiet, counts=Counts(10, 10, 9)) if what == "rows" else replace(quiet, held={"shop.a": Hold(None)})
+    for step in range(1, 251):
+        store.finish(quiet if step <= 250 - waiting else waits)
+    with Site([str(tmp_path)]) as site:
+        shown = site.json("/overview.json")["pipelines"][0]
+        steps = site.json(f"/pipelines/{shown['id']}.json?before={252 - waiting}")["steps"]
+        assert (steps[0]["step"], steps[0]["at"]) == (251 - waiting, shown["held_since"])
 
 
 def test_the_holder_has_its_reason_and_the_way_out(tmp_path: Path) -> None:

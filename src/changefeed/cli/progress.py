@@ -35,10 +35,10 @@ class RunProgress(Generic[R]):
         output: of the command.
         line: the line of the run.
         pipeline: its name.
-        words: makes the parts of the line for people of a report.
+        words: makes the parts of the line for people of a report; `rate`: whether the rate of its step is one of them.
     """
 
-    def __init__(self, output: Output, line: RunLine, pipeline: str, words: Callable[[R], Iterable[str]]) -> None:
+    def __init__(self, output: Output, line: RunLine, pipeline: str, words: Callable[..., Iterable[str]]) -> None:
         self._output, self._line, self._pipeline, self._words = output, line, pipeline, words
         self._newest: R | None = None
         self._down: Failure | None = None
@@ -67,7 +67,8 @@ class RunProgress(Generic[R]):
         self._line.bar(done, None if total == done else total)
         self._line.tick()
         if self._output.is_terminal:
-            newest = () if self._newest is None else self._words(self._newest)  # tables grow older while nothing comes
+            # tables grow older while nothing comes
+            newest = () if self._newest is None else self._words(self._newest, rate=False)
             self._line.say(", ".join([f"{self._pipeline}: {_doing(now)}", *newest]))
 
     def _report_source(self, down: Failure | None) -> None:
@@ -88,18 +89,19 @@ class RunProgress(Generic[R]):
                 self._output.note(failure_text(down), logging.WARNING)
 
 
-def table_words(reached: Progress, *, cuts: bool, ages: bool) -> Iterator[str]:
+def table_words(reached: Progress, *, cuts: bool, ages: bool, rate: bool = True) -> Iterator[str]:
     """Yields the parts of the line for people after a step of a pipeline into tables.
 
     Args:
         reached: the report.
         cuts: whether the pipeline has cuts.
         ages: whether the age of the newest change is shown; it has no meaning for a run that does not follow its source.
+        rate: whether the rate of the step is shown.
     """
     from changefeed.pipeline.monitoring.cuts import NO_CUT
     from changefeed.pipeline.monitoring.holders import held_text
 
-    yield f"{many(reached.counts.applied, 'row')} applied{_rate(reached.rows_per_second)}"
+    yield f"{many(reached.counts.applied, 'row')} applied{_rate(reached.rows_per_second if rate else None)}"
     yield f"{reached.counts.pending:,} pending"
     at = "" if not cuts else f", {NO_CUT}" if reached.cut == NO_CUT else f" at {reached.cut}"
     yield many(reached.tables, "table") + at
@@ -110,9 +112,9 @@ def table_words(reached: Progress, *, cuts: bool, ages: bool) -> Iterator[str]:
     yield from troubles(reached)
 
 
-def event_words(reached: EventProgress, *, ages: bool) -> Iterator[str]:
-    """Yields the parts of the line for people after a step of an event pipeline; `ages` as in `table_words`."""
-    yield f"{many(reached.rows, 'row')} appended{_rate(reached.rows_per_second)}"
+def event_words(reached: EventProgress, *, ages: bool, rate: bool = True) -> Iterator[str]:
+    """Yields the parts of the line for people after a step of an event pipeline; `ages` and `rate` as in `table_words`."""
+    yield f"{many(reached.rows, 'row')} appended{_rate(reached.rows_per_second if rate else None)}"
     yield many(reached.schema_changes, "schema change")
     if reached.position is None:
         yield "inside of the first copy"

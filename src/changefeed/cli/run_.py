@@ -19,9 +19,9 @@ from changefeed.cli.progress import RunProgress, event_words, table_words, troub
 from changefeed.spark_runtime import gateway
 
 if TYPE_CHECKING:
-    from changefeed.api.events import EventPipeline
+    from changefeed.api.events import EventPipeline, EventProgress
     from changefeed.api.pipeline import Pipeline
-    from changefeed.api.results import Summary, TableVersion
+    from changefeed.api.results import Progress, Summary, TableVersion
     from changefeed.pipeline.retry import Retry
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def run(output: Output, path: Path, once: bool, until: str | None) -> int:
             gateway.show = partial(_show_spark, output)
         with spark_for(pipeline.definition) as spark, stop_on_signals() as stop:
             words = partial(table_words, cuts=_has_cuts(pipeline), ages=not once)
-            shown = RunProgress(output, line, pipeline.name, words)
+            shown: RunProgress[Progress] = RunProgress(output, line, pipeline.name, words)
             done = pipeline.run(
                 spark,
                 once=once,
@@ -104,7 +104,9 @@ def _append(output: Output, pipeline: EventPipeline, *, once: bool) -> int:
     if not output.json:
         output.note(f"{pipeline.name}: reading {pipeline.definition.source.reads}")
     with output.run_line() as line, stop_on_signals() as stop:
-        shown = RunProgress(output, line, pipeline.name, partial(event_words, ages=not once))
+        shown: RunProgress[EventProgress] = RunProgress(
+            output, line, pipeline.name, partial(event_words, ages=not once)
+        )
         done = pipeline.run(
             once=once,
             begun=None if once else shown.begun,

@@ -30,7 +30,7 @@ from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.letter_files import LetterFiles, LetterSummary, StoredLetter
 from changefeed.pipeline.monitoring.heartbeat import HEARTBEATS, read_heartbeat
-from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, holders_in
+from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, held_since, holders_in
 from changefeed.pipeline.monitoring.lag import Lag, lag_of
 from changefeed.pipeline.monitoring.view import RunNow
 from changefeed.pipeline.paths import PENDING, tables_folder
@@ -45,7 +45,7 @@ from changefeed.storage import Folder
 from changefeed.storage.section import StorageSection
 
 _STEPS_KEPT = 2_000
-_STANDING = 500  # steps that are looked at, to find out since when the cut has not moved
+_STEPS_HELD = 500  # that are looked at, to find out since when the cut is held
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Glance:
         beat: the newest heartbeat; None if there is none.
         waiting: number of dead letters that have not been replayed.
         lag, held_by: see `Status`.
-        held_since: when the newest cut was published first, if something holds it; None if that is not known.
+        held_since: since when the newest cut has not moved although something waits; None if nothing does, or it is not known.
         binlog: see `Status`.
         kind: `events` for an event pipeline, which has no cuts and no dead letters, and of which nothing waits.
     """
@@ -105,7 +105,7 @@ class PipelineReader:
     _steps: list[StepRow] = field(default_factory=list)  # newest first
     _newest_cut: Cut | None = None
     _ledger_id: str = ""
-    _standing: tuple[int | None, datetime | None] | None = None  # a barrier, and when it was published first
+    _held: tuple[int | None, datetime | None] | None = None  # the barrier, and since when it is held
     _letters: tuple[tuple[str, ...], list[LetterSummary]] | None = None
     _state: tuple[str, State] | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -133,7 +133,7 @@ class PipelineReader:
             binlog, held_by = self._binlog(state), self._held_by(state)
             lag = lag_of(state, beat.backlog if beat else None, binlog=binlog)
             waiting = sum(letter.replayed is None for letter in self._summaries())
-            since = self._standing_since(state.barrier) if held_by and newest else None
+            since = self._held_since(state.barrier) if held_by and newest else None
             is_events = isinstance(self.pipeline.definition, EventDefinition) or (
                 beat is not None and beat.kind == "events"
             )
@@ -298,7 +298,7 @@ class PipelineReader:
         """Drops what was kept of another ledger at the same place."""
         if self._ledger_id != ledger:
             self._head, self._newest_cut, self._letters, self._state = None, None, None, None
-            self._standing = None
+            self._held = None
             self._steps.clear()
             self._ledger_id = ledger
 
@@ -312,20 +312,11 @@ class PipelineReader:
             return held_by_of(self.definition, state)
         return holders_in(state, marks=bool(state.resolved) and state.passed is None)
 
-    def _standing_since(self, barrier: int | None) -> datetime | None:
-        """When the cut at the barrier was published first; looks only at steps that are not known to have it."""
-        if self._standing is None or self._standing[0] != barrier:
-            self._standing = barrier, self._first_with(barrier)
-        return self._standing[1]
-
-    def _first_with(self, barrier: int | None) -> datetime | None:
-        since = None
-        for at, published in islice(barriers(self._reader()), _STANDING):
-            if published != barrier:
-                return since
-            since = at
-        newest = self._newest()
-        return since if newest is not None and newest.step < _STANDING else None
+    def _held_since(self, barrier: int | None) -> datetime | None:
+        """Since when the newest cut is held; asks the ledger once for each."""
+        if self._held is None or self._held[0] != barrier:
+            self._held = barrier, held_since(barriers(self._reader()), _STEPS_HELD)
+        return self._held[1]
 
     # Steps.
 

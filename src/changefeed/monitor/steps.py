@@ -51,10 +51,12 @@ class StepRow:
 
 class _Barrier(msgspec.Struct, frozen=True):
     barrier: int | None = None
+    counts: Counts = Counts()
+    held: dict[str, Any] = {}
 
 
 class _BarrierAlone(msgspec.Struct, frozen=True):
-    """A state of which only the barrier is read."""
+    """A state of which only the barrier is read, and whether something waits."""
 
     state: _Barrier
 
@@ -162,8 +164,8 @@ def _entries(ledger: FileReader, head: Any) -> Iterator[Any]:
             yield sealed
 
 
-def barriers(ledger: StoreReader) -> Iterator[tuple[datetime, int | None]]:
-    """When each cut was published, and its barrier, newest first; decodes no tables of the newest entries."""
+def barriers(ledger: StoreReader) -> Iterator[tuple[datetime, int | None, bool]]:
+    """Yields what `held_since` needs of each step, newest first; decodes no tables of the newest entries."""
     below: int | None = None
     if isinstance(ledger, FileReader) and (head := ledger.steady(ledger.head)) is not None:
         try:
@@ -171,10 +173,10 @@ def barriers(ledger: StoreReader) -> Iterator[tuple[datetime, int | None]]:
                 if entry.status == "done":
                     below = entry.step
                     state = decoded(entry.state, _BarrierAlone, ledger.folder.path, entry_name(entry.number)).state
-                    yield entry.at, state.barrier
+                    yield entry.at, state.barrier, state.counts.pending > 0 or bool(state.held)
         except MissingError:  # packed while they were read
             pass
         if below is not None:
-            yield from ((cut.at, cut.commit_ts) for cut in cuts_before(ledger, below))
+            yield from ((cut.at, cut.commit_ts, cut.waits) for cut in cuts_before(ledger, below))
             return
-    yield from ((cut.at, cut.commit_ts) for cut in ledger.history(newest_first=True))
+    yield from ((cut.at, cut.commit_ts, cut.waits) for cut in ledger.history(newest_first=True))

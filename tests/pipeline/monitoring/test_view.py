@@ -84,11 +84,14 @@ def test_the_stages_of_a_step_come_in_order(view: RunView) -> None:
 
 
 def test_waits_count_for_no_rate(view: RunView, clock: _Clock) -> None:
+    rates = list[float | None]()
+
     def step(applied: int, busy: float, idle: float) -> None:
         passed("stage.before")
         clock.seconds += busy
         passed("done.after")
         passed("step", state=_state(applied, applied))
+        rates.append(view.now().rows_per_second)
         passed("wait.before", why="waiting for new records")
         clock.seconds += idle
         passed("wait.after")
@@ -96,12 +99,43 @@ def test_waits_count_for_no_rate(view: RunView, clock: _Clock) -> None:
     with observed(view):
         passed("run.begun", epoch=1, state=State())
         step(100, 10.0, 50.0)
-        assert view.now().rows_per_second is None  # with the start of Spark
         step(300, 2.0, 500.0)
-        step(300, 1.0, 5.0)  # a step without rows leaves the rate
+        step(300, 1.0, 5.0)
     now = view.now()
-    assert (now.rows_per_second, now.busy) == (100.0, 13.0)
+    assert (now.rows_per_second, now.busy) == (None, 13.0), "the run waits"
     assert now.mean_rows_per_second == pytest.approx(300 / 13)
+    assert rates == [None, 100.0, None], "the first has the start of Spark, the last no rows"
+
+
+def test_questions_for_more_to_read_are_waits_too(view: RunView, clock: _Clock) -> None:
+    with observed(view):
+        passed("run.begun", epoch=1, state=State())
+        clock.seconds += 3.0  # the source is asked for the first time, and has nothing
+        for _ in range(10):
+            passed("wait.before", why="waiting for new records")
+            clock.seconds += 1.0
+            passed("wait.after")
+            clock.seconds += 0.25
+        assert (view.now().busy, view.now().phases["idle"]) == (3.25, 12.25)  # the last question may find something
+        passed("stage.before")
+        assert view.now().busy == 3.25
+
+
+def test_a_cut_is_held_from_when_rows_wait(view: RunView, clock: _Clock) -> None:
+    def step(barrier: int, rows: int, applied: int) -> datetime | None:
+        clock.seconds += 60.0
+        passed("step", state=State(barrier=barrier, counts=Counts(rows, rows, applied)))
+        return view.now().barrier_since
+
+    with observed(view):
+        passed("run.begun", epoch=1, state=State())
+        published = step(1, 1, 1)
+        assert step(1, 1, 1) == published
+        held = step(1, 2, 1)
+        assert published is not None
+        assert held == published + timedelta(minutes=2)
+        assert step(1, 3, 1) == held
+        assert step(2, 3, 3) == published + timedelta(minutes=4)
 
 
 def test_the_newest_steps_keep_their_phases(view: RunView, clock: _Clock) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Literal
 
 from changefeed.pipeline.config.definition import Definition
@@ -114,6 +115,24 @@ def has_binlog(definition: AnyDefinition) -> bool:
     """Whether the commit_ts of a pipeline's source are places in a binlog: file number << 40 | position."""
     capabilities = source(definition.source).capabilities
     return capabilities.cuts == "transactions" or capabilities.binlog_places
+
+
+def held_since(steps: Iterable[tuple[datetime, int | None, bool]], most: int) -> datetime | None:
+    """Since when the newest cut has not moved although something waits; None if that is further back than `most` steps.
+
+    Args:
+        steps: of the ledger, newest first: when each was done, its barrier, and whether rows were pending or tables held then.
+        most: how many are looked at.
+    """
+    since, newest = None, None
+    for number, (at, barrier, waits) in enumerate(steps):
+        newest = newest or (barrier, waits)
+        if (barrier, waits) != newest:
+            return since
+        if number == most:
+            return None
+        since = at
+    return since
 
 
 def held_text(holding: Iterable[Holder], since: str | None = None) -> str:

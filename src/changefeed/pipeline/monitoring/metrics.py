@@ -129,7 +129,7 @@ def _read_lag(sight: Sight) -> float | None:
 
 
 def _held_for(sight: Sight) -> float:
-    """Seconds since the cut last moved, if something holds it; 0 if nothing does."""
+    """Seconds for which the cut has not moved although something waits; 0 if nothing holds it."""
     if not any(holder.kind != "table" for holder in sight.held_by):
         return 0.0
     return (sight.now.at - (sight.now.barrier_since or sight.now.started)).total_seconds()

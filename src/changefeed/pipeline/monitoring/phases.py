@@ -2,7 +2,7 @@
 
 read            between steps: the start of the run, the source's answers, and Spark's start of a batch; for event sinks, the
                 changes themselves
-idle            the wait for more to read, or for a retry
+idle            the wait for more to read, or for a retry, and the source's answers that it has no more
 decode, stage   records to chunks in the pending store: one job
 plan            chunks to the writes of a step
 write           data files of all tables
@@ -39,6 +39,7 @@ class Phases:
     _last: float = field(init=False)
     _begun: bool = False
     _idle: bool = False
+    _waited: bool = False  # and nothing was read since
     _open: int = 0
     _commits: float = 0.0
     _since: float = 0.0
@@ -53,8 +54,9 @@ class Phases:
         with self._lock:
             self._idle = name == "wait.before"
             if phase := _ENDS.get(name):
-                self._end(phase, now)
+                self._end("idle" if self._idle and self._waited else phase, now)
                 self._begun = name == "begun.after"
+                self._waited = name.startswith("wait.")
             elif name == "done.before":  # a step without writes is planned, and begins none
                 self._end("write" if self._begun else "plan", now)
                 self._begun = False

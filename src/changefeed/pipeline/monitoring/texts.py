@@ -55,11 +55,18 @@ def pending_text(rows: Mapping[str, int]) -> str:
 def speed_words(now: RunNow) -> list[str]:
     """The speed of a run for people: rows a second of the last step and on average, and the time left."""
     words = []
-    if now.rows_per_second is not None and now.mean_rows_per_second is not None:
-        words.append(f"{now.rows_per_second:,.0f} rows/s now, {now.mean_rows_per_second:,.0f} on average")
+    mean = now.mean_rows_per_second
+    if now.rows_per_second is not None and mean is not None:
+        words.append(f"{_rate(now.rows_per_second)} rows/s now, {_rate(mean)} on average")
+    elif mean is not None:
+        words.append(f"{_rate(mean)} rows/s on average")
     if now.seconds_left:
         words.append(f"about {duration(timedelta(seconds=now.seconds_left))} left")
     return words
+
+
+def _rate(rows_per_second: float) -> str:
+    return f"{rows_per_second:,.0f}" if rows_per_second >= 10 else f"{rows_per_second:.1f}"
 
 
 def run_dict(now: RunNow, time: datetime) -> dict[str, Any]:

@@ -54,9 +54,11 @@ class RunNow(msgspec.Struct, frozen=True, kw_only=True):
         left_at: when the source was last asked what is left.
         read_bytes, left_bytes: the same in bytes of a log, since `busy` was `bytes_begun`; None if the source counts records.
         barrier: commit_ts of the newest cut; None before the first.
-        barrier_since: when it was published; None if that was before the run.
+        barrier_since: when it was published, or when something came that waits for the next one; None if that was before the
+            run.
         busy: seconds without waits for more to read, or for a retry.
-        rows_per_second: of the last step that applied rows, without the first, which includes the start of Spark.
+        rows_per_second: of the last step that applied rows, without the first, which includes the start of Spark; None while
+            the run waits.
         retries: retries so far.
         error: the last error; None if there was none.
         source_answered: whether the source has answered this run once.
@@ -156,6 +158,10 @@ class Tally:
         self.bytes += size or 0
 
 
+def _waits(state: State) -> bool:
+    return state.counts.pending > 0 or bool(state.held) or state.incomplete is not None
+
+
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
@@ -247,6 +253,7 @@ class RunView:
                     self._keep_phases(facts.get("step"))
                     self._take(facts["state"])
                 case "wait.before":
+                    self._set(rows_per_second=None)
                     self._at_stage(facts["why"])
                 case "retry":
                     self._set(retries=self._now.retries + 1, error=Failure(self.clock(), redact(str(facts["error"]))))
@@ -294,7 +301,8 @@ class RunView:
 
     def _take(self, state: State) -> None:
         """Takes in the state after a step, or at the beginning of a run."""
-        if self.state is not None and state.barrier != self.state.barrier:
+        before = self.state
+        if before is not None and (before.barrier != state.barrier or (_waits(state) and not _waits(before))):
             self._set(barrier_since=self.clock())
         self.state = state
         assert self._before is not None

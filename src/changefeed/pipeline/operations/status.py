@@ -15,7 +15,7 @@ from changefeed.pipeline.dead_letters import files_of
 from changefeed.pipeline.ledger import read_ledger
 from changefeed.pipeline.monitoring.cuts import offset_in_json
 from changefeed.pipeline.monitoring.heartbeat import heartbeat_folder, read_heartbeat
-from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of
+from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, held_since
 from changefeed.pipeline.monitoring.lag import NO_LAG, Lag, lag_of
 from changefeed.pipeline.monitoring.texts import run_dict
 from changefeed.pipeline.monitoring.view import RunNow
@@ -75,7 +75,7 @@ class Status:
             table has now; None if it was dropped, or if that is no longer known. Readers still open them as tables.
         lag: how far the tables are behind.
         held_by: what the cut, or tables, wait for; empty if nothing waits.
-        held_since: when the newest cut was published first, if something holds it; None if nothing does.
+        held_since: since when the newest cut has not moved although something waits; None if nothing holds it.
         run: the newest heartbeat of the newest run, which may be over; None if there is none.
         source_error: why the source does not answer; None if it does, or was not asked.
         snapshots: requests of `changefeed snapshot` that are not complete, in their order.
@@ -173,7 +173,7 @@ def status(definition: Definition, cuts: int | None = NEWEST, *, ask_source: boo
         old_folders(definition, latest, read_deleted_folders(definition)) if latest else {},
         lag_of(state, backlog or (beat.backlog if beat else None), binlog=binlog),
         held_by,
-        _standing_since(ledger, state.barrier) if held_by else None,
+        held_since(_steps(ledger), _LOOKED_AT) if held_by else None,
         beat,
         source_error,
         binlog,
@@ -191,16 +191,8 @@ def _ask_backlog(opened: Source, before: str | None) -> tuple[Backlog | None, st
         return None, str(error)
 
 
-def _standing_since(ledger: StoreReader, barrier: int | None) -> datetime | None:
-    """When the cut at the barrier was published first; None if that is further back than `_LOOKED_AT` steps."""
-    since = None
-    for number, cut in enumerate(ledger.history(newest_first=True)):
-        if cut.commit_ts != barrier:
-            return since
-        if number == _LOOKED_AT:
-            return None
-        since = cut.at
-    return since
+def _steps(ledger: StoreReader) -> Iterator[tuple[datetime, int | None, bool]]:
+    return ((cut.at, cut.commit_ts, cut.waits) for cut in ledger.history(newest_first=True))
 
 
 def listed(folders: Mapping[str, str | None]) -> str:

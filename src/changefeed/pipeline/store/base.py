@@ -82,6 +82,11 @@ class Cut:
     wrote: tuple[str, ...] = ()
     time: int | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Whether rows were pending, or tables held, when it was published."""
+        return self.counts.pending > 0 or any(table.held for table in self.tables.values())
+
     def versions(self) -> dict[str, int]:
         """`database.table` -> version of the table."""
         return {n: t.version for n, t in self.tables.items() if t.version is not None and not t.held}
