@@ -9,10 +9,11 @@ from typing import Any
 import click
 import pytest
 
-from changefeed import record_log, telemetry
+from changefeed import telemetry
 from changefeed.api.events import load_pipeline
 from changefeed.errors import ConfigError, UnsupportedError
 from tests.cli.command import invoke
+from tests.pipeline.events.appended import payloads, rows, write
 from tests.pipeline.events.stopping import StopError, stop_at
 from tests.services.database import Database, MariaDb118, MySql97
 
@@ -27,44 +28,6 @@ def database(server: Database) -> Database:
         "INSERT INTO shop.visits VALUES (7), (7), (8)"
     )
     return server
-
-
-def write(folder: Path, database: Database, **source: Any) -> Path:
-    """The file of a pipeline of all tables of `shop` to a folder, with further options of the source."""
-    more = "".join(f", {name}: {value}" for name, value in source.items())
-    path = folder / "pipeline.yaml"
-    path.write_text(
-        f"source: {{type: mysql, host: 127.0.0.1, port: {database.port}, user: dbz, password: dbz, tables: ['shop.*']{more}}}\n"
-        f"sink: {{type: files, path: events, protocol: {{name: debezium-mysql, connector: {database.connector}, "
-        "topic.prefix: srv, schemas.enable: false}}\n"
-        "pipeline: {name: shop, folder: state}\n"
-    )
-    return path
-
-
-def payloads(folder: Path) -> list[tuple[str, Any, Any]]:
-    """Topic, key and value of each record that was appended."""
-    if not (folder / "events").is_dir():
-        return []
-    records = [record for batch in record_log.read(folder / "events") for record in batch.to_pylist()]
-    return [
-        (
-            record["topic"],
-            record["key"] and json.loads(record["key"]),
-            record["value"] and json.loads(record["value"]),
-        )
-        for record in records
-    ]
-
-
-def rows(folder: Path) -> list[tuple[str, str, Any, Any, Any]]:
-    """Table, op, key and images of each row that was appended; tombstones have no op and no images."""
-    images = []
-    for topic, key, value in payloads(folder):
-        if topic != "srv":
-            value = value or {"op": "", "before": None, "after": None}
-            images.append((topic.removeprefix("srv.shop."), value["op"], key, value["before"], value["after"]))
-    return images
 
 
 SNAPSHOT = [
@@ -228,6 +191,63 @@ def test_a_definition_that_was_changed_outside_of_the_log_is_taken_from_the_serv
         ("visits", "c", None, None, {"at": 9, "n": 1}),
         ("visits", "c", None, None, {"at": 10, "n": 2}),
     ]
+
+
+_ROLLED_BACK = """
+    BEGIN; INSERT INTO orders VALUES (3, 'a'); CREATE TEMPORARY TABLE a (i INT); INSERT INTO visits VALUES (9); ROLLBACK;
+    BEGIN; INSERT INTO orders VALUES (4, 'b'); DROP TEMPORARY TABLE a; UPDATE visits SET at = 1; ROLLBACK;
+    BEGIN; INSERT INTO orders VALUES (5, 'c'); SAVEPOINT s; INSERT INTO orders VALUES (6, 'd'); INSERT INTO m VALUES (7);
+    INSERT INTO visits VALUES (10); ROLLBACK TO s; INSERT INTO orders VALUES (7, 'e'); COMMIT;
+"""
+
+
+def test_rows_that_are_logged_and_rolled_back_are_no_events(tmp_path: Path, database: Database) -> None:
+    """Neither are they counted in their transactions, nor is a transaction without others announced."""
+    if database.connector != "mariadb":
+        pytest.skip("MySQL with GTIDs writes no such transactions to its log")
+    database.execute("CREATE TABLE shop.m (id INT PRIMARY KEY) ENGINE=MyISAM")
+    path = write(tmp_path, database)
+    path.write_text(path.read_text().replace("schemas.enable", "provide.transaction.metadata: true, schemas.enable"))
+    pipeline = load_pipeline(path)
+    pipeline.run()
+    before = len(payloads(tmp_path))
+    database.execute(_ROLLED_BACK, "shop")
+    pipeline.run()
+    events = payloads(tmp_path)[before:]
+    written = [(topic, value["after"]) for topic, _, value in events if topic.startswith("srv.shop.")]
+    assert sorted(written, key=str) == [
+        ("srv.shop.m", {"id": 7}),
+        ("srv.shop.orders", {"id": 5, "note": "c"}),
+        ("srv.shop.orders", {"id": 7, "note": "e"}),
+    ]
+    marks = [value for topic, _, value in events if topic == "srv.transaction"]
+    assert [mark["status"] for mark in marks] == ["BEGIN", "END"] * 2
+    assert sorted(mark["event_count"] for mark in marks if mark["status"] == "END") == [1, 2]
+    assert [value["transaction"]["total_order"] for topic, _, value in events if topic == "srv.shop.orders"] == [1, 2]
+    counts = len(payloads(tmp_path))
+    pipeline.run()
+    assert len(payloads(tmp_path)) == counts
+
+
+def test_a_rollback_of_rows_that_were_written_is_refused(tmp_path: Path, database: Database) -> None:
+    if database.connector != "mariadb":
+        pytest.skip("MySQL with GTIDs writes no such transactions to its log")
+    pipeline = load_pipeline(write(tmp_path, database, **{"max-bytes-per-batch": 1}))
+    pipeline.run()
+    database.execute(_ROLLED_BACK.partition("BEGIN; INSERT INTO orders VALUES (5")[0], "shop")
+    with pytest.raises(UnsupportedError, match="a transaction that was rolled back has rows"):
+        pipeline.run()
+
+
+def test_a_signal_that_was_rolled_back_is_none(tmp_path: Path, database: Database) -> None:
+    database.execute("CREATE TABLE shop.signals (id VARCHAR(64), type VARCHAR(32), data TEXT)")
+    pipeline = load_pipeline(write(tmp_path, database, **{"signal-table": "shop.signals"}))
+    pipeline.run()
+    before = len(rows(tmp_path))
+    signal = """INSERT INTO signals VALUES ('s', 'execute-snapshot', '{"data-collections": ["shop.orders"]}')"""
+    database.execute(f"BEGIN; {signal}; CREATE TEMPORARY TABLE a (i INT); {signal}; ROLLBACK", "shop")
+    pipeline.run()
+    assert len(rows(tmp_path)) == before
 
 
 def test_heartbeats_are_sent_at_an_interval(tmp_path: Path, database: Database) -> None:

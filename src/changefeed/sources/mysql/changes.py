@@ -286,6 +286,7 @@ class LogDecoder:
                 self._refuse("XA PREPARE", _without_prepared(event), event)
             case XaPrepare():
                 self._open_rows = 0
+                self._mark("end", event)
             case FormatDescription():
                 self.server = "mariadb" if part.mariadb else "mysql"
             case Gtid() | MariaDbGtid() if self._transactions is not None and self._transactions.gtid(part, event.at):
@@ -535,7 +536,7 @@ def _without_prepared(event: LogEvent) -> str:
         return (
             "SET GLOBAL binlog_transaction_compression = OFF, or let applications commit XA transactions in one phase"
         )
-    return "let applications commit XA transactions in one phase, or set up a pipeline into tables, which reads them"
+    return "let applications commit XA transactions in one phase"
 
 
 def _without(rows: Rows, hidden: frozenset[int]) -> Rows:

@@ -78,6 +78,9 @@ class LogEvent:
         end: the position after it.
         data: its bytes, from the header to the checksum.
         placed: whether it is in the file; artificial events are not.
+        is_undone: whether it is a part of a transaction that was rolled back; see `rolled_back.py`.
+        is_prepared: whether it is a part of an XA transaction, whose rows count at its XA COMMIT alone, or that statement; see
+            `xa.py`. Only a stream marks either.
     """
 
     code: int
@@ -85,6 +88,8 @@ class LogEvent:
     end: LogPosition
     data: bytes
     placed: bool
+    is_undone: bool = False
+    is_prepared: bool = False
 
     @property
     def timestamp(self) -> int:

@@ -24,7 +24,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import takewhile
 from typing import TypedDict
 
 from changefeed.errors import ConfigError
@@ -56,7 +55,7 @@ from changefeed.sources.mysql.source_offset import (
 from changefeed.sources.mysql.statements import meaning
 from changefeed.sources.mysql.tables import Captured, Name, is_captured, list_tables, listed, mariadb_types
 from changefeed.sources.mysql.unlogged import check_tables
-from changefeed.sources.mysql.xa import PreparedLog, find_prepared
+from changefeed.sources.mysql.xa import PreparedLog, look_for
 
 _log = logging.getLogger(__name__)
 _COPY_BYTES = 3
@@ -336,12 +335,7 @@ class Planner:
     def _find_prepared(self, name: str, before: LogPosition) -> Prepared | None:
         """Returns an XA transaction that was prepared before this pipeline began, or on another server."""
         files = [LogPosition(file, FIRST, before.shift) for file, _ in self.server.files()]
-        parts = (
-            takewhile(partial(_is_between, file, before), self._dumped(file))
-            for file in reversed(files)
-            if file.number < before.number
-        )
-        return find_prepared(name, parts)
+        return look_for(name, before, files, self._dumped)
 
     def _dumped(self, start: LogPosition) -> Iterator[LogEvent]:
         return dump(self.address, start, self.section.server_id, self.server.identity)
@@ -438,11 +432,6 @@ def _further(server: Server, captured: Captured, others: Captured) -> list[Name]
     """The tables that some patterns select, and others do not."""
     selector = others.selector()
     return [name for name in list_tables(server, captured.selector()) if not is_captured(selector, *name)]
-
-
-def _is_between(file: LogPosition, end: LogPosition, event: LogEvent) -> bool:
-    """Whether an event is in a file, and before a position."""
-    return event.at.file == file.file and event.at.number < end.number
 
 
 def _after(known: SourceOffset, batch: LogBatch) -> SourceOffset:

@@ -92,7 +92,7 @@ class SignalLog:
                 self._map(event.data)
             elif event.code in GTIDS:
                 self._ids.clear()
-            elif self._may_have_signals(event):
+            elif not event.is_undone and self._may_have_signals(event):
                 self._read(event)
             yield event
 

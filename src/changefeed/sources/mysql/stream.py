@@ -47,8 +47,9 @@ from changefeed.sources.mysql.notifications import Notifications
 from changefeed.sources.mysql.planning import check_begins
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
+from changefeed.sources.mysql.settled import settled
 from changefeed.sources.mysql.signals import SignalLog, copies_of
-from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset, read
+from changefeed.sources.mysql.source_offset import LogPosition, Prepared, SourceOffset, read
 from changefeed.sources.mysql.tables import (
     Captured,
     CopiedTable,
@@ -61,6 +62,7 @@ from changefeed.sources.mysql.tables import (
 )
 from changefeed.sources.mysql.transactions import OpenTransaction, Transactions, run_details
 from changefeed.sources.mysql.view import View, captured_tables, first_changes
+from changefeed.sources.mysql.xa import PreparedLog, look_for
 
 _log = logging.getLogger(__name__)
 _Batches: TypeAlias = Generator[StreamBatch, None, SourceOffset]  # returns the source offset behind the last one
@@ -261,9 +263,10 @@ class MySqlStream:
     def _log(self, server: Server, known: SourceOffset, until: LogPosition | None = None) -> _Batches:
         """Yields what the log has behind a source offset, to its end or a position between two transactions; returns where."""
         section, most = self._section, self._section.max_bytes_per_batch
+        accepted = set[LogPosition]()  # ends of prepared transactions that are committed
         begun = None if known.transaction is None else OpenTransaction.restored(known.transaction)
         transactions = Transactions(self._context, begun)
-        decoder = LogDecoder(self._tables, known.maps, transactions, self._definitions)
+        decoder = LogDecoder(self._tables, known.maps, transactions, self._definitions, prepared=accepted)
         at, size, maps, executed = known, 0, known.maps, Executed(known.gtids)
         signals, taken = self._signals(server), 0
 
@@ -273,7 +276,10 @@ class MySqlStream:
                 requests = copies_of(untaken, partial(list_tables, server, self._tables.selector()))
                 at, taken = replace(at, requests=(*at.requests, *requests)), taken + len(untaken)
             transaction = None if transactions.open is None or not inside else transactions.open.plain()
-            after = replace(at, maps=maps if inside else (), transaction=transaction, gtids=executed.text())
+            after = replace(
+                at, maps=maps if inside else (), transaction=transaction, gtids=executed.text(),
+                prepared=tuple(prepared.open.items()),
+            )  # fmt: skip
             changes = decoder.decoded()[0]
             if at.unsent is not None:
                 changes = _from(changes, *at.unsent)
@@ -283,17 +289,27 @@ class MySqlStream:
             return self._batch(changes, after)
 
         log = dump(self._address, known.at, section.server_id, server.identity, statements=True)
-        events = of_same_log(log, known, self._address)
+        events = settled(of_same_log(log, known, self._address), most)
+        prepared = PreparedLog(dict(known.prepared), partial(self._find_prepared, server))
+        log_format: LogEvent | None = None
         for event in events if signals is None else signals.watched(events, known.maps):
             if until is not None and event.placed and event.at.number >= until.number:
                 break
             if size >= most and event.code in GTIDS:
                 yield cut(inside=False)
                 size = 0
-            elif size >= 2 * most and event.code in KINDS and maps:
+            elif size >= 2 * most and event.code in KINDS and maps and not event.is_prepared:
                 yield cut(inside=True)
                 size = 0
-            decoder.add(event)
+            if event.code == codes.FORMAT_DESCRIPTION:
+                log_format = event
+            if not event.is_undone and not event.is_prepared:
+                decoder.add(event)
+            if (rows := prepared.add(event)) is not None and rows.commit is not None:
+                accepted.add(rows.end)
+                self._add_prepared(decoder, rows, server)
+                if log_format is not None:  # that transaction may be in a file of another format
+                    decoder.add(log_format)
             executed.add(event)
             maps = maps_after(event, maps)
             size += len(event.data) if event.placed else 0
@@ -301,6 +317,22 @@ class MySqlStream:
         if at.at != known.at:
             yield cut(inside=False)
         return known
+
+    def _add_prepared(self, decoder: LogDecoder, rows: Prepared, server: Server) -> None:
+        """Reads the rows of a prepared transaction that is committed."""
+        for event in dump(self._address, rows.start, self._section.server_id, server.identity, statements=True):
+            if event.placed and event.at.number >= rows.end.number:
+                break
+            decoder.add(event)
+
+    def _find_prepared(self, server: Server, name: str, before: LogPosition) -> Prepared | None:
+        files = [LogPosition(file, FIRST, before.shift) for file, _ in server.files()]
+        return look_for(
+            name,
+            before,
+            files,
+            partial(dump, self._address, server_id=self._section.server_id, identity=server.identity),
+        )
 
     def _signals(self, server: Server) -> SignalLog | None:
         table = self._section.signal_table

@@ -7,7 +7,8 @@ Rule 1. The planner finds the prepared transactions of the log, and keeps those 
 Rule 2. The rows of one are changes of the position of XA COMMIT: their commit_ts, offset and time are that statement's, and they
         are numbered through in their order. So they are in the cut of the transaction that committed them.
 Rule 3. A slice has such a transaction whole. A task keeps its rows until the slice ends, and packs them if it is committed
-        there. If that comes in a later slice, the task of that one reads the transaction again, from its own place.
+        there. If that comes in a later slice, the task of that one reads the transaction again, from its own place. So does a
+        stream of events, whose rows keep that place.
 Rule 4. One that was prepared before the pipeline began, or on another server, is looked for in the server's log when it is
         committed. If the log no longer has it, its rows cannot be read, which ends the run.
 Rule 5. MariaDB has no statement XA START in its log: its GTID has a flag. MySQL's transaction compression hides all but XA COMMIT
@@ -19,6 +20,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -103,6 +106,37 @@ class PreparedLog:
                 "cannot be read"
             )
         return replace(prepared, commit=event.at, seconds=query.header.timestamp)
+
+
+def ends_prepared(event: LogEvent) -> bool:
+    """Whether an event commits a prepared transaction, or rolls it back."""
+    if event.code not in QUERIES or event.is_begin or (event.code == codes.QUERY and b"XA " not in event.data):
+        return False
+    return any(isinstance(part, Query) and _END.fullmatch(part.text) for part in _parsed(event))
+
+
+def look_for(
+    name: str, before: LogPosition, files: Iterable[LogPosition], dumped: Callable[[LogPosition], Iterable[LogEvent]]
+) -> Prepared | None:
+    """Returns the newest prepared transaction of a name before a position, in the whole log; None without one.
+
+    Args:
+        name: of the transaction.
+        before: the position.
+        files: where the server's files begin, oldest first.
+        dumped: returns the events from a position on.
+    """
+    parts = (
+        takewhile(partial(_is_between, file, before), dumped(file))
+        for file in reversed([*files])
+        if file.number < before.number
+    )
+    return find_prepared(name, parts)
+
+
+def _is_between(file: LogPosition, end: LogPosition, event: LogEvent) -> bool:
+    """Whether an event is in a file, and before a position."""
+    return event.at.file == file.file and event.at.number < end.number
 
 
 def find_prepared(name: str, logs: Iterable[Iterable[LogEvent]]) -> Prepared | None:
