@@ -201,7 +201,7 @@ _ROLLED_BACK = """
 """
 
 
-def test_rows_that_are_logged_and_rolled_back_are_no_events(tmp_path: Path, database: Database) -> None:
+def test_rows_that_are_logged_and_rolled_back_become_no_event(tmp_path: Path, database: Database) -> None:
     """Neither are they counted in their transactions, nor is a transaction without others announced."""
     if database.connector != "mariadb":
         pytest.skip("MySQL with GTIDs writes no such transactions to its log")

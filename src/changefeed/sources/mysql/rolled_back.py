@@ -7,8 +7,9 @@ MariaDB logs such a transaction if it has created or dropped a temporary table, 
 
 Rule 1. All rows of such a transaction are of tables with transactions: rows of others are in transactions of their own, which are
         committed.
-Rule 2. The planner finds these rows in a batch, whose tasks drop them; a stream holds them back (`settled.py`). Where an earlier
-        batch has rows of the transaction already, or it is too large for a stream to hold, the decoder refuses the statement.
+Rule 2. The planner finds these rows in a batch, whose tasks drop them; a stream holds them back (`held_back.py`). Where an
+        earlier batch has rows of the transaction already, or it is too large for a stream to hold, the decoder refuses the
+        statement.
 """
 
 from __future__ import annotations

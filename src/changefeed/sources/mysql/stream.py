@@ -43,11 +43,11 @@ from changefeed.sources.mysql.definitions import Definitions
 from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_log
 from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
 from changefeed.sources.mysql.failover import Executed, beginning, moved
+from changefeed.sources.mysql.held_back import held_back
 from changefeed.sources.mysql.notifications import Notifications
 from changefeed.sources.mysql.planning import check_begins
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
-from changefeed.sources.mysql.settled import settled
 from changefeed.sources.mysql.signals import SignalLog, copies_of
 from changefeed.sources.mysql.source_offset import LogPosition, Prepared, SourceOffset, read
 from changefeed.sources.mysql.tables import (
@@ -289,7 +289,7 @@ class MySqlStream:
             return self._batch(changes, after)
 
         log = dump(self._address, known.at, section.server_id, server.identity, statements=True)
-        events = settled(of_same_log(log, known, self._address), most)
+        events = held_back(of_same_log(log, known, self._address), most)
         prepared = PreparedLog(dict(known.prepared), partial(self._find_prepared, server))
         log_format: LogEvent | None = None
         for event in events if signals is None else signals.watched(events, known.maps):

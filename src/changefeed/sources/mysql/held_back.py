@@ -1,4 +1,4 @@
-"""Events of the log that a stream passes on when their transaction is settled: it then knows which rows do not count.
+"""Holds the events of a transaction back until its end, when a stream can tell which of its rows do not count.
 
     GTID  rows  rows  ROLLBACK        marked as undone, and so is a part up to a savepoint: `rolled_back.py`
     GTID  rows  XA_PREPARE            marked as prepared: `xa.py`
@@ -21,7 +21,7 @@ from changefeed.sources.mysql.source_offset import Prepared
 from changefeed.sources.mysql.xa import PreparedLog, ends_prepared
 
 
-def settled(events: Iterable[LogEvent], most_bytes: int) -> Iterator[LogEvent]:
+def held_back(events: Iterable[LogEvent], most_bytes: int) -> Iterator[LogEvent]:
     """Yields the events, with marks.
 
     Args:
