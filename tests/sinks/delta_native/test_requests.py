@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
 
+from changefeed.errors import SinkError
 from changefeed.sinks.base import WriteRequest
 from changefeed.sinks.delta.sink import DeltaTables
 from changefeed.sinks.writes import Append, Load, Upsert, WriteId
 from changefeed.storage.folders import folder_at
 from changefeed.storage.objects import ObjectFolder
-from tests.services.fault_proxy import FaultProxy, lose_answer
+from tests.services.fault_proxy import FaultProxy, lose_answer, truncate
 from tests.services.s3 import S3Server
 from tests.sinks.contract import Given, Row, table
 
@@ -52,3 +54,30 @@ def test_a_write_reads_a_log_once_before_it_and_once_after_it(
     assert (after.revision, after.write_id) == (before.revision + 1, WriteId(1, 2, 1))
     counts = [proxy.count(method, "_delta_log") for method in ("GET", "HEAD", "PUT")]
     assert counts == [4 if loses_answer else 3, 2, 1]
+
+
+def test_a_log_that_cannot_be_read_for_a_while_is_not_damaged(spark: SparkSession, s3: S3Server) -> None:
+    """The session has Delta, whose own reader has no way to the bucket."""
+    with FaultProxy(s3.url) as proxy:
+        root = f"s3://lake/{uuid.uuid4().hex}"
+        folder = folder_at(root, s3.storage(proxy.url))
+        assert isinstance(folder, ObjectFolder)
+        rows = ({"id": 1, "note": "x"},)
+        load = WriteRequest(Load(path=PATH, number=1, table=ORDERS), Given(ORDERS, rows), WriteId(1, 1, 1), "{}")
+        sink = DeltaTables(root, (), spark, OWNER, folder=folder)
+        sink.apply(*sink.prepare([load]))
+        upsert = WriteRequest(Upsert(path=PATH, number=1, table=ORDERS), Given(ORDERS, rows), WriteId(1, 2, 1), "{}")
+        proxy.add(truncate, "GET", r"_delta_log/0", times=None)
+        reads: list[Callable[[DeltaTables], object]] = [
+            lambda sink: sink.snapshot(PATH),
+            lambda sink: sink.is_newest(PATH, 0),
+            lambda sink: sink.damaged_files(PATH, 0),
+            lambda sink: sink.prepare([upsert]),
+        ]
+        for read in reads:
+            with pytest.raises(SinkError, match=r"_delta_log|cannot be read") as raised:
+                read(DeltaTables(root, (), spark, OWNER, folder=folder))
+            assert raised.value.transient, raised.value
+        proxy.clear()
+        for read in reads:
+            read(DeltaTables(root, (), spark, OWNER, folder=folder))

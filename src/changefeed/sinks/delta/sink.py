@@ -193,12 +193,19 @@ class DeltaTables:
             try:
                 return self._native.snapshot(path, self.owner)
             except SinkError as error:  # Delta's own reader reports what else is wrong with a log
-                if not self.has_delta or isinstance(error, DamagedError):
+                if not self._is_read_by_delta(error):
                     raise
         snapshot = log.snapshot(self.spark, self.location(path), self.owner)
         if snapshot is None:
             return None
         return TableSnapshot(snapshot.version, snapshot.columns, snapshot.write_id, snapshot.applications)
+
+    def _is_read_by_delta(self, error: SinkError) -> bool:
+        """Whether Delta's own reader is asked for a table that was not read natively, for this reason.
+
+        In an object store it is not: the session may have no way there, and would report that as damage of the table.
+        """
+        return self.folder is None and self.has_delta and not isinstance(error, DamagedError)
 
     @property
     def needs_session(self) -> bool:
@@ -230,7 +237,7 @@ class DeltaTables:
             try:
                 return self._native.damaged_files(path, revision)
             except SinkError as error:
-                if not self.has_delta or isinstance(error, DamagedError):
+                if not self._is_read_by_delta(error):
                     raise
         return log.missing_files(self.spark, self.location(path), revision)
 

@@ -481,7 +481,9 @@ class IcebergTables:
             self.open(path)
         except OtherTableError:
             return True
-        except SinkError:  # its metadata cannot be read
+        except SinkError as error:  # its metadata cannot be read
+            if error.transient:
+                raise
             return False
         return False
 

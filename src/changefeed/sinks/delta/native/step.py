@@ -324,15 +324,18 @@ class NativeWrites:
 
         Args:
             revision: the version at which to open it, if that was read last; otherwise the newest one is read.
+
+        Raises:
+            SinkError: the log is damaged, or another try may succeed and Spark cannot write the table.
         """
         log = self._logs.get(path)
         if revision is not None and log is not None and (state := log.known(revision)) is not None:
             return _There(Opened(log.folder, owner, log, state))
         try:
             return _There(self._open(path, owner))
-        except DamagedError:
-            raise
         except SinkError as error:
+            if isinstance(error, DamagedError) or (error.transient and not self.by_spark):
+                raise
             return _There(None, str(error))
 
     def _all_there(self, requests: Sequence[WriteRequest], owner: str) -> list[_There]:
