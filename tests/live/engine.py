@@ -51,7 +51,7 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
     """The engine's fault about the tables that differ, or that a stop names; empty if there is none."""
     if different and _keeps_renamed(history):
         return "the server keeps a table that it has renamed"
-    if different and all(d.what == "rows" for d in different) and (place := _passed_over(history)):
+    if different and all(d.what in ("rows", "columns") for d in different) and (place := _passed_over(history)):
         return f"the changes before {place}: a snapshot begins there, and has no rows"
     for d in different:
         is_empty = (d.what == "tables" and d.actual == "missing") or (d.what == "rows" and not d.column)
@@ -276,13 +276,16 @@ def is_known(difference: Difference, history: History) -> bool:
 
 
 def _is_taken_for_not_null(difference: Difference, history: History) -> bool:
-    """Whether the engine's last definition of a column with NULL does not allow it: then it sends another value."""
-    taken = False
+    """Whether the engine's definition of a column with NULL does not allow it, or did not when it sent another value."""
+    taken, name = False, difference.column
     for payload in _fresh(history):
+        after = payload.get("after")
+        if taken and isinstance(after, dict) and name in after and after[name] == difference.row.get(name):
+            return True
         for change in payload.get("tableChanges") or ():
             if _is_of(change["id"], difference.table, history) and change.get("table"):
                 columns = {column["name"]: column for column in change["table"]["columns"]}
-                taken = difference.column in columns and columns[difference.column].get("optional") is False
+                taken = name in columns and columns[name].get("optional") is False
     return taken
 
 

@@ -303,6 +303,12 @@ CHARSETS = [
     ),
     ("CHARACTER SET = binary", "CONVERT TO CHARACTER SET utf8mb4, ADD x TEXT", "a int, b varbinary(9), x text"),
     ("CHARSET latin1", "CONVERT TO CHARACTER SET binary", "a int, b varbinary(9)"),
+    (
+        "",
+        "MODIFY b VARCHAR(9) CHARSET utf8mb4, ADD x TEXT COLLATE latin1_bin, CONVERT TO CHARACTER SET binary",
+        "a int, b varbinary(9), x blob",
+    ),
+    ("", "CONVERT TO CHARACTER SET utf8mb4, ADD x TEXT CHARACTER SET binary", "a int, b varchar(9), x blob"),
     ("CHARSET binary", "CHANGE b c CHAR(3) CHARSET latin1, CHARSET utf8mb4, ADD x TEXT", "a int, c char(3), x text"),
 ]
 

@@ -96,6 +96,13 @@ def test_altered(inside: str, statement: str, indexes: str) -> None:
     assert shown(after(inside, statement)) == indexes
 
 
+def test_a_column_that_is_added_again_stays_in_its_indexes_by_its_first_characters() -> None:
+    """The server refuses other types than longer texts."""
+    inside = "a INT NOT NULL, c VARCHAR(20) NOT NULL, UNIQUE u (a, c), KEY k (c), UNIQUE (a)"
+    assert shown(after(inside, "DROP c, ADD C TEXT NOT NULL")) == "a!(a) k(C) u(a,C)"
+    assert shown(after(inside, "DROP c, ADD d TEXT NOT NULL")) == "a!(a) u!(a)"
+
+
 def test_a_dropped_index_is_the_one_that_the_server_gave_this_name() -> None:
     table = after("a INT NOT NULL, b INT, KEY a (a)", "ADD UNIQUE (a)", "DROP INDEX a_2")
     assert (table.keys, shown(table)) == ((), "a(a)")

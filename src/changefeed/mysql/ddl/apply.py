@@ -238,12 +238,16 @@ class _Columns:
             if table.column(virtual.name) is None:  # ledgers of earlier versions have a carried one in both
                 self._order.insert(virtual.place, _Slot(virtual.column, virtual.column, hidden=True))
         self._old = {s.column.name.lower(): s for s in self._order}
-        self._added: set[str] = set()
+        self._listed: set[str] = set()  # columns that earlier parts of the statement define
         self.charset = table.charset
+        converted: str | None = None
+        self._converts = False
         for part in changes:
             if isinstance(part, SetCharset):
                 self.charset = None if part.charset == "default" else part.charset
-        self._converts = any(isinstance(part, SetCharset) and part.converts for part in changes)
+                if part.converts:
+                    self._converts, converted = True, self.charset
+        self._of_columns = converted if self._converts else self.charset
 
     def drop(self, part: ColumnChange) -> None:
         """Drops a column."""
@@ -264,13 +268,15 @@ class _Columns:
 
     def place(self, part: ColumnChange) -> None:
         """Adds or moves a column, relative to the columns at this point."""
+        if isinstance(part, ModifyColumn) and self._has(part.name):
+            self._listed.add(part.column.name.lower())
         match part:
             case AddColumn(column=column):
                 name = column.name.lower()
-                if part.if_not_exists and (name in self._old or name in self._added):
+                if part.if_not_exists and (name in self._old or name in self._listed):
                     return
-                self._added.add(name)
-                column = in_charset(column, part.charset, self.charset)
+                self._listed.add(name)
+                column = in_charset(column, self._declared(part.charset), self._of_columns)
                 slot = _Slot(column, None, part.generated == "virtual", part.counted, part.undeclared)
                 self._insert(slot, part)
             case ModifyColumn(name) if (part.first or part.after is not None) and self._has(name):
@@ -295,9 +301,9 @@ class _Columns:
 
     def _converted(self, column: Column) -> Column:
         """A column after CONVERT TO: a JSON column of MariaDB is a LONGTEXT."""
-        if column.type.name == "json" and self._is_mariadb and self.charset == charsets.BINARY:
+        if column.type.name == "json" and self._is_mariadb and self._of_columns == charsets.BINARY:
             return replace(column, type=ColumnType("longblob"), charset=charsets.BINARY)
-        return in_charset(column, None, self.charset)
+        return in_charset(column, None, self._of_columns)
 
     def _rename_in_expressions(self) -> None:
         names = {s.old.name.lower(): s.column.name for s in self._order if s.old and s.old.name != s.column.name}
@@ -311,8 +317,12 @@ class _Columns:
     def _modify(self, slot: _Slot, part: ModifyColumn) -> None:
         if slot.hidden and part.generated != "virtual":
             self._fail(f"column {part.name} cannot change between virtual and not")
-        slot.column = in_charset(part.column, part.charset, self.charset)
+        slot.column = in_charset(part.column, self._declared(part.charset), self._of_columns)
         slot.redefined = True
+
+    def _declared(self, charset: str | None) -> str | None:
+        """The character set that a column of the statement declares; CONVERT TO replaces all of them but `binary`."""
+        return None if self._converts and charset != charsets.BINARY else charset
 
     def _insert(self, slot: _Slot, part: AddColumn | ModifyColumn) -> None:
         if part.first:

@@ -5,7 +5,8 @@ Rule 1. Unique keys and other indexes share one name space, ignoring case. An in
 Rule 2. ALTER drops and renames first, then adds in order. IF NOT EXISTS looks at the indexes from before the statement, and
         at those added so far: for the name, or for that of the first column.
 Rule 3. The index that a foreign key needs is made only if no other one begins with its columns, and is dropped when one comes.
-Rule 4. A dropped column leaves its indexes; an index without parts is dropped.
+Rule 4. A dropped column leaves its indexes; an index without parts is dropped. If the statement adds a column of that name, it
+        stays in them, by its first characters: so the index identifies no row.
 Rule 5. The key of a table inferred from rows is taken for its primary key; a primary key that is added replaces it.
 Rule 6. A unique key with a period has the period's two columns. If these are not known, it is an index like others.
 Rule 7. Of a table whose DDL was not all read, some indexes are unknown: only two unique keys of one name are an error.
@@ -18,7 +19,7 @@ from dataclasses import replace
 
 from changefeed.errors import SchemaError
 from changefeed.model.definition import PRIMARY, Index, Table, UniqueKey
-from changefeed.mysql.ddl.statements import AddIndex, AddKey, ColumnChange, DropKey, RenameKey
+from changefeed.mysql.ddl.statements import AddColumn, AddIndex, AddKey, ColumnChange, DropColumn, DropKey, RenameKey
 
 AnyIndex = UniqueKey | Index
 
@@ -102,12 +103,20 @@ def _kept(indexes: list[AnyIndex], changes: tuple[ColumnChange, ...], renamed: M
     dropped = {c.name.lower() for c in drops if not c.constraint}
     unique_dropped = dropped | {c.name.lower() for c in drops}
     names = {c.name.lower(): c.to for c in changes if isinstance(c, RenameKey)}
+    added = {c.column.name.lower(): c.column.name for c in changes if isinstance(c, AddColumn)}
+    again = {c.name.lower() for c in changes if isinstance(c, DropColumn)}.intersection(added)
+    stay = {name: added[name] for name in again} | dict(renamed)
     kept: list[AnyIndex] = []
     for index in indexes:
         gone = unique_dropped if isinstance(index, UniqueKey) else dropped
-        columns = tuple(renamed.get(n.lower(), n) for n in index.columns if not n or n.lower() in renamed)
-        if index.name.lower() not in gone and columns:
-            kept.append(replace(index, name=names.get(index.name.lower(), index.name), columns=columns))
+        columns = tuple(stay.get(n.lower(), n) for n in index.columns if not n or n.lower() in stay)
+        if index.name.lower() in gone or not columns:
+            continue
+        name = names.get(index.name.lower(), index.name)
+        if again.isdisjoint(n.lower() for n in index.columns):
+            kept.append(replace(index, name=name, columns=columns))
+        else:
+            kept.append(Index(name, columns))
     return kept
 
 
