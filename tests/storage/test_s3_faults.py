@@ -163,7 +163,7 @@ def test_reads_are_repeated(folder: Folder, proxy: FaultProxy, fault: Fault) -> 
         assert read() == expected
 
 
-@pytest.mark.parametrize("fault", [reset, refuse(*_SLOW_DOWN), refuse(500)])
+@pytest.mark.parametrize("fault", [reset, truncate, refuse(*_SLOW_DOWN), refuse(500)])
 def test_lists_puts_and_deletions_are_repeated(folder: Folder, proxy: FaultProxy, fault: Fault) -> None:
     for name in ("a", "b", "c"):
         proxy.add(fault, "PUT")
@@ -172,6 +172,10 @@ def test_lists_puts_and_deletions_are_repeated(folder: Folder, proxy: FaultProxy
     assert folder.names() == ["a", "b", "c"]
     proxy.add(fault, "GET")
     assert folder.names("", "a") == ["b", "c"]
+    proxy.add(fault, "GET")
+    assert folder.folders() == []
+    proxy.add(fault, "GET")
+    assert [info.name for info in folder.files_below()] == ["a", "b", "c"]
     proxy.add(fault, "POST")
     folder.delete(["a", "b"])
     proxy.add(fault, "DELETE")

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from changefeed.errors import ChangefeedError, MissingExtraError, SinkError
 from changefeed.storage.access import Access
@@ -25,9 +25,10 @@ from changefeed.storage.failures import Deed, code_of, failure, lacks_bucket
 from changefeed.storage.s3 import local_options
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import ListResult, ObjectMeta
     from obstore.store import ObjectStore
 
+_T = TypeVar("_T")
 _PAUSES = (0.1, 0.4, 1.6)  # seconds between the requests of one `create`
 _RETRIES = 4
 _PIECE = 8 * 2**20  # bytes of a part of a large file
@@ -54,12 +55,7 @@ class ObjectFolder(Folder):
 
     def read_with_tag(self, name: str) -> tuple[bytes, str] | None:
         """See `Folder`."""
-        try:
-            return self._read(name)
-        except SinkError as error:  # the client does not repeat a request whose answer ends early
-            if not error.transient:
-                raise
-            return self._read(name)
+        return _twice(lambda: self._read(name))
 
     def _read(self, name: str) -> tuple[bytes, str] | None:
         import obstore
@@ -79,6 +75,9 @@ class ObjectFolder(Folder):
 
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """See `Folder`; ranges that are near each other are one request."""
+        return _twice(lambda: self._read_ranges(name, ranges))
+
+    def _read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         import obstore
 
         starts, lengths = [start for start, _ in ranges], [length for _, length in ranges]
@@ -100,33 +99,25 @@ class ObjectFolder(Folder):
 
     def files(self, below: str = "", start_after: str = "") -> list[FileInfo]:
         """See `Folder`."""
-        import obstore
-
         above = self._key(below)
-        with self._errors(below, "list"):
-            if start_after:
-                listed = self._listed(above, f"{above}/{start_after}" if above else start_after)
-            else:
-                listed = iter(obstore.list_with_delimiter(self._client(), above or None)["objects"])
-            infos = [_info(meta, above) for meta in listed]
+        if start_after:
+            listed = self._listed(below, f"{above}/{start_after}" if above else start_after)
+        else:
+            listed = self._listed_here(below)["objects"]
+        infos = [_info(meta, above) for meta in listed]
         shown = (info for info in infos if info.name and "/" not in info.name and not info.name.startswith("."))
         return sorted((info for info in shown if info.name > start_after), key=lambda info: info.name)
 
     def folders(self, below: str = "") -> list[str]:
         """See `Folder`."""
-        import obstore
-
-        above = self._key(below)
-        with self._errors(below, "list"):
-            prefixes = obstore.list_with_delimiter(self._client(), above or None)["common_prefixes"]
+        prefixes = self._listed_here(below)["common_prefixes"]
         names = (prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
         return sorted(name for name in names if not name.startswith("."))
 
     def files_below(self, below: str = "") -> Iterator[FileInfo]:
         """See `Folder`."""
         above = self._key(below)
-        with self._errors(below, "list"):
-            infos = [_info(meta, above) for meta in self._listed(above, None)]
+        infos = [_info(meta, above) for meta in self._listed(below, None)]
         yield from sorted((info for info in infos if info.name), key=lambda info: info.name)
 
     def info(self, name: str) -> FileInfo | None:
@@ -231,11 +222,26 @@ class ObjectFolder(Folder):
     def _client(self) -> ObjectStore:
         return _client(self.access, os.getpid(), retries=True)
 
-    def _listed(self, above: str, offset: str | None) -> Iterator[ObjectMeta]:
+    def _listed(self, below: str, offset: str | None) -> list[ObjectMeta]:
+        """All objects below a folder, behind an offset."""
         import obstore
 
-        for page in obstore.list(self._client(), above or None, offset=offset, chunk_size=_PAGE):
-            yield from page
+        def attempt() -> list[ObjectMeta]:
+            with self._errors(below, "list"):
+                pages = obstore.list(self._client(), self._key(below) or None, offset=offset, chunk_size=_PAGE)
+                return [meta for page in pages for meta in page]
+
+        return _twice(attempt)
+
+    def _listed_here(self, below: str) -> ListResult[Any]:
+        """The objects and the folders in a folder."""
+        import obstore
+
+        def attempt() -> ListResult[Any]:
+            with self._errors(below, "list"):
+                return obstore.list_with_delimiter(self._client(), self._key(below) or None)
+
+        return _twice(attempt)
 
     @contextmanager
     def _errors(self, name: str, deed: Deed) -> Iterator[None]:
@@ -246,6 +252,16 @@ class ObjectFolder(Folder):
             yield
         except (BaseError, OSError, ValueError) as error:
             raise failure(error, f"{self.path}/{name}".rstrip("/"), self.access, deed) from error
+
+
+def _twice(attempt: Callable[[], _T]) -> _T:
+    """Calls `attempt`, and once more after an error that may pass: the client repeats no request whose answer ends early."""
+    try:
+        return attempt()
+    except SinkError as error:
+        if not error.transient:
+            raise
+        return attempt()
 
 
 class _Writer(FileWriter):
