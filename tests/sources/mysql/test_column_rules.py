@@ -132,7 +132,9 @@ def test_patterns_and_definitions_that_change_under_kills(database: Database, se
     random = Random(seed)
     tables = random.choice([["shop.*"], ["shop.*", "!shop._*"]])
     excluded, masks = random.choice(PATTERNS)
-    follower = Follower(database, tables, random, OPTIONS, excluded=excluded, masks=masks)
+    # an online schema change renames a table that is copied again: without the option the run stops there by name
+    options = {**OPTIONS, "snapshot.mode": ["when_needed"]}
+    follower = Follower(database, tables, random, options, excluded=excluded, masks=masks)
     follower.run()
     for step in range(1, 9):
         follower.excluded, follower.masks = random.choice([*PATTERNS, (follower.excluded, follower.masks)])
