@@ -34,7 +34,7 @@ from changefeed.sources.mysql.batches import LogBatch, LogSlice, divide, queries
 from changefeed.sources.mysql.column_rules import check_columns, tables_between
 from changefeed.sources.mysql.connection import Address, LostLogError
 from changefeed.sources.mysql.copying_again import select
-from changefeed.sources.mysql.dump import FIRST, LogEvent, dump, of_same_log
+from changefeed.sources.mysql.dump import LogEvent, dump, of_same_log
 from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
@@ -334,8 +334,7 @@ class Planner:
 
     def _find_prepared(self, name: str, before: LogPosition) -> Prepared | None:
         """Returns an XA transaction that was prepared before this pipeline began, or on another server."""
-        files = [LogPosition(file, FIRST, before.shift) for file, _ in self.server.files()]
-        return look_for(name, before, files, self._dumped)
+        return look_for(self.server, name, before, self._dumped)
 
     def _dumped(self, start: LogPosition) -> Iterator[LogEvent]:
         return dump(self.address, start, self.section.server_id, self.server.identity)

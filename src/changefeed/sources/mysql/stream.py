@@ -326,13 +326,8 @@ class MySqlStream:
             decoder.add(event)
 
     def _find_prepared(self, server: Server, name: str, before: LogPosition) -> Prepared | None:
-        files = [LogPosition(file, FIRST, before.shift) for file, _ in server.files()]
-        return look_for(
-            name,
-            before,
-            files,
-            partial(dump, self._address, server_id=self._section.server_id, identity=server.identity),
-        )
+        dumped = partial(dump, self._address, server_id=self._section.server_id, identity=server.identity)
+        return look_for(server, name, before, dumped)
 
     def _signals(self, server: Server) -> SignalLog | None:
         table = self._section.signal_table

@@ -32,7 +32,8 @@ from changefeed.mysql.binlog import Parser, codes
 from changefeed.mysql.binlog.events import Query, XaPrepare
 from changefeed.mysql.binlog.framing import HEADER_SIZE
 from changefeed.sources.mysql.connection import LostLogError
-from changefeed.sources.mysql.dump import GTIDS, QUERIES, LogEvent
+from changefeed.sources.mysql.dump import FIRST, GTIDS, QUERIES, LogEvent
+from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, Prepared
 
 _FLAGS_AT, _PREPARED = HEADER_SIZE + 12, 64  # of MariaDB's GTID
@@ -116,19 +117,20 @@ def ends_prepared(event: LogEvent) -> bool:
 
 
 def look_for(
-    name: str, before: LogPosition, files: Iterable[LogPosition], dumped: Callable[[LogPosition], Iterable[LogEvent]]
+    server: Server, name: str, before: LogPosition, dumped: Callable[[LogPosition], Iterable[LogEvent]]
 ) -> Prepared | None:
     """Returns the newest prepared transaction of a name before a position, in the whole log; None without one.
 
     Args:
+        server: has the log.
         name: of the transaction.
         before: the position.
-        files: where the server's files begin, oldest first.
         dumped: returns the events from a position on.
     """
+    files = [LogPosition(file, FIRST, before.shift) for file, _ in server.files()]
     parts = (
         takewhile(partial(_is_between, file, before), dumped(file))
-        for file in reversed([*files])
+        for file in reversed(files)
         if file.number < before.number
     )
     return find_prepared(name, parts)
