@@ -168,8 +168,8 @@ def _tell(output: Output, done: Summary, stop: Stop) -> None:
     words = [
         f"{done.pipeline}: {many(done.applied, 'row')}"
         + (f" and {many(done.schema_changes, 'schema change')}" if done.schema_changes else ""),
-        f"applied in {many(done.steps, 'step')} and {done.seconds:,.1f} s "
-        f"({done.applied / max(done.busy_seconds, 0.001):,.0f} rows/s)",
+        f"applied in {many(done.steps, 'step')} and {done.seconds:,.1f} s",
+        *([f"({done.applied / max(done.busy_seconds, 0.001):,.0f} rows/s)"] if done.applied else []),
     ]
     lines = [" ".join(words), ", ".join([f"{many(done.counts.pending, 'row')} pending", *_held(done), *troubles(done)])]
     if output.log_json:

@@ -121,6 +121,42 @@ def test_questions_for_more_to_read_are_waits_too(view: RunView, clock: _Clock) 
         assert view.now().busy == 3.25
 
 
+def test_the_time_in_which_the_source_is_down_counts_for_no_rate(view: RunView, clock: _Clock) -> None:
+    def after(seconds: float) -> tuple[float, float]:
+        clock.seconds += seconds
+        now = view.now()
+        return now.busy, now.phases["idle"]
+
+    with observed(view):
+        passed("run.begun", epoch=1, state=State())
+        assert after(2) == (2, 0)
+        passed("read.before")
+        assert after(5) == (7, 0)
+        view.source_answers(view.now().stage_since, "refused")
+        assert after(20) == (2, 25), "the question has waited from its beginning"
+        view.source_answers(view.now().stage_since, "refused")
+        assert after(1) == (2, 26)
+        passed("read.after", backlog=None)
+        assert after(1) == (3, 26)
+        passed("stage.before")
+        assert after(3) == (6, 26)
+        view.source_answers(view.now().stage_since, "refused")
+        assert after(30) == (6, 56), "records were read up to here"
+        view.source_answers(view.now().stage_since, None)
+        assert after(4) == (10, 56)
+        passed("stage.after")
+        assert view.now().phases["decode, stage"] == 7
+        passed("wait.before", why="trying again")
+        view.source_answers(view.now().stage_since, "refused")
+        assert after(8) == (10, 64)
+        passed("wait.after")
+        assert view.now().busy == 10
+        passed("read.before")
+        view.source_answers(view.now().stage_since, "refused")
+        clock.seconds += 9
+    assert (sum(view.phases.finish().values()), view.now().busy) == (83, 10)
+
+
 def test_a_cut_is_held_from_when_rows_wait(view: RunView, clock: _Clock) -> None:
     def step(barrier: int, rows: int, applied: int) -> datetime | None:
         clock.seconds += 60.0

@@ -2,7 +2,8 @@
 
 read            between steps: the start of the run, the source's answers, and Spark's start of a batch; for event sinks, the
                 changes themselves
-idle            the wait for more to read, or for a retry, and the source's answers that it has no more
+idle            the wait for more to read, or for a retry, the source's answers that it has no more, and the time in which the
+                source is down
 decode, stage   records to chunks in the pending store: one job
 plan            chunks to the writes of a step
 write           data files of all tables
@@ -40,6 +41,9 @@ class Phases:
     _begun: bool = False
     _idle: bool = False
     _waited: bool = False  # and nothing was read since
+    _asked: float | None = None  # since when the source has been asked
+    _down: float | None = None  # since when the source is down
+    _lost: float = 0.0  # seconds of this phase in which it was down before
     _open: int = 0
     _commits: float = 0.0
     _since: float = 0.0
@@ -53,6 +57,9 @@ class Phases:
         now = self.clock()
         with self._lock:
             self._idle = name == "wait.before"
+            if name in ("read.before", "read.after"):
+                self._answers(now)
+                self._asked = now if name == "read.before" else None
             if phase := _ENDS.get(name):
                 self._end("idle" if self._idle and self._waited else phase, now)
                 self._begun = name == "begun.after"
@@ -67,11 +74,23 @@ class Phases:
                 self._open -= 1
                 self._commits += 0 if self._open else now - self._since
 
+    def source_answers(self, answers: bool) -> None:
+        """Notes whether the source answers. If it does not, it is down since the question to it, or from now on."""
+        now = self.clock()
+        with self._lock:
+            if answers:
+                self._answers(now)
+            elif self._down is None:
+                self._down = now if self._asked is None else max(self._asked, self._last)
+
     def so_far(self) -> dict[str, float]:
         """The seconds of each phase that has ended; the one that is under way counts as `read`, or as `idle`."""
+        now = self.clock()
         with self._lock:
-            now = {"idle" if self._idle else "read": self.clock() - self._last}
-            return {name: round(seconds + now.get(name, 0.0), 6) for name, seconds in self.seconds.items()}
+            lost = self._lost_until(now)
+            spent = {"idle": lost, "read": 0.0}
+            spent["idle" if self._idle else "read"] += now - self._last - lost
+            return {name: round(seconds + spent.get(name, 0.0), 6) for name, seconds in self.seconds.items()}
 
     def finish(self) -> dict[str, float]:
         """The seconds of each phase; what is left of the run counts as `read`."""
@@ -79,7 +98,15 @@ class Phases:
             self._end("read", self.clock())
             return {name: round(seconds, 6) for name, seconds in self.seconds.items()}
 
+    def _answers(self, now: float) -> None:
+        self._lost, self._down = self._lost_until(now), None
+
+    def _lost_until(self, now: float) -> float:
+        return self._lost + (now - self._down if self._down is not None else 0.0)
+
     def _end(self, phase: str, now: float) -> None:
-        self.seconds[phase] += now - self._last - self._commits
+        lost = self._lost_until(now)
+        self.seconds[phase] += now - self._last - lost - self._commits
+        self.seconds["idle"] += lost
         self.seconds["commit"] += self._commits
-        self._last, self._commits = now, 0.0
+        self._last, self._commits, self._lost, self._down = now, 0.0, 0.0, None

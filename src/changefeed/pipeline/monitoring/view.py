@@ -210,7 +210,10 @@ class RunView:
     def source_answers(self, since: datetime, reason: str | None) -> None:
         """Notes why the source has not answered in the stage that began at `since`; `reason` is None if it does answer."""
         with self._lock:
-            if self._now.stage_since == since and (reason is None) != (self._now.source_down is None):
+            if self._now.stage_since != since:
+                return
+            self.phases.source_answers(reason is None)
+            if (reason is None) != (self._now.source_down is None):
                 self._set(source_down=None if reason is None else Failure(since, redact(reason)))
 
     def __call__(self, name: str, facts: Mapping[str, Any]) -> None:

@@ -104,7 +104,8 @@ def check(server: Server, captured: Captured, request: CopyRequest) -> None:
     existing = {*list_tables(server, selector)}
     if gone := [name for name in request.tables if name not in existing]:
         raise ConfigError(
-            f"{server.address} has no table {listed(gone)}: correct the name, with upper and lower case as there"
+            f"{server.address} has no table {listed(gone)}: correct the name, with upper and lower case as there. If a run has "
+            "stopped at a table that the server has no longer, set `snapshot.mode: when_needed` for one run"
         )
     if request.where is None:
         return
