@@ -74,7 +74,9 @@ def test_a_run_writes_its_life_as_lines_of_json(ran: Ran) -> None:
     assert (done.exit_code or 0, done.stdout) == (0, "")
     assert {one["level"] for one in lines} == {"info"}
     assert lines[0]["message"].startswith("app: starting Spark, to read ")
-    assert re.fullmatch(r"app: 0 rows applied in \d+ steps? and [0-9.]+ s; 1 row pending.*", lines[-1]["message"]), lines
+    assert re.fullmatch(r"app: 0 rows applied in \d+ steps? and [0-9.]+ s; 1 row pending.*", lines[-1]["message"]), (
+        lines
+    )
     quiet = invoke("run", ran.path, "--once", "--log-format", "json", "--log-level", "warning")
     assert [line for line in quiet.stderr.splitlines() if line.startswith("{")] == []
 
