@@ -57,6 +57,8 @@ def spoiled(history: History, different: tuple[Difference, ...], text: str) -> s
         is_empty = (d.what == "tables" and d.actual == "missing") or (d.what == "rows" and not d.column)
         if is_empty and _is_without_rows(d.table, history):
             return f"{d.table}: no record has a row of it"
+    if different and _is_named_as_written(different, history):
+        return f"{different[0].table}: no record has the name by which the server stores the table"
     wrong = misunderstood(history)
     for name, reason in wrong.items():
         if any(d.table == name for d in different) or name in text or name.replace(".", "`.`") in text:
@@ -103,6 +105,18 @@ def _is_without_rows(table: str, history: History) -> bool:
             return False
         is_created = is_created or _CREATE.match(ddl) is not None
     return is_created
+
+
+def _is_named_as_written(different: tuple[Difference, ...], history: History) -> bool:
+    """Whether tables only have the upper case of the statement that named them: the newest record with a table spells it so.
+
+    A server that stores names in lower case, and one that only compares them so, send the same.
+    """
+    pairs = len(different) == 2 * len({d.table.lower() for d in different})
+    if not history.lower_case or not pairs or any(d.what != "tables" for d in different):
+        return False
+    newest = {name.lower(): name for payload in _fresh(history) for name, _ in _pictures(payload)}
+    return all(newest.get(d.table.lower()) == d.table for d in different if d.actual == "there")
 
 
 def misunderstood(history: History) -> dict[str, str]:
@@ -153,12 +167,17 @@ def misunderstood(history: History) -> dict[str, str]:
 def _renamed(history: History, wrong: dict[str, str]) -> Iterator[tuple[str, str]]:
     """The new names of tables that the engine has got wrong, with its reason."""
     for payload in _fresh(history):
-        ddl = str(payload.get("ddl") or "")
-        for statement in parse(ddl, payload.get("databaseName")) if ddl.upper().startswith("RENAME") else ():
-            if isinstance(statement, RenameTable):
-                old = f"{statement.database}.{statement.table}"
-                if old in wrong:
-                    yield f"{statement.to_database}.{statement.to_table}", f"was {old}: {wrong[old]}"
+        for old, new in _renames(payload):
+            if old in wrong:
+                yield new, f"was {old}: {wrong[old]}"
+
+
+def _renames(payload: _Payload) -> Iterator[tuple[str, str]]:
+    """The old and the new names in a RENAME TABLE."""
+    ddl = str(payload.get("ddl") or "")
+    for statement in parse(ddl, payload.get("databaseName")) if ddl.upper().startswith("RENAME") else ():
+        if isinstance(statement, RenameTable):
+            yield f"{statement.database}.{statement.table}", f"{statement.to_database}.{statement.to_table}"
 
 
 def _copies(history: History, wrong: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -291,12 +310,12 @@ def _is_taken_for_not_null(difference: Difference, history: History) -> bool:
 
 def _was_sent(difference: Difference, history: History) -> bool:
     """Whether the engine has sent just this row, and no schema change has touched the column since."""
-    rows = list[_Payload]()
+    rows, names = list[_Payload](), _earlier_names(difference.table, history)
     definitions: dict[str, Any] = {}
     changed: dict[str, int] = {}  # column -> number of rows before its last change
     for payload in _fresh(history):
         for change in payload.get("tableChanges") or ():
-            if _is_of(change["id"], difference.table, history) and change.get("table"):
+            if any(_is_of(change["id"], name, history) for name in names) and change.get("table"):
                 columns = {
                     c["name"]: {k: v for k, v in c.items() if k != "position"} for c in change["table"]["columns"]
                 }
@@ -304,7 +323,7 @@ def _was_sent(difference: Difference, history: History) -> bool:
                 definitions = columns
         source, after = payload.get("source"), payload.get("after")
         is_row = isinstance(source, dict) and isinstance(after, dict) and "op" in payload
-        if is_row and f"{source['db']}.{source['table']}" == difference.table:  # type: ignore[index]
+        if is_row and f"{source['db']}.{source['table']}" in names:  # type: ignore[index]
             rows.append(after)  # type: ignore[arg-type]
     kinds = {name: re.split(r"[ (]", kind)[0] for name, kind, _ in history.tables[difference.table].columns}
     plain = {
@@ -319,6 +338,15 @@ def _was_sent(difference: Difference, history: History) -> bool:
         for number, row in enumerate(rows)
         if number >= changed.get(difference.column, 0)
     )
+
+
+def _earlier_names(table: str, history: History) -> set[str]:
+    """A table's name, and those that it had before."""
+    names = {table}
+    for payload in reversed([*_fresh(history)]):
+        for old, new in reversed([*_renames(payload)]):
+            names |= {old} if new in names else set()
+    return names
 
 
 def _float(text: str) -> float:
