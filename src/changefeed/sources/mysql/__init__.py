@@ -38,6 +38,7 @@ from changefeed.sources.mysql.failover import moved
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.planning import Plan, Planner
 from changefeed.sources.mysql.reader import read, read_parts
+from changefeed.sources.mysql.rights import unreadable
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import AnotherServerError, Server
 from changefeed.sources.mysql.signal_topic import SignalTopic
@@ -164,7 +165,8 @@ class MySqlTables:
         try:
             server = self._ask()
             copies = self.section.copies_first
-            wrong = [*server.requirements(), *server.missing_rights(copies=copies, locks=self._has_keyless)]
+            rights = server.missing_rights(copies=copies, locks=self._has_keyless)
+            wrong = [*server.requirements(), *rights, *unreadable(server, TableFilter(self.section.tables))]
         except AccessError as error:
             return Missing(str(error), "the message has the way out")
         except SourceError:

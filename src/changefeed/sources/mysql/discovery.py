@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from changefeed.errors import ConfigError
 from changefeed.redaction import remember
 from changefeed.sources.mysql.connection import Address
+from changefeed.sources.mysql.rights import unreadable
 from changefeed.sources.mysql.server import Requirement, Server
 from changefeed.sources.mysql.tables import SYSTEM, Name, all_keys
 from changefeed.sources.mysql.unlogged import unlogged_databases, unlogged_rows
@@ -133,7 +134,10 @@ def discover(uri: str) -> Discovery:
         wrong = (*server.requirements(), *rights)
         selector = TableFilter([f"{json.dumps(only)}.*" if only else "*.*"])
         unnamed = [] if server.names_columns else [UNNAMED]
-        notes = (*unnamed, *unlogged_databases(server, selector), *unlogged_rows(server, selector))
+        hidden = [
+            f"tables that the user may not read are not listed: {one.fix}" for one in unreadable(server, selector)
+        ]
+        notes = (*unnamed, *hidden, *unlogged_databases(server, selector), *unlogged_rows(server, selector))
         return Discovery(address, server.version, tables, wrong, notes)
     finally:
         server.close()

@@ -39,6 +39,7 @@ from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
 from changefeed.sources.mysql.failover import beginning, moved, shifted
 from changefeed.sources.mysql.first_copy import SchemaChangedError
 from changefeed.sources.mysql.reader import Part, Reading
+from changefeed.sources.mysql.rights import check_readable
 from changefeed.sources.mysql.schema_history import SchemaHistory, begin_history, read_history, with_copied
 from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
@@ -176,10 +177,12 @@ class Planner:
 
         Raises:
             ConfigError: a setting is not as the source needs it, or a column cannot be excluded or masked.
+            AccessError: the user may not read all captured tables.
             UnsupportedError: the log does not tell the rows of a table.
         """
         self.server.check_settings()
         selector, section = self._captured.selector(), self.section
+        check_readable(self.server, selector)
         for note in (
             *check_tables(self.server, selector, section.signal_table),
             *check_columns(self.server, selector, section.column_patterns),

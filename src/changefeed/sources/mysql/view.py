@@ -31,6 +31,7 @@ from changefeed.sources.mysql.column_rules import ColumnRules
 from changefeed.sources.mysql.columns import columns_of
 from changefeed.sources.mysql.connection import translated
 from changefeed.sources.mysql.definitions import Definitions, Effect
+from changefeed.sources.mysql.rights import check_readable
 from changefeed.sources.mysql.selected import copied_rows
 from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server
@@ -149,10 +150,12 @@ def captured_tables(
     """Returns the captured tables, or those of them that are requested, in the order of their names.
 
     Raises:
+        AccessError: the user may not read all captured tables.
         SourceError: one was dropped at this moment.
     """
-    tables = []
-    for name in list_tables(server, captured.selector()):
+    tables, selector = [], captured.selector()
+    check_readable(server, selector)
+    for name in list_tables(server, selector):
         if requested is not None and name not in requested:
             continue
         table = describe(server, *name)

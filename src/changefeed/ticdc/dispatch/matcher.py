@@ -39,8 +39,15 @@ _PARTS = ("the schema", "the table", "the column")
 
 
 @dataclass(frozen=True, slots=True)
+class _Name:
+    matches: re.Pattern[str]
+    only: str | None  # the one name that it matches, apart from case
+
+
+@dataclass(frozen=True, slots=True)
 class _Pattern:
-    names: tuple[re.Pattern[str], ...]
+    text: str
+    names: tuple[_Name, ...]
     included: bool
 
 
@@ -60,6 +67,10 @@ class TableFilter:
         if self._lower:
             schema, table = schema.lower(), table.lower()
         return _selects(self._patterns, (schema, table))
+
+    def included(self) -> list[tuple[str, str | None, str | None]]:
+        """Returns the patterns that select tables: text, schema and table; None for a part that matches several names."""
+        return [(p.text, p.names[0].only, p.names[1].only) for p in reversed(self._patterns) if p.included]
 
 
 class ColumnFilter:
@@ -84,7 +95,7 @@ def _last_first(patterns: Iterable[str], parts: int, case_sensitive: bool) -> li
 
 def _selects(patterns: list[_Pattern], names: tuple[str, ...]) -> bool:
     for pattern in patterns:
-        if all(part.search(name) for part, name in zip(pattern.names, names, strict=True)):
+        if all(part.matches.search(name) for part, name in zip(pattern.names, names, strict=True)):
             return pattern.included
     return False
 
@@ -105,11 +116,11 @@ def _read(text: str, parts: int, case_sensitive: bool) -> _Pattern | None:
         names.append(name)
     if at != len(text):
         raise _wrong(text, at, "expected the end, found")
-    return _Pattern(tuple(names), included=start == 0)
+    return _Pattern(text, tuple(names), included=start == 0)
 
 
-def _name(text: str, at: int, case_sensitive: bool) -> tuple[re.Pattern[str], int]:
-    """Parses the name at `at`; returns its regular expression and its end."""
+def _name(text: str, at: int, case_sensitive: bool) -> tuple[_Name, int]:
+    """Parses the name at `at`; returns it and its end."""
     match = _NAME.match(text, at)
     if match is None:
         raise _wrong(text, at, _OPENED.get(text[at : at + 1], "expected a name" if at == len(text) else "unquoted"))
@@ -118,13 +129,16 @@ def _name(text: str, at: int, case_sensitive: bool) -> tuple[re.Pattern[str], in
         if construct := _NOT_IN_GO.search(match["regex"]):
             where = "by changefeed" if construct[0] == "[[:" else "in Go's regular expressions"
             raise _wrong(text, at, f"{construct[0]} is not supported {where}, in")
-        return _compiled(match["regex"], flags, text), match.end()
+        return _Name(_compiled(match["regex"], flags, text), None), match.end()
     if match["word"] is not None:
-        expression = "".join(_piece(piece, text) for piece in _PIECE.finditer(match["word"]))
+        pieces = list(_PIECE.finditer(match["word"]))
+        expression = "".join(_piece(piece, text) for piece in pieces)
+        several = any(piece["set"] is not None or piece["plain"] in ("*", "?") for piece in pieces)
+        only = None if several else "".join(piece["escaped"] or piece["plain"] for piece in pieces)
     else:
-        name = match["back"].replace("``", "`") if match["double"] is None else match["double"].replace('""', '"')
-        expression = re.escape(name)
-    return _compiled(rf"\A(?:{expression})\Z", flags | re.DOTALL, text), match.end()
+        only = match["back"].replace("``", "`") if match["double"] is None else match["double"].replace('""', '"')
+        expression = re.escape(only)
+    return _Name(_compiled(rf"\A(?:{expression})\Z", flags | re.DOTALL, text), only), match.end()
 
 
 def _piece(piece: re.Match[str], text: str) -> str:
