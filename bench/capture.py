@@ -6,7 +6,8 @@ A table of ten columns gets `--rows` inserts in transactions of `--transaction` 
 the server's are not counted. `chunks` is everything that a task does: connection, log, rows, Arrow columns, and the payload
 that the pipeline keeps; with the kernel if it is installed, and without it. `plan` is the driver's part. `mysql-replication`
 ends with a dict of Python values for each row, which is less; it loses its connection to MariaDB again and again, and is
-measured on MySQL alone. With `--debezium` the engine reads the log in a JVM, whose CPU seconds include its start, and makes
+measured on MySQL alone. `records` is an event pipeline on the same log: JSON without schemas, as Debezium's, appended to record
+logs on the disk. With `--debezium` the engine reads the log in a JVM, whose CPU seconds include its start, and makes
 JSON without schemas, which is thrown away.
 """
 
@@ -23,6 +24,7 @@ from unittest import mock
 
 import psutil
 
+from changefeed.api.events import EventPipeline
 from changefeed.sources.mysql import open_changes, reader
 from changefeed.sources.mysql.reader import read
 from changefeed.sources.mysql.section import MySqlSource
@@ -71,6 +73,7 @@ def main() -> None:
         )
         lines.append(f"log: {database.binlogs()[-1].stat().st_size / chosen.rows:.0f} bytes a row")
         lines += _ours(database, file, chosen.rows)
+        lines.append(_line("records", _measured(lambda: _records(database, file)), chosen.rows))
         if chosen.server == "mysql":
             lines.append(_line("mysql-replication", _measured(lambda: _peer(database, file, chosen.rows)), chosen.rows))
         if chosen.debezium:
@@ -93,11 +96,15 @@ def _measured(work: Callable[[], int]) -> tuple[float, float, int]:
     return time.process_time() - cpu, time.monotonic() - clock, count
 
 
-def _ours(database: Database, file: str, rows: int) -> list[str]:
-    section = {
+def _section(database: Database, file: str) -> dict[str, Any]:
+    return {
         "type": "mysql", "host": "127.0.0.1", "port": database.port, "user": "dbz", "password": "dbz", "tables": ["shop.orders"],
-        "snapshot.mode": "no_data", "starting-position": f"{file}:4", "max-bytes-per-batch": 2**30,
+        "snapshot.mode": "no_data", "starting-position": f"{file}:4",
     }  # fmt: skip
+
+
+def _ours(database: Database, file: str, rows: int) -> list[str]:
+    section = {**_section(database, file), "max-bytes-per-batch": 2**30}
     source = open_changes(MySqlSource.model_validate(section))
     plans: list[Any] = []
 
@@ -119,6 +126,21 @@ def _ours(database: Database, file: str, rows: int) -> list[str]:
         lines.append(_line("chunks, in Python", _measured(chunks), rows))
     source.close()
     return lines
+
+
+def _records(database: Database, file: str) -> int:
+    protocol = {
+        "name": "debezium-mysql", "connector": database.connector, "topic.prefix": "srv", "schemas.enable": False,
+        "tombstones.on.delete": False,
+    }  # fmt: skip
+    source = _section(database, file)
+    with tempfile.TemporaryDirectory() as folder:
+        definition = {
+            "source": source,
+            "sink": {"type": "files", "path": "events", "protocol": protocol},
+            "pipeline": {"name": "capture", "folder": "state"},
+        }
+        return EventPipeline.from_dict(definition, base=folder).run().rows
 
 
 def _peer(database: Database, file: str, rows: int) -> int:

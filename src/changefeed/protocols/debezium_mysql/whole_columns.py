@@ -2,8 +2,9 @@ r"""Rows by whole columns, where the kernel writes their keys and values: column
 
     {"version":"3.6.3.Final",…,"file":"mysql-bin.000003","pos":4,…,"envelope":{"ts_ns":…},"context":{…}}       an origin
 
-Rule 1. An origin is *flat* when its members are numbers and texts of plain characters, but for `envelope` and `context` at
-        its end: its members are then found by their names. Rows whose origin is not flat are left to the encoder.
+Rule 1. An origin is *flat* when its members are numbers and texts of plain characters, but for `query`, which may be any text
+        if it is not written, and `envelope` and `context` at its end: its members are then found by their names. Rows whose
+        origin is not flat are left to the encoder.
 Rule 2. Members that a row's origin does not have are as `envelope` and `foreign` write them.
 Rule 3. The records are those that `encoder` makes row by row:
 
@@ -32,10 +33,12 @@ from changefeed.protocols.debezium_mysql.rows import is_ours
 
 _NANOS = r"[1-8]?\d{1,18}"
 _TEXT, _NUMBER = r'"[ !#-\[\]-~]*"', r"(?:0|-?[1-9]\d{0,17})"
+_ANY_TEXT = r'"(?:[^"\\]|\\.)*"'
 _FLAT = (
     rf'^\{{(?:"\w+":(?:{_TEXT}|{_NUMBER}),?)*(?:"envelope":\{{"ts_ns":{_NANOS}\}},?)?'
     rf'(?:"context":\{{(?:"\w+":(?:{_TEXT}|false),?)*\}})?\}}$'
 )
+_QUERY = rf'([{{,])"query":{_ANY_TEXT},'
 _KNOWN = "sequence|gtid|file|query|server_id|pos|row|thread|envelope|snapshot|context"
 # Of the protocol's own rows; `ts_ns` alone stands in `envelope`, too.
 _LEFT, _LEFT_NS = "sent|key|absent|unwrapped|headers|ts_ms|ts_us", r'^\{"ts_ns"|,"ts_ns"'
@@ -48,6 +51,8 @@ def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
     """The columns that the templates of the table's shape name."""
     rows, ours = table.rows, is_ours(table.shape.wire)
     origin = rows.column("origin")
+    if not ours and not options.include_query:
+        origin = pc.replace_substring_regex(origin, _QUERY, r"\1")
     none = origin.null_count == len(origin)
     times = _times(rows)
     clock = times if none else _clock(origin, times)
@@ -166,7 +171,7 @@ def _no_text() -> pa.Scalar:
 
 _HEADERS = RECORDS.field("headers").type
 # Members that differ from row to row, and do not matter for headers.
-_PLACE, _CLOCK = r'"(?:file|pos|row|thread|gtid|query|server_id)":(?:"[^"]*"|-?\d+),', r'"envelope":\{[^}]*\},'
+_PLACE, _CLOCK = rf'"(?:file|pos|row|thread|gtid|query|server_id)":(?:{_ANY_TEXT}|-?\d+),', r'"envelope":\{[^}]*\},'
 
 
 def records(
