@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import dataclass
 from functools import cache
 
 import pyarrow as pa
@@ -38,6 +39,7 @@ _FLAT = (
     rf'^\{{(?:"\w+":(?:{_TEXT}|{_NUMBER}),?)*(?:"envelope":\{{"ts_ns":{_NANOS}\}},?)?'
     rf'(?:"context":\{{(?:"\w+":(?:{_TEXT}|false),?)*\}})?\}}$'
 )
+_ROW = r'"row":\d{1,17}([,}])'
 _QUERY = rf'([{{,])"query":{_ANY_TEXT},'
 _KNOWN = "sequence|gtid|file|query|server_id|pos|row|thread|envelope|snapshot|context"
 # Of the protocol's own rows; `ts_ns` alone stands in `envelope`, too.
@@ -47,19 +49,48 @@ _ESCAPED = r"[\x00-\x1f\x{10000}-\x{10ffff}]"  # which Kafka Connect escapes, be
 _MOST_US = 2**63 // 1000
 
 
+@dataclass(frozen=True, slots=True)
+class _Origins:
+    """The origins of rows, each text once: those of an event of the log differ in the number of the row alone.
+
+    Attributes:
+        texts: the different texts; the number of the row in them is any.
+        indices: the text of each row; None if `texts` has one for each.
+    """
+
+    texts: pa.Array
+    indices: pa.Array | None
+
+    @classmethod
+    def of(cls, origin: pa.Array, *, with_query: bool) -> _Origins:
+        """Returns the origins, without the query if it does not matter."""
+        encoded = pc.replace_substring_regex(origin, _ROW, r'"row":0\1', max_replacements=1).dictionary_encode()
+        texts, indices = encoded.dictionary, encoded.indices
+        if 2 * len(texts) > len(origin):
+            texts, indices = origin, None
+        return cls(texts if with_query else pc.replace_substring_regex(texts, _QUERY, r"\1"), indices)
+
+    @property
+    def none(self) -> bool:
+        """Whether no row has an origin."""
+        return bool(self.texts.null_count == len(self.texts))
+
+    def spread(self, values: pa.Array) -> pa.Array:
+        """Returns the values of the texts for each row."""
+        return values if self.indices is None else values.take(self.indices)
+
+
 def of(table: TableBatch, options: Options) -> dict[str, pa.Array]:
     """The columns that the templates of the table's shape name."""
     rows, ours = table.rows, is_ours(table.shape.wire)
-    origin = rows.column("origin")
-    if not ours and not options.include_query:
-        origin = pc.replace_substring_regex(origin, _QUERY, r"\1")
-    none = origin.null_count == len(origin)
+    origin = _Origins.of(rows.column("origin"), with_query=ours or options.include_query)
     times = _times(rows)
-    clock = times if none else _clock(origin, times)
-    unsent = pa.repeat("", len(rows)) if none else _unsent(origin, ours)
+    clock = times if origin.none else _clock(origin, times)
+    unsent = pa.repeat("", len(rows)) if origin.none else origin.spread(_unsent(origin.texts, ours))
     if not ours:
         unsent = pc.if_else(_same_key(rows, table.shape, options), unsent, _no_text())
-    sources = {f"source.{name}": _member(name, rows, ours, none, options) for name in (*TEXTS, *INTEGERS, "snapshot")}
+    members = (*TEXTS, *INTEGERS, "snapshot")
+    sources = {f"source.{name}": _member(name, rows, origin, ours, options) for name in members}
     transactions = ours or options.provide_transaction_metadata
     return {
         **sources,
@@ -98,7 +129,7 @@ def _unsent(origin: pa.Array, ours: bool) -> pa.Array:
     return pc.if_else(pc.coalesce(parts, False), "", _no_text())
 
 
-def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Options) -> pa.Array:
+def _member(name: str, rows: pa.RecordBatch, origin: _Origins, ours: bool, options: Options) -> pa.Array:
     """The JSON of a member of the source block."""
     if not ours and name in ("version", "connector", "name"):
         own = {"version": options.version, "connector": options.connector, "name": foreign.prefix(options)}
@@ -110,11 +141,12 @@ def _member(name: str, rows: pa.RecordBatch, ours: bool, none: bool, options: Op
         id_ = pc.struct_field(rows.column("transaction"), "id")
         named = pc.coalesce(pc.match_substring_regex(id_, GTID), False)
         usual = pc.if_else(named, pc.binary_join_element_wise('"', id_, '"', ""), usual)
-    if none or (name == "query" and not ours and not options.include_query):
+    if origin.none or (name == "query" and not ours and not options.include_query):
         return usual
     form = f"{_TEXT}|{_NUMBER}" if ours else _NUMBER if name in INTEGERS else _TEXT
-    parts = pc.extract_regex(rows.column("origin"), rf'[{{,]"{name}":(?P<v>{form})[,}}]')
-    return pc.coalesce(pc.struct_field(parts, "v"), usual)
+    texts = rows.column("origin") if name == "row" else origin.texts
+    member = pc.struct_field(pc.extract_regex(texts, rf'[{{,]"{name}":(?P<v>{form})[,}}]'), "v")
+    return pc.coalesce(member if name == "row" else origin.spread(member), usual)
 
 
 def _times(rows: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -127,11 +159,14 @@ def _times(rows: pa.RecordBatch) -> dict[str, pa.Array]:
     return columns | (fine if unit == "us" else dict.fromkeys(fine, pa.repeat("null", len(rows))))
 
 
-def _clock(origin: pa.Array, times: dict[str, pa.Array]) -> dict[str, pa.Array]:
+def _clock(origin: _Origins, times: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """The connector's clock: its reading in the origin, else the time of the change."""
-    parts = pc.extract_regex(origin, rf'"envelope":\{{"ts_ns":(?P<ns>{_NANOS})\}}')
+    parts = pc.extract_regex(origin.texts, rf'"envelope":\{{"ts_ns":(?P<ns>{_NANOS})\}}')
     ns = pc.struct_field(parts, "ns").cast(pa.int64())
-    read = {name: pc.divide(ns, by).cast(pa.string()) for name, by in zip(CLOCK, (10**6, 1000, 1), strict=True)}
+    read = {
+        name: origin.spread(pc.divide(ns, by).cast(pa.string()))
+        for name, by in zip(CLOCK, (10**6, 1000, 1), strict=True)
+    }
     return {name: pc.coalesce(read[name], times[name]) for name in CLOCK}
 
 
@@ -205,16 +240,16 @@ def records(
 
 def _record_headers(shape: TableShape, origin: pa.Array, options: Options) -> pa.Array:
     """The headers of each record, from the context in its origin; most origins have none."""
-    origins = pc.if_else(pc.match_substring(origin, '"context"'), origin, pa.scalar(None, pa.string()))
-    if origins.null_count == len(origins):
-        return pa.array([[]] * len(origins), _HEADERS)
-    origins = pc.replace_substring_regex(
-        pc.replace_substring_regex(origins, _PLACE, ""), _CLOCK, ""
-    ).dictionary_encode()
+    whole = _Origins.of(origin, with_query=True)
+    texts = pc.if_else(pc.match_substring(whole.texts, '"context"'), whole.texts, pa.scalar(None, pa.string()))
+    if texts.null_count == len(texts):
+        return pa.array([[]] * len(origin), _HEADERS)
+    origins = pc.replace_substring_regex(pc.replace_substring_regex(texts, _PLACE, ""), _CLOCK, "").dictionary_encode()
     headers_of_rows: list[list[dict[str, object]]] = []
     for text in origins.dictionary.to_pylist():
         member = json.loads(text)
         member = member if is_ours(shape.wire) else foreign.source(member, options)
         headers_of_rows.append([{"key": name, "value": data} for name, data in headers.write(member)])
     nothing = pa.scalar(len(headers_of_rows), origins.indices.type)
-    return pa.array([*headers_of_rows, []], _HEADERS).take(pc.coalesce(origins.indices, nothing))
+    indices = pc.coalesce(whole.spread(origins.indices), nothing)
+    return pa.array([*headers_of_rows, []], _HEADERS).take(indices)

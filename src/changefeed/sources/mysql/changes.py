@@ -62,6 +62,7 @@ from changefeed.sources.mysql.tables import SYSTEM, Captured, is_captured
 from changefeed.sources.mysql.transactions import (
     RowDetails,
     Transactions,
+    moved,
     origin_column,
     time_column,
     transaction_column,
@@ -320,7 +321,8 @@ class LogDecoder:
             return
         if hidden := self._hidden.get(id(rows.table)):
             rows = _without(rows, hidden)
-        into = self._rows.setdefault(shape := self._shape(rows), ShapeRows())
+        shape = self._shape(rows.table, rows.before_columns, rows.after_columns)
+        into = self._rows.setdefault(shape, ShapeRows())
         count, place = len(rows.rows), event.at.number
         record = self._record(place)
         into.records += [record] * count
@@ -330,25 +332,21 @@ class LogDecoder:
         into.ops += [rows.op] * count
         into.times += [rows.header.timestamp] * count
         if self._transactions is not None:
-            into.details.append(self._transactions.details(rows, event.at, shape))
+            into.details.append(self._transactions.details(rows.header, moved(rows, shape), event.at, shape))
         before, after = zip(*_merged(rows, shape), strict=True)
         into.before += before
         into.after += after
         self._index += count
         self._open_rows += count
 
-    def _shape(self, rows: Rows) -> TableShape:
-        """The shape of an event's rows: images with all columns share one with those that have no image."""
-        key = (id(rows.table), rows.before_columns, rows.after_columns)
+    def _shape(self, table: TableMap, before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> TableShape:
+        """The shape of rows with these columns in their images: images with all columns share one with those that have none."""
+        key = (id(table), before, after)
         shape = self._shapes.get(key)
         if shape is None:
-            table, columns = self._tables[id(rows.table)]
+            columns = self._tables[id(table)][1]
             shape = TableShape(
-                table.database,
-                table.table,
-                columns,
-                carried(table, columns, rows.before_columns),
-                carried(table, columns, rows.after_columns),
+                table.database, table.table, columns, carried(table, columns, before), carried(table, columns, after)
             )
             if self._definitions is not None:
                 shape = self._definitions.completed(shape)

@@ -39,7 +39,7 @@ from changefeed.sources.mysql.source_offset import LogPosition
 from changefeed.sources.mysql.tables import Captured
 
 _POSITION = 2**40 - 1  # the bits of a position in its number
-_READ_KINDS = [(code, kind.op, kind.version, kind.compressed) for code, kind in KINDS.items() if not kind.partial]
+READ_KINDS = [(code, kind.op, kind.version, kind.compressed) for code, kind in KINDS.items() if not kind.partial]
 
 
 def is_available() -> bool:
@@ -68,7 +68,7 @@ class KernelLogDecoder(LogDecoder):
         self._place = start  # any position in the file that is read
         self._kernel = decoding.changefeed_kernel.BinlogRows(
             at=start.number, end=end.number, ignored=bytes(WITHOUT_MEANING), gtids=bytes(GTIDS), rows=bytes(KINDS),
-            kinds=_READ_KINDS,
+            kinds=READ_KINDS,
         )  # fmt: skip
         self._registered: list[TableMap] = []  # by the kernel's number
         self._mapped: deque[TableMap] = deque(maxlen=1)  # the last one

@@ -44,6 +44,7 @@ from changefeed.sources.mysql.dump import FIRST, GTIDS, LogEvent, dump, of_same_
 from changefeed.sources.mysql.earlier import earlier_history, has_same_columns
 from changefeed.sources.mysql.failover import Executed, beginning, moved
 from changefeed.sources.mysql.held_back import held_back
+from changefeed.sources.mysql.kernel_events import event_decoder
 from changefeed.sources.mysql.notifications import Notifications
 from changefeed.sources.mysql.planning import check_begins
 from changefeed.sources.mysql.section import MySqlSource
@@ -266,7 +267,7 @@ class MySqlStream:
         accepted = set[LogPosition]()  # ends of prepared transactions that are committed
         begun = None if known.transaction is None else OpenTransaction.restored(known.transaction)
         transactions = Transactions(self._context, begun)
-        decoder = LogDecoder(self._tables, known.maps, transactions, self._definitions, prepared=accepted)
+        decoder = event_decoder(self._tables, known.maps, transactions, self._definitions, accepted)
         at, size, maps, executed = known, 0, known.maps, Executed(known.gtids)
         signals, taken = self._signals(server), 0
 

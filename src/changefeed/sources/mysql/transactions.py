@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,8 +28,10 @@ from changefeed.model.event import Instant, TransactionMark
 from changefeed.model.names import full_name
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape, canonical
-from changefeed.mysql.binlog.events import Gtid, MariaDbGtid, Query, Rows, RowsQuery
+from changefeed.mysql.binlog.events import Gtid, Header, MariaDbGtid, Query, Rows, RowsQuery
 from changefeed.sources.mysql.source_offset import LogPosition
+
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,11 @@ class RowDetails:
 
     opening: str
     closing: str
-    numbers: np.ndarray[Any, np.dtype[np.int64]]
+    numbers: Numbers
     commit_us: int
     id: str | None
-    orders: np.ndarray[Any, np.dtype[np.int64]]
-    table_orders: np.ndarray[Any, np.dtype[np.int64]]
+    orders: Numbers
+    table_orders: Numbers
 
 
 def closing(context: str, now: Callable[[], int]) -> str:
@@ -169,25 +171,28 @@ class Transactions:
         if self.open is not None:
             self.open.query = event.statement.decode(errors="replace")
 
-    def details(self, rows: Rows, at: LogPosition, shape: TableShape) -> RowDetails:
-        """Returns the details of an event's rows, and counts them."""
-        of = self.open
-        number, name = len(rows.rows), full_name(shape.database, shape.table)
-        steps = np.ones(number, np.int64)
-        if rows.op == "update":
-            steps += _moved(rows, shape)
+    def details(self, header: Header, moved: Numbers, at: LogPosition, shape: TableShape) -> RowDetails:
+        """Returns the details of an event's rows, and counts them.
+
+        Args:
+            header: the event's header.
+            moved: 1 for each row whose key changes, else 0: see `moved`.
+            at: the event's position.
+            shape: of the rows.
+        """
+        of, name, steps = self.open, full_name(shape.database, shape.table), moved + 1
         orders = np.cumsum(steps) - steps + 1
         total, before = (0, 0) if of is None else (sum(of.counts.values()), of.counts.get(name, 0))
         if of is not None:
             of.counts[name] = before + int(steps.sum())
-        origin = self._source(rows.header.server_id, at)
+        origin = self._source(header.server_id, at)
         if of is not None:
             origin |= {key: value for key in ("thread", "query") if (value := getattr(of, key)) is not None}
         opening = f'{canonical(origin)[:-1]},"row":'
-        seconds_us = rows.header.timestamp * 1_000_000
+        seconds_us = header.timestamp * 1_000_000
         commit_us = seconds_us if of is None or of.commit_us is None else of.commit_us
         return RowDetails(
-            opening, closing(self._context, self._now), np.arange(number), commit_us, None if of is None else of.id,
+            opening, closing(self._context, self._now), np.arange(len(moved)), commit_us, None if of is None else of.id,
             orders + total, orders + before,
         )  # fmt: skip
 
@@ -219,8 +224,10 @@ class Transactions:
         return source | {"file": at.file, "pos": at.position}
 
 
-def _moved(rows: Rows, shape: TableShape) -> np.ndarray[Any, np.dtype[np.int64]]:
+def moved(rows: Rows, shape: TableShape) -> Numbers:
     """Returns 1 for each update that changes the key, else 0: Rule 2."""
+    if rows.op != "update":
+        return np.zeros(len(rows.rows), np.int64)
     numbers = {column.name: number for number, column in enumerate(rows.table.columns)}
     places = [
         [columns.index(numbers[key]) for key in shape.keys if numbers.get(key) in columns]
