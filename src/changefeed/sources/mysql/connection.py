@@ -233,6 +233,12 @@ def translated(address: Address, *, connected: bool = True) -> Iterator[None]:
         raise MissingExtraError(f"The authentication of {address.user} at {address}", "mysql") from error
 
 
+def code_of(error: Exception) -> int | None:
+    """The number of the server's error that was translated; None if there is none."""
+    code = error.__cause__.args[0] if error.__cause__ is not None and error.__cause__.args else None
+    return code if isinstance(code, int) else None
+
+
 def _ours(address: Address, error: Exception, *, connected: bool) -> Exception:
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     message = str(error.args[1]) if len(error.args) > 1 else str(error)

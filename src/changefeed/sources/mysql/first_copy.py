@@ -5,7 +5,7 @@
     the tables    │    └── rows as they are when they are read ───┘
     the pipeline  └ definitions at L, rows at L, the changes after L: complete at H, where the first cut may be
 
-Rule 1. Every transaction before L can be seen (`Server.committed`). H is the end of the log after the last chunk was read. A row
+Rule 1. Every transaction before L can be seen (`table_locks.py`). H is the end of the log after the last chunk was read. A row
         of a chunk has the changes between L and some point before H; all changes from L to H are applied to it again. Each
         has the whole row, so that at H the row is the server's.
 Rule 2. Chunks are ranges of the first column of the key, and together all its values. A row whose key moves between two ranges is
@@ -29,6 +29,7 @@ from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.sources.mysql.connection import GoneError
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition
+from changefeed.sources.mysql.table_locks import committed, end
 from changefeed.sources.mysql.tables import (
     CopiedTable,
     Name,
@@ -111,7 +112,10 @@ def begin(
         SchemaChangedError: the tables before L are not those after it.
     """
     before = _definitions(server, names())
-    low, gtids = server.committed() if copies and exact else server.end_with_gtids()
+    try:
+        low, gtids = committed(server, [table.name for table in before]) if copies and exact else end(server)
+    except GoneError as error:
+        raise SchemaChangedError(str(error)) from error
     after = _definitions(server, names())
     if list(map(fingerprint, before)) != list(map(fingerprint, after)):
         raise SchemaChangedError("tables were created or changed")

@@ -16,8 +16,8 @@ from changefeed.sources.mysql.connection import (
     KEEP_LONGER,
     Address,
     LostLogError,
+    code_of,
     connect,
-    grants,
     rows,
     texts,
     translated,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _OLDEST = {"mysql": (8, 0, 1), "mariadb": (10, 5)}  # whose table maps can name their columns
 _LOCK_SECONDS = 10
+_FORBIDDEN_BY_OPTION = 1290  # by an option of the server, such as those of managed ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,10 @@ class Requirement:
 
     def __str__(self) -> str:
         return f"{self.name} is {self.value}, and must be {self.needed}: {self.fix}"
+
+
+class LockRefusedError(AccessError):
+    """The server does not let the user lock all its tables at once: see `table_locks.py`. It stays inside of the source."""
 
 
 class AnotherServerError(SourceError):
@@ -225,7 +230,7 @@ class Server:
         view; MySQL's is read while a lock lets no transaction commit.
 
         Raises:
-            AccessError: MySQL alone: the user may not lock.
+            LockRefusedError: MySQL alone: the user may not lock.
             SourceError: a long query keeps the lock from being taken.
         """
         if self.kind == "mariadb":
@@ -241,7 +246,7 @@ class Server:
         Also returns the GTIDs of all transactions before it; None without GTIDs.
 
         Raises:
-            AccessError, SourceError: as `committed`.
+            LockRefusedError, SourceError: as `committed`.
         """
         begin = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
         if self.kind == "mariadb":
@@ -289,10 +294,10 @@ class Server:
         self.rows(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
         try:
             self.rows("FLUSH TABLES WITH READ LOCK")
-        except AccessError as error:
-            raise AccessError(
-                f"{self.address}: the first copy needs the right RELOAD, to lock for a moment. {grants(self.address.user)}"
-            ) from error
+        except (AccessError, SourceError) as error:
+            if isinstance(error, SourceError) and code_of(error) != _FORBIDDEN_BY_OPTION:
+                raise
+            raise LockRefusedError(f"{self.address} refuses FLUSH TABLES WITH READ LOCK") from error
         try:
             yield
         finally:
@@ -384,14 +389,15 @@ class Server:
         if "ALL PRIVILEGES" in rights:
             return []
         needed = [("REPLICATION SLAVE", ()), ("REPLICATION CLIENT", ("BINLOG MONITOR",))]
-        if copies and self.kind == "mysql":
-            needed.append(("RELOAD", ("FLUSH_TABLES",)))
-            may_lock = any("LOCK TABLES" in line or "ALL PRIVILEGES" in line for line in grants_of_user)
-            if not may_lock and locks():  # a right of databases, too
+        may_lock = any("LOCK TABLES" in line or "ALL PRIVILEGES" in line for line in grants_of_user)
+        if copies and self.kind == "mysql" and not may_lock:  # a right of databases, too
+            if locks():
                 needed.append(("LOCK TABLES", ()))
+            else:
+                needed.append(("LOCK TABLES or RELOAD", ("RELOAD", "FLUSH_TABLES")))
         account = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
         return [
-            Requirement(f"the right {right}", "missing", "granted", f"GRANT {right} ON *.* TO {account}")
+            Requirement(f"the right {right}", "missing", "granted", _granting(right, account))
             for right, others in needed
             if not rights.intersection({right, *others})
         ]
@@ -399,3 +405,8 @@ class Server:
     def close(self) -> None:
         """Closes the connection."""
         self.connection.close()
+
+
+def _granting(rights: str, account: str) -> str:
+    """The statements that grant one of these rights."""
+    return ", or ".join(f"GRANT {right} ON *.* TO {account}" for right in rights.split(" or "))

@@ -51,6 +51,7 @@ from changefeed.sources.mysql.section import MySqlSource
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.signals import SignalLog, copies_of
 from changefeed.sources.mysql.source_offset import LogPosition, Prepared, SourceOffset, read
+from changefeed.sources.mysql.table_locks import end
 from changefeed.sources.mysql.tables import (
     Captured,
     CopiedTable,
@@ -211,7 +212,7 @@ class MySqlStream:
             yield self._batch(Decoded(), self._taken_over(server, read_offset(self._section.from_debezium)))
             return
         start = self._section.start
-        at, gtids = server.end_with_gtids() if start is None else beginning(server, start)
+        at, gtids = end(server) if start is None else beginning(server, start)
         yield self._batch(Decoded(control=self._first(server, captured_tables(server, self._tables), at)), None)
         yield self._batch(Decoded(), SourceOffset(server.identity, at, gtids=gtids))
 

@@ -4,7 +4,7 @@
 
 Rule 1. Every row is as it was at L, and the log is read from L on. The copy for tables (`first_copy.py`) applies changes twice,
         which a table with a key does not show; a reader of events would see a row that is newer than the changes after it.
-Rule 2. No lock lasts: MariaDB shows the position of a view; MySQL locks while the view begins.
+Rule 2. No lock lasts: MariaDB shows the position of a view; MySQL locks while the view begins (`table_locks.py`).
 Rule 3. A snapshot that is interrupted begins again, with another view: what was written of it stays.
 Rule 4. The first and the last row of each table, and of the snapshot, are marked. So one row is always held back. Not so in a
         snapshot that was requested while the log is followed: its rows have the connector's mark of such a one, `incremental`.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from changefeed.sources.mysql.selected import copied_rows
 from changefeed.sources.mysql.selecting import select
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.table_locks import begin_view
 from changefeed.sources.mysql.tables import (
     Captured,
     CopiedTable,
@@ -87,9 +89,10 @@ class View:
             AccessError: MySQL alone: the user may not lock.
             SourceError: a long query keeps the lock from being taken, or a table was dropped at this moment.
         """
-        low, gtids = server.begin_view()
+        requested = None if request is None else request.tables
+        low, gtids = begin_view(server, partial(_names, captured=captured, requested=requested))
         [(seconds,)] = server.texts("SELECT UNIX_TIMESTAMP()")
-        tables = captured_tables(server, captured, None if request is None else request.tables)
+        tables = captured_tables(server, captured, requested)
         rules = ColumnRules(captured.columns, of_events=True)
         return cls(server, low, gtids, int(seconds), tables, context, rules, request)
 
@@ -153,16 +156,19 @@ def captured_tables(
         AccessError: the user may not read all captured tables.
         SourceError: one was dropped at this moment.
     """
-    tables, selector = [], captured.selector()
-    check_readable(server, selector)
-    for name in list_tables(server, selector):
-        if requested is not None and name not in requested:
-            continue
+    tables = []
+    check_readable(server, captured.selector())
+    for name in _names(server, captured, requested):
         table = describe(server, *name)
         if table is None:
             raise SourceError(f"{'.'.join(name)} was dropped while the snapshot began", transient=True)
         tables.append(table)
     return tuple(tables)
+
+
+def _names(server: Server, captured: Captured, requested: Collection[Name] | None) -> list[Name]:
+    names = list_tables(server, captured.selector())
+    return [name for name in names if requested is None or name in requested]
 
 
 def first_changes(
