@@ -64,12 +64,11 @@ class Executor:
         self.sink = self.sink.owned_by(self.ledger.owner)
 
     def begin(self) -> None:
-        """Checks every table of the ledger's last cut; called after the ledger is claimed.
+        """Checks every table of the ledger's last cut; called after `take_name`.
 
         Raises:
             SinkError: a table differs from the ledger, or lacks data files.
         """
-        self.take_name()
         plan, guard = self.ledger.unfinished, self._guard()
         self._take_back(plan)
         busy = _paths(plan.actions) if plan else {}

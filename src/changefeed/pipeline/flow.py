@@ -78,6 +78,7 @@ class Flow:
     """The parts of one run, connected.
 
     Attributes:
+        check_storages: checks, before the ledger is claimed, that no storage lets two runs overwrite each other's files.
         sync: writes the files at paths below the sink's path to disk, and those of the pipeline itself.
         wait_for_paths: called with a begun plan and the state before it; returns when no `expire` deletes the plan's paths.
         report: called with each note of a step that is done.
@@ -92,17 +93,28 @@ class Flow:
     letters: Letters
     executor: Executor
     wait_for_paths: Callable[[Plan, State], None] = lambda plan, state: None
+    check_storages: Callable[[], None] = lambda: None
     sync: Callable[[Iterable[str]], None] = lambda paths: None
     report: Callable[[str], None] = log_note
     register: Callable[[State], None] = lambda state: None
 
-    def begin(self) -> None:
-        """Takes the pipeline over.
+    def claim(self) -> None:
+        """Takes the pipeline over, and looks at no table yet.
 
         Raises:
-            ConfigError: the ledger is another pipeline's, or the definition changes what must stay.
+            ConfigError: the ledger is another pipeline's, or a storage would let two runs overwrite each other's files.
         """
+        self.check_storages()
         self.ledger.claim()
+        self.executor.take_name()
+
+    def begin(self) -> None:
+        """Takes the pipeline over, and checks its tables.
+
+        Raises:
+            ConfigError: as `claim`, or the definition changes what must stay.
+        """
+        self.claim()
         self.executor.begin()
         check_consistency(self.definition, self.ledger.state)
         table = next((t for t in self.ledger.state.tables.values() if t.written), None)

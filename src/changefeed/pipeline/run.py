@@ -21,6 +21,7 @@ from changefeed.pipeline.absorb import without
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.dead_letters import DeadLetters, files_of
 from changefeed.pipeline.edge import as_ours
+from changefeed.pipeline.exclusion import check_storages
 from changefeed.pipeline.executor import Executor
 from changefeed.pipeline.flow import Batch, Flow
 from changefeed.pipeline.frontier import Until, strategy
@@ -184,6 +185,7 @@ def open_flow(definition: Definition, spark: SparkSession, opened: Source | None
         letters,
         executor,
         expiry,
+        partial(check_storages, definition, spark),
         partial(_sync, tables_folder(definition), own_folder(definition)),
     )
     if (registered := registration(definition, spark, executor.sink)) is not None:

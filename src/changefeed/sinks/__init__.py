@@ -92,6 +92,15 @@ def catalog_trial(definition: Any, folder: Folder | None) -> CatalogTrial | None
     return None if attempt is None else attempt(definition, folder)
 
 
+def commits_are_files(definition: Any) -> bool:
+    """Whether a sink commits by creating a file below its path, so that of two files of one name the storage must refuse one.
+
+    Args:
+        definition: the `sink` section.
+    """
+    return bool(getattr(module_of("sink", definition.type, SINKS), "COMMITS_ARE_FILES", False))
+
+
 def key_reader(definition: Any, folder: Folder, path: str, key: Mapping[str, str]) -> KeyReader:
     """Opens a table to read the rows with a key from its versions, without Spark.
 

@@ -14,6 +14,7 @@ import msgspec
 
 from changefeed.errors import ConfigError, SourceError
 from changefeed.pipeline.config.definition import Definition
+from changefeed.pipeline.exclusion import check_file_systems
 from changefeed.pipeline.ledger import occupied, read_ledger, strangers
 from changefeed.pipeline.monitoring.holders import Holder, has_binlog, held_by_of, held_text, holders
 from changefeed.pipeline.monitoring.lag import lag_of, lag_text
@@ -136,12 +137,14 @@ def explain(definition: Definition, limit: int = 10_000) -> Explanation:
         limit: maximum number of records of the source to read.
 
     Raises:
-        ConfigError: the source does not exist, or a table of another program is in the way.
+        ConfigError: the source does not exist, a table of another program is in the way, or a file system would let two runs
+            overwrite each other's files.
         SourceError: the source cannot be read.
         SinkError: the catalog that the definition names does not answer.
         ProtocolError: a record cannot be decoded, and a run would stop there.
         UnsupportedError, SchemaError: a run would stop at a schema change, a table or a row that it cannot apply.
     """
+    check_file_systems(definition)
     opened, target = source(definition.source), open_tables(definition)
     missing = opened.missing()
     if missing is not None:

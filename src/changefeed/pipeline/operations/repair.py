@@ -75,8 +75,7 @@ def repair(definition: Definition, spark: SparkSession, tables: Sequence[str], h
     """
     with as_ours():
         flow = open_flow(definition, spark)
-        flow.ledger.claim()
-        flow.executor.take_name()
+        flow.claim()
         table_states = flow.ledger.state.tables
         for name in tables:
             if name not in table_states:
@@ -100,8 +99,7 @@ def start_over(definition: Definition, spark: SparkSession) -> Repaired:
     """
     with as_ours():
         flow = open_flow(definition, spark)
-        flow.ledger.claim()
-        flow.executor.take_name()
+        flow.claim()
         before = flow.ledger.state
         written, sink = _written_by(flow), flow.executor.sink
         tables = {table.path: (name, table) for name, table in before.tables.items()}

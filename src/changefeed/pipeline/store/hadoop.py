@@ -6,9 +6,10 @@ Object stores have no such rename. There `storage` creates files, and a URL for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from changefeed.errors import ConfigError
 from changefeed.local_files import local_path
@@ -76,25 +77,44 @@ class HadoopFolder:
         """Does nothing: the files that Delta's `LogStore` may leave are small, and Hadoop deletes them."""
 
     def check_create(self) -> None:
-        """Checks the file system by its scheme.
-
-        Raises:
-            ConfigError: it is not one on which a rename excludes, and no `LogStore` is set for it.
-        """
-        _, files = file_system(self.spark, self.path)
-        scheme = str(files.getUri().getScheme())
-        setting = f"spark.delta.logStore.{scheme}.impl"
-        if scheme not in _RENAME_EXCLUDES and not self.spark.conf.get(setting, None):
-            raise ConfigError(
-                f"{self.path}: changefeed cannot create files on {scheme}:// so that two runs never overwrite each other's "
-                f"commits. Use a local folder, hdfs://, s3://, abfss:// or gs://; or set {setting} to a LogStore of Delta that "
-                "excludes concurrent writers"
-            )
+        """Checks the file system by its scheme; raises as `check_file_system`."""
+        if not urlsplit(self.path).scheme:
+            _, files = file_system(self.spark, self.path)
+            check_file_system(f"{files.getUri().getScheme()}://{self.path}", application_setting(self.spark))
+        check_file_system(self.path, application_setting(self.spark))
 
     def _log_store(self) -> Any:
         jvm: Any = self.spark._jvm
         stores = getattr(jvm.org.apache.spark.sql.delta.storage, "LogStore$")
         return getattr(stores, "MODULE$").apply(self.spark._jsparkSession)
+
+
+def application_setting(spark: SparkSession) -> Callable[[str], str | None]:
+    """Returns name of a property -> its value in the application: Delta does not look at a session's for its `LogStore`."""
+    conf = spark.sparkContext.getConf()
+    return lambda name: conf.get(name)
+
+
+def check_file_system(path: str, setting: Callable[[str], str | None]) -> None:
+    """Checks by its scheme that on a file system of Hadoop, of two files with one name that Delta creates, one is refused.
+
+    Args:
+        path: a path or URL, also of an object store, where `storage` creates the files.
+        setting: name of a property of Spark -> its value; None if it is not set.
+
+    Raises:
+        ConfigError: it is not one on which a rename excludes, and no `LogStore` is set for it.
+    """
+    scheme = urlsplit(path).scheme
+    if not scheme or is_object_store(path) or scheme in _RENAME_EXCLUDES:
+        return
+    name = f"spark.delta.logStore.{scheme}.impl"
+    if not setting(name):
+        raise ConfigError(
+            f"{path}: changefeed cannot create files on {scheme}:// so that two runs never overwrite each other's commits. Use "
+            f"a local folder, hdfs://, s3://, abfss:// or gs://; or set {name} to a LogStore of Delta that excludes concurrent "
+            "writers"
+        )
 
 
 def names_of(spark: SparkSession, statuses: Any) -> list[str]:
@@ -121,6 +141,8 @@ def folder_of_session(spark: SparkSession, path: str, section: StorageSection | 
     """
     if is_object_store(path):
         return _in_object_store(path, section, storage_properties(spark))
+    if urlsplit(path).scheme not in ("", "file"):
+        return HadoopFolder(spark, path)
     resolved, files = file_system(spark, path)
     if str(files.getUri().getScheme()) == "file":
         return LocalFolder(local_path(path) or str(resolved.toUri().getPath()))

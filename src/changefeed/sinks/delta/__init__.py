@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from changefeed.sinks.spark_catalog import SparkCatalog
     from changefeed.storage import Folder
 
+COMMITS_ARE_FILES = True  # see `sinks.commits_are_files`
+
 
 def open_sink(definition: Any, session: SparkSession | None, folder: Folder | None = None) -> DeltaTables:
     """Opens the sink that a `type: delta` section describes."""

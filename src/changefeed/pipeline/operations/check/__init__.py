@@ -15,6 +15,7 @@ from changefeed.errors import ChangefeedError, ConfigError, MissingExtraError
 from changefeed.pipeline.config.definition import Definition
 from changefeed.pipeline.config.events import AnyDefinition, EventDefinition
 from changefeed.pipeline.config.load import load_any
+from changefeed.pipeline.exclusion import tables_need_it
 from changefeed.pipeline.operations.check.catalog import check_catalog, check_commits
 from changefeed.pipeline.operations.check.events import event_checks
 from changefeed.pipeline.operations.check.result import FAIL, OK, WARN, Check, CheckReport
@@ -64,7 +65,8 @@ def _checks(definition: Definition, records: int) -> Iterator[Check]:
         yield Check("properties", WARN, doubt, "correct the name, unless a class of your own reads it")
     yield from _spark()
     yield from check_source(definition, records)
-    folders = [check_folder("sink", "sink.path", tables_folder(definition), definition)]
+    once = tables_need_it(definition)
+    folders = [check_folder("sink", "sink.path", tables_folder(definition), definition, once=once)]
     if definition.pipeline.folder is not None:
         folders.append(check_folder("folder", "pipeline.folder", own_folder(definition), definition))
     yield from folders

@@ -31,6 +31,7 @@ from changefeed.pipeline.operations.expire import old_folders
 from changefeed.pipeline.operations.expired import read_deleted_folders
 from changefeed.pipeline.operations.status import listed, status
 from changefeed.pipeline.store.base import Latest, foreign
+from changefeed.pipeline.store.hadoop import check_file_system
 from changefeed.pipeline.tables import open_tables
 from changefeed.storage.base import unconditional
 from changefeed.storage.failures import NoCredentialsError
@@ -41,11 +42,19 @@ _BY_SPARK = "`changefeed status` reads it through Spark"
 _JARS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 
-def check_folder(name: str, option: str, folder: str, definition: AnyDefinition) -> Check:
-    """Checks that a folder can be written; `name` is that of the check, `option` the one that has the folder."""
+def check_folder(name: str, option: str, folder: str, definition: AnyDefinition, *, once: bool = True) -> Check:
+    """Checks that a folder can be written.
+
+    Args:
+        name: that of the check.
+        option: the one that has the folder.
+        folder: the folder.
+        definition: the pipeline.
+        once: whether of two files with one name the storage must refuse one: see `pipeline.exclusion`.
+    """
     scheme = urlsplit(folder).scheme
     if scheme not in ("", "file"):
-        return _url(name, option, folder, scheme, definition)
+        return _url(name, option, folder, scheme, definition, once=once)
     try:
         _try_folder(Path(urlsplit(folder).path))
     except OSError as error:
@@ -54,10 +63,15 @@ def check_folder(name: str, option: str, folder: str, definition: AnyDefinition)
     return Check(name, OK, f"{folder} can be written")
 
 
-def _url(name: str, option: str, url: str, scheme: str, definition: AnyDefinition) -> Check:
+def _url(name: str, option: str, url: str, scheme: str, definition: AnyDefinition, *, once: bool) -> Check:
     """Checks a folder at a URL: Spark needs a jar for its file system, and this process a package to reach it."""
     if is_object_store(url):
-        return _object_store(name, option, url, definition)
+        return _object_store(name, option, url, definition, once=once)
+    try:
+        if once:
+            check_file_system(url, spark_of(definition).get)
+    except ConfigError as error:
+        return Check(name, FAIL, str(error), "the message names what is needed")
     if scheme not in _IN_SPARK and not any(jars in spark_of(definition) for jars in _JARS):
         what = f"Spark has no file system for {scheme}:// among its jars"
         return Check(name, FAIL, what, "name its jar in `spark: {spark.jars.packages: …}`")
@@ -78,7 +92,7 @@ def _url(name: str, option: str, url: str, scheme: str, definition: AnyDefinitio
     return Check(name, OK, f"{url} can be written")
 
 
-def _object_store(name: str, option: str, url: str, definition: AnyDefinition) -> Check:
+def _object_store(name: str, option: str, url: str, definition: AnyDefinition, *, once: bool) -> Check:
     """Creates a file in the folder, tries to create it again, and deletes it."""
     probe = f".changefeed-check-{uuid.uuid4().hex}"
     try:
@@ -87,7 +101,7 @@ def _object_store(name: str, option: str, url: str, definition: AnyDefinition) -
         folder.create(probe, b"first")
         is_conditional = not folder.create(probe, b"second")
         folder.delete([probe])
-        if not is_conditional:
+        if once and not is_conditional:
             raise unconditional(url)
     except NoCredentialsError as error:
         return Check(name, WARN, f"{url} not checked: {error}", "a run may have them from Spark's own configuration")
