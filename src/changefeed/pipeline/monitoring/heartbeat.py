@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from changefeed.errors import SinkError
+from changefeed.errors import ChangefeedError
 from changefeed.pipeline.config.events import AnyDefinition, spark_of
 from changefeed.pipeline.decoders import decoder_of
 from changefeed.pipeline.monitoring.view import FORMAT, RunNow
@@ -46,22 +46,25 @@ class Heartbeat:
         """Writes a heartbeat; an error is logged once, and does not end the run."""
         if not now.epoch:
             return  # the ledger is not claimed yet: an older run may be alive
+        what = "the heartbeat cannot be written, so `status` does not show this run"
         try:
-            self._write(now)
-        except (SinkError, OSError) as error:
+            old = self._write(now)
+            what = "old heartbeats cannot be deleted"
+            self.folder.delete(old)
+        except (ChangefeedError, OSError) as error:
             if not self._failed:
-                _log.info("%s: the heartbeat cannot be written, so `status` does not show this run: %s",
-                          self.folder.path, error)  # fmt: skip
+                _log.info("%s: %s: %s", self.folder.path, what, error)
             self._failed = True
 
-    def _write(self, now: RunNow) -> None:
+    def _write(self, now: RunNow) -> list[str]:
+        """Writes a heartbeat; returns the names of those before it."""
         epoch, number = self._last
         old = [_name(epoch, number)] if epoch == now.epoch else self.folder.names("")
         number = number + 1 if epoch == now.epoch else 1
         if not self.folder.create(_name(now.epoch, number), msgspec.json.encode(now) + b"\n"):
-            return
+            return []
         self._last = now.epoch, number
-        self.folder.delete([name for name in old if name < _name(now.epoch, number)])
+        return [name for name in old if name < _name(now.epoch, number)]
 
 
 def beat_seconds(folder: WritableFolder) -> float:
