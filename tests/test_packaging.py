@@ -48,5 +48,9 @@ def test_the_version_has_one_source() -> None:
 
 
 def test_data_files_are_part_of_the_package() -> None:
-    for package, name in [("changefeed", "py.typed"), ("changefeed.spark_runtime", "log4j2.properties")]:
+    for package, name in [
+        ("changefeed", "py.typed"),
+        ("changefeed.spark_runtime", "log4j2.properties"),
+        ("changefeed.sinks.delta", "LinkLogStore.java"),
+    ]:
         assert resources.files(package).joinpath(name).is_file()

@@ -1,7 +1,8 @@
 """Delta tables as a sink.
 
-`sink.py` implements the contract, `native/` writes rows; `log.py` reads a table's log through Spark, `read.py` reads small tables
-without Spark; `old_letter_table.py` reads the dead letters of earlier versions.
+`sink.py` implements the contract, `native/` writes rows; `log_store.py` has the commits of Spark on local disks; `log.py` reads a
+table's log through Spark, `read.py` reads small tables without Spark; `old_letter_table.py` reads the dead letters of earlier
+versions.
 """
 
 from __future__ import annotations

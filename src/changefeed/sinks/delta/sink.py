@@ -31,6 +31,7 @@ from changefeed.sinks.base import Applied, Changes, Commit, PreparedWrite, Table
 from changefeed.sinks.delta import log, read
 from changefeed.sinks.delta.errors import translated
 from changefeed.sinks.delta.log_names import commit_name
+from changefeed.sinks.delta.log_store import commit_by_links
 from changefeed.sinks.delta.native.columns import with_missing
 from changefeed.sinks.delta.native.incomplete import take_back
 from changefeed.sinks.delta.native.log_file import NTZ, PROPERTY
@@ -308,6 +309,8 @@ class DeltaTables:
         if self._native is not None and (self.folder is not None or not self.has_delta):
             reason = self._native.why_not(request, self.owner)
             raise SinkError(f"{at}: {reason}. {TABLE_WITHOUT_DELTA if self.folder is None else NOT_BY_SPARK}")
+        if local_path(self.root) is not None:
+            commit_by_links(self.spark)
         with self._session() as spark, translated(at):
             has_vectors = self.merges_on_read and bool(write.table.keys)
             properties = {PROPERTY: "true"} if has_vectors else {}
