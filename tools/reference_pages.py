@@ -271,6 +271,7 @@ def pipeline(schema: dict[str, Any], of_events: dict[str, Any]) -> str:
         "KafkaSource": "source: {type: kafka}",
         "UriSource": "source: {uri: kafka://…}",
         "MySqlSource": "source: {type: mysql}",
+        "ServerUriSource": "source: {type: mysql, uri: mysql://…}",
         "DeltaSink": "sink: {type: delta}",
         "IcebergSink": "sink: {type: iceberg}",
         "Behaviour": "pipeline",

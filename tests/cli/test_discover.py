@@ -73,8 +73,13 @@ def test_what_is_missing_has_its_statement(database: Database) -> None:
 
 @pytest.mark.parametrize("uri", ["shop", "http://u@h/", "mysql://h/shop", "mysql://u@h:port/", "mysql://u:p@/x"])
 def test_what_is_not_a_uri(uri: str) -> None:
-    with pytest.raises(ConfigError, match="mysql://user:password@host"):
+    with pytest.raises(ConfigError, match="mysql://user@host"):
         address_of(uri)
+
+
+def test_parameters_of_a_uri_are_not_passed_over() -> None:
+    with pytest.raises(ConfigError, match="takes no parameters such as `ssl-mode`"):
+        address_of("mysql://u@h/shop?ssl-mode=verify_ca")
 
 
 def test_a_uri() -> None:

@@ -36,6 +36,9 @@ SASL = "kafka.security.protocol: SASL_PLAINTEXT, kafka.sasl.mechanism: PLAIN"
 JAAS = (
     'org.apache.kafka.common.security.plain.PlainLoginModule required username="kanarieuser" password="kanarie\\"jaas";'
 )
+MYSQL = "source: {type: mysql, uri: '%s'%s}\n"
+EVENT_SINK = "sink: {type: files, path: out, protocol: {name: debezium-mysql, topic.prefix: up}}\n"
+EVENT_SINK += "pipeline: {name: p, folder: state}\n"
 S3_SINK = "sink: {type: delta, path: 's3://bucket/lake'}\n"
 
 
@@ -84,6 +87,13 @@ BROKEN = [
     URI % "protocol=open-protocol&sasl-mechanism=plain&sasl-user=kanarieuser&sasl-password=kanariesecret" + SINK,
     URI % "protocol=open-protocol&sasl-mechanism=oauthbearer&sasl-password=kanariesecret" + SINK,
     URI % "protocol=open-protocol&sasl-oauth-client-secret=kanariesecret" + SINK,
+    *(MYSQL % (uri, more) + sink for sink in (SINK, EVENT_SINK) for uri, more in (
+        ("mysql://user:kanariesecret@127.0.0.1:1", ""), ("mysql://user:kanarie%40secret@127.0.0.1:1/shop", ""),
+        ("mysql://user:kanariesecret@127.0.0.1:port", ""), ("mysql://user:ka/kanariesecret@127.0.0.1", ""),
+        ("mysql://user:ka#kanariesecret@127.0.0.1", ""), ("mysql://user:ka kanariesecret@127.0.0.1:1", ""),
+        ("mysql://127.0.0.1:1?password=kanariesecret", ""), ("mysql://user:kanariesecret@127.0.0.1:1", ", password: kanariepass"),
+        ("mysql://user:kanariesecret@127.0.0.1:1", ", nonsense: 1"), ("mysql://user@127.0.0.1:1?ssl-key=kanariesecret", ""),
+    )),
     URI.replace("127", "user:kanariesecret@127") % "protocol=avro&schema-registry=http://user:kanariesecret@127.0.0.1:1" + SINK,
 ]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shutil
 from dataclasses import replace
@@ -335,6 +336,22 @@ def test_the_definition_is_shown_without_secrets(site: Site) -> None:
     shown = site.json(f"{own}/definition.json")
     assert shown["definition"]["storage"] == {"secret-access-key": "***"}
     assert shown["definition"]["pipeline"] == {"name": "orders"}
+
+
+@pytest.mark.parametrize("password", ["very-secret-words", "very%2Fsecret words", "${WORDS}"])
+def test_the_definition_is_shown_without_the_password_of_a_uri(
+    password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORDS", "very-secret-words")
+    (tmp_path / "pipeline.yaml").write_text(
+        f"source: {{type: mysql, uri: 'mysql://u:{password}@db/shop'}}\n"
+        "sink: {type: delta, path: lake}\npipeline: {name: p}\n"
+    )
+    with Site([str(tmp_path)]) as site:
+        own = site.of("p")
+        shown = site.html(f"{own}/definition") + json.dumps(site.json(f"{own}/definition.json"))
+    assert "@db/shop" in shown
+    assert "words" not in shown
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from changefeed.errors import ConfigError
 from changefeed.pipeline.config.load import read
+from changefeed.sources.kafka.section import KafkaSource
 from changefeed.sources.kafka.uri import read_uri
 
 SINK = {"type": "delta", "path": "lake"}
@@ -55,10 +56,17 @@ def test_logins_go_to_the_client() -> None:
          'unknown option of ticdc-open "max-batch-sise". Did you mean "max-batch-size"?'),
         ("kafka://a:1/t?protocol=maxwell", 'unknown protocol of TiCDC "maxwell". Known: avro, '),
         ("kafka://a:1/t", "source.uri: it has no protocol; add the one of the changefeed, "),
-        ("kafka://a:1?protocol=avro", "source.uri: expected kafka://host:port/topic?protocol=…, as a TiCDC changefeed has it"),
+        ("kafka://a:1?protocol=avro", "source.uri: expected kafka://host:port/topic?protocol=…, as a TiCDC changefeed has it; "
+         "a database is `type: mysql` with a `uri`"),
     ],
 )  # fmt: skip
 def test_wrong_uris_are_refused_with_the_fault(uri: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         read({"source": {"uri": uri}, "sink": SINK})
     assert str(error.value).startswith(f"definition: {message}")
+
+
+def test_a_uri_of_another_source_is_its_own() -> None:
+    written = {"type": "my_package.my_source", "uri": "amqp://host"}
+    assert not KafkaSource.describes(written)
+    assert KafkaSource.expanded(written) == written

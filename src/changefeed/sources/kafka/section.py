@@ -79,7 +79,7 @@ class KafkaSource(SourceSection):
     @classmethod
     def expanded(cls, written: dict[str, Any]) -> dict[str, Any]:
         """The section that a TiCDC sink URI stands for; options beside the URI win."""
-        if not isinstance(written.get("uri"), str):
+        if not (cls.describes(written) and isinstance(written.get("uri"), str)):
             return written
         beside = {name: value for name, value in written.items() if name != "uri"}
         return {**read_uri(written["uri"]), **beside}
@@ -87,7 +87,7 @@ class KafkaSource(SourceSection):
     @classmethod
     def describes(cls, written: Mapping[str, Any]) -> bool:
         """See `SourceSection`."""
-        return "uri" in written or written.get("type") == "kafka"
+        return written["type"] == "kafka" if "type" in written else "uri" in written
 
     @classmethod
     def unknown(cls, names: Iterable[str]) -> list[str]:

@@ -39,7 +39,10 @@ def read_uri(uri: str) -> dict[str, Any]:
     parts = urlsplit(uri)
     topic = unquote(parts.path.strip("/"))
     if parts.scheme not in ("kafka", "kafka+ssl") or not parts.netloc or not topic:
-        raise ConfigError("source.uri: expected kafka://host:port/topic?protocol=…, as a TiCDC changefeed has it")
+        raise ConfigError(
+            "source.uri: expected kafka://host:port/topic?protocol=…, as a TiCDC changefeed has it; a database is "
+            "`type: mysql` with a `uri`"
+        )
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     name = query.pop("protocol", None)
     if name is None:

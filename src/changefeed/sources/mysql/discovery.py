@@ -9,15 +9,13 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
-from changefeed.errors import ConfigError
-from changefeed.redaction import remember
 from changefeed.sources.mysql.connection import Address
 from changefeed.sources.mysql.rights import unreadable
 from changefeed.sources.mysql.server import Requirement, Server
 from changefeed.sources.mysql.tables import SYSTEM, Name, all_keys
 from changefeed.sources.mysql.unlogged import unlogged_databases, unlogged_rows
+from changefeed.sources.mysql.uri import DEFAULT_PORT, read_uri
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 _TABLES = """\
@@ -101,16 +99,8 @@ def address_of(uri: str) -> tuple[Address, str | None]:
     Raises:
         ConfigError: the text is not such a URI.
     """
-    try:
-        parts = urlsplit(uri)
-        port = parts.port or 3306
-    except ValueError as error:
-        raise ConfigError("the URI has no valid port: expected mysql://user:password@host:port/database") from error
-    if parts.scheme not in ("mysql", "mariadb") or not parts.hostname or not parts.username:
-        raise ConfigError("expected a URI such as mysql://user:password@host:3306/database")
-    password = unquote(parts.password or "")
-    remember("password", password)
-    return Address(parts.hostname, port, unquote(parts.username), password), unquote(parts.path.strip("/")) or None
+    read = read_uri(uri)
+    return Address(read.host, read.port or DEFAULT_PORT, read.user, read.password or ""), read.database
 
 
 def discover(uri: str) -> Discovery:

@@ -8,13 +8,15 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from changefeed.errors import ConfigError
 from changefeed.model.names import names_of
 from changefeed.mysql.gtid_set import parse
+from changefeed.section import Section, kebab
 from changefeed.sources.mysql.masks import ColumnPatterns, CompiledPatterns, Mask
 from changefeed.sources.mysql.source_offset import LogPosition
+from changefeed.sources.mysql.uri import DEFAULT_PORT, expanded
 from changefeed.sources.section import ChangesSection
 from changefeed.ticdc.dispatch.matcher import ColumnFilter, TableFilter
 
@@ -34,12 +36,26 @@ def _table_filter(patterns: tuple[str, ...]) -> TableFilter:
     return TableFilter(patterns)
 
 
+class ServerUriSource(Section):
+    """The server by a URI. The other options may be beside it, but none that the URI has, too."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, alias_generator=kebab)
+    type: Literal["mysql"]
+    uri: str = Field(
+        pattern=r"^(mysql|mariadb)://",
+        description="`mysql://user:password@host:port/database`, percent-encoded, instead of `host`, `port`, `user` and "
+        "`password`. With a database it stands for `tables: [database.*]`.",
+    )
+
+
 class MySqlSource(ChangesSection):
     """Tables of a MySQL or MariaDB server."""
 
+    shorthands = (ServerUriSource,)
+
     type: Literal["mysql"]
     host: str = Field(description="Name or address of the server.")
-    port: int = Field(default=3306, ge=1, le=65535, description="Its TCP port.")
+    port: int = Field(default=DEFAULT_PORT, ge=1, le=65535, description="Its TCP port.")
     user: str = Field(description="The user that reads tables and the binary log.")
     password: str | None = Field(default=None, repr=False, description="Its password, such as `${MYSQL_PASSWORD}`.")
     password_file: str | None = Field(
@@ -241,6 +257,11 @@ class MySqlSource(ChangesSection):
                 "`starting-position` needs `snapshot.mode: no_data`: a first copy begins at the end of the log"
             )
         return self
+
+    @classmethod
+    def expanded(cls, written: dict[str, Any]) -> dict[str, Any]:
+        """See `ChangesSection`."""
+        return expanded(written) if written.get("type") == "mysql" and "uri" in written else written
 
     @classmethod
     def wrong(cls, written: Mapping[str, Any], *, of_events: bool) -> Iterator[tuple[str, str]]:
