@@ -101,6 +101,7 @@ class Database:
         """Stops the process for a time: connections are taken, and nothing is answered."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # some of its threads may go on for a moment
         try:
             yield
         finally:

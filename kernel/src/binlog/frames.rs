@@ -6,8 +6,8 @@
 //!          └ checksum (4), if the format description declares it                                 ┘
 //! ```
 //!
-//! Rule 1. Events that the server makes for the connection have no place in the log: artificial ones, and of the types
-//!         `OF_CONNECTION` those whose next position is 0.
+//! Rule 1. Events that the server makes for the connection have no place in the log: artificial ones, heartbeats, and of the
+//!         types `OF_CONNECTION` those whose next position is 0.
 //! Rule 2. The next position in a header has 32 bits. In a longer file the upper bits are those of the last position, plus one
 //!         where the lower ones begin again. MariaDB 11.8 writes 0 inside of a transaction: the event follows the one before.
 
@@ -19,8 +19,10 @@ const CHECKSUM_SIZE: usize = 4;
 const SIZE_AT: usize = 9;
 const ARTIFICIAL: u64 = 0x20;
 const POSITION_BITS: u32 = 40;
-/// ROTATE, FORMAT_DESCRIPTION, HEARTBEAT, PREVIOUS_GTIDS, HEARTBEAT_V2, GTID_LIST and START_ENCRYPTION of MariaDB.
-const OF_CONNECTION: [u8; 7] = [4, 15, 27, 35, 41, 163, 164];
+/// HEARTBEAT, HEARTBEAT_V2.
+const HEARTBEATS: [u8; 2] = [27, 41];
+/// ROTATE, FORMAT_DESCRIPTION, PREVIOUS_GTIDS, GTID_LIST and START_ENCRYPTION of MariaDB.
+const OF_CONNECTION: [u8; 5] = [4, 15, 35, 163, 164];
 
 /// Bytes of the event that begins here, by its header.
 pub fn size_of(event: &[u8]) -> Option<usize> {
@@ -51,7 +53,7 @@ impl Header {
     /// Where the event begins and ends, as `file number << 40 | position`, given the end of the one before. Nothing if it
     /// has no place in the log.
     pub fn place(&self, at: u64) -> Option<(u64, u64)> {
-        if self.flags & ARTIFICIAL != 0 {
+        if self.flags & ARTIFICIAL != 0 || HEARTBEATS.contains(&self.code) {
             return None;
         }
         if self.next == 0 {

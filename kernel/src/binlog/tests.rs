@@ -168,6 +168,7 @@ fn an_event_without_a_position_follows_the_one_before_unless_it_is_of_the_connec
     };
     assert_eq!(unplaced(MAP), Some((7 << 40 | 4, 7 << 40 | 25)));
     assert_eq!(unplaced(15), None);
+    assert_eq!(Header::read(&event(27, b"binlog.000001", 1082)).unwrap().place(7 << 40 | 1118), None);
     assert_eq!(Header::read(&event(MAP, b"12", 100)).unwrap().place(7 << 40 | 4), Some((7 << 40 | 100, 7 << 40 | 121)));
 }
 

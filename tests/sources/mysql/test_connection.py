@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from changefeed.errors import AccessError, ConfigError, SourceError
+from changefeed.mysql.binlog import codes
+from changefeed.mysql.gtid_set import parse
+from changefeed.sources.mysql import dump as dumping
 from changefeed.sources.mysql import open_changes
-from changefeed.sources.mysql.connection import Address, texts
-from changefeed.sources.mysql.dump import dump, dump_bytes
+from changefeed.sources.mysql.changes import LogDecoder
+from changefeed.sources.mysql.connection import Address, connect, rows, texts
+from changefeed.sources.mysql.dump import GTIDS, dump, dump_after, dump_bytes
 from changefeed.sources.mysql.reader import read
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import LogPosition, SourceOffset
+from changefeed.sources.mysql.tables import Captured
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import section
 from tests.sources.mysql.kernel import needs_kernel
@@ -210,3 +218,88 @@ def test_no_log() -> None:
         missing = open_changes(section(server)).missing()
         assert missing is not None
         assert "writes no binary log" in f"{missing}" or "log_bin is OFF" in missing.what
+
+
+@pytest.fixture(params=["mariadb", pytest.param("mysql", marks=pytest.mark.nightly)])
+def either(request: pytest.FixtureRequest) -> Database:
+    database: Database = request.getfixturevalue(request.param)
+    return database
+
+
+def test_a_dead_peer_is_found_while_a_connection_waits(either: Database) -> None:
+    connection = connect(address(either))
+    options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+    idle, interval, count = (connection._sock.getsockopt(socket.IPPROTO_TCP, option) for option in options)
+    assert connection._sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert idle + interval * count <= 180
+    connection.close()
+
+
+@pytest.mark.parametrize("events", [dump, pytest.param(dump_bytes, marks=needs_kernel)], ids=lambda f: f.__name__)
+def test_a_server_that_hangs_while_it_sends_its_log(either: Database, events: Callable[..., Iterator[Any]]) -> None:
+    """Its log is larger than what the connection holds."""
+    either.execute(
+        "CREATE TABLE IF NOT EXISTS shop.wide (id INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB);"
+        + "INSERT INTO shop.wide (data) VALUES (REPEAT('x', 1 << 20));" * 40
+    )
+    sent = events(address(either), LogPosition(either.binlogs()[0].name, 4), heartbeat_seconds=0.5)
+    next(sent)
+    with either.hanging():
+        started = time.monotonic()
+        with pytest.raises(SourceError, match=r"Lost connection .*timed out") as error:
+            list(sent)
+        assert error.value.transient
+        assert 1 < time.monotonic() - started < 60
+    assert len(list(events(address(either), LogPosition(either.binlogs()[-1].name, 4), heartbeat_seconds=0.5)))
+
+
+def test_a_server_that_hangs_before_it_sends_its_log(either: Database) -> None:
+    started = time.monotonic()
+    with (
+        pytest.raises(SourceError, match=r"Lost connection .*timed out") as error,
+        dumping._connected(address(either), None, None, 0.5) as connection,
+        either.hanging(),
+    ):
+        rows(connection, "SELECT 1")
+    assert error.value.transient
+    assert 1 < time.monotonic() - started < 60
+
+
+def test_heartbeats_of_an_idle_log_are_not_changes(either: Database) -> None:
+    """A connection that waits for more, unlike those of a run, which ask again."""
+    server = Server.open(address(either))
+    end = server.end()
+    server.close()
+    decoder = LogDecoder(Captured(("*.*",), {}))
+    with dumping._connected(address(either), None, None, 0.2) as connection:
+        own_id = dumping._registered(connection, None)
+        connection._execute_command(dumping._DUMP, struct.pack("<IHI", end.position, 0, own_id) + end.file.encode())
+        sent = []
+        for event in dumping._events(connection, end):
+            decoder.add(event)
+            sent.append(event)
+            if sum(one.code == codes.HEARTBEAT for one in sent) == 3:
+                break
+    assert [one for one in sent if one.placed] == []
+    assert sent[-1].end == end
+    decoded, _ = decoder.decoded()
+    assert (list(decoded.tables), list(decoded.control)) == ([], [])
+
+
+@pytest.mark.nightly
+def test_heartbeats_among_transactions_that_are_passed_over(mysql: Database) -> None:
+    mysql.execute("".join(f"REPLACE INTO shop.t VALUES ({i});" for i in range(2000)))
+    [[executed]] = mysql.selected("SELECT @@GLOBAL.gtid_executed", "shop")
+    mysql.execute("REPLACE INTO shop.t VALUES (5000)")
+    gtids = parse(executed)
+    with dumping._connected(address(mysql), None, gtids, 30) as connection:
+        rows(connection, "SET @master_heartbeat_period = 1000, @source_heartbeat_period = 1000")
+        dumping._ask_after(connection, gtids)
+        sent = list(dumping._events(connection, LogPosition("", 4)))
+    server = Server.open(address(mysql))
+    expected = list(dump_after(server.address, gtids, server.identity))
+    server.close()
+    assert codes.HEARTBEAT in {event.code for event in sent if not event.placed}
+    assert [event.code for event in sent if event.placed and event.code in GTIDS] == [codes.GTID]
+    assert codes.HEARTBEAT not in {event.code for event in sent if event.placed}
+    assert [e.end for e in sent if e.placed] == [e.end for e in expected if e.placed]

@@ -6,6 +6,7 @@ and the character set utf8mb4.
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ Row = tuple[bytes | None, ...]
 
 CONNECT_SECONDS = 10
 _READ_SECONDS = 600  # for an answer of the server: a first copy may wait for a lock
+# A connection that is idle, such as that of a view, finds within two minutes that its peer is gone, and no firewall takes
+# it for unused. The names are those of Linux and Windows, and for the first one of macOS.
+_KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPALIVE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}
 # wrong password, a plugin that refuses, a host that is not allowed, a locked account
 _REFUSED = {1045, 1698, 1130, 3118}
 _RIGHTS = {1044, 1142, 1143, 1227}
@@ -117,10 +121,19 @@ def connect(address: Address, *, seconds: float = CONNECT_SECONDS) -> Connection
             connect_timeout=seconds, read_timeout=seconds, write_timeout=_READ_SECONDS,
             program_name="changefeed", **tls,
         )  # fmt: skip
+        _keep_alive(connection._sock)
         for statement in (_ISOLATION, _OWN_SETTINGS["mariadb" if is_mariadb(connection) else "mysql"]):
             rows(connection, statement)
         connection._read_timeout = _READ_SECONDS
         return connection
+
+
+def _keep_alive(tcp: socket.socket) -> None:
+    """Lets the system ask the peer of an idle connection whether it is there."""
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEPALIVE.items():
+        if hasattr(socket, name):
+            tcp.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def is_mariadb(connection: Connection[Any]) -> bool:

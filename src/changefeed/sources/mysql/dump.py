@@ -6,13 +6,17 @@
              EOF at the end of the log, because the flag 1 asks not to wait for more
 
 Rule 1. Events that the server makes for the connection have no place in the file: artificial ones, and of the types
-        `_OF_CONNECTION` those whose next position is 0, such as a FORMAT_DESCRIPTION that is sent again.
+        `_OF_CONNECTION` those whose next position is 0, such as a FORMAT_DESCRIPTION that is sent again. So do heartbeats,
+        whose next position is that of the event that was sent or passed over last.
 Rule 2. The next position in a header has 32 bits. In a longer file the upper bits are those of the last position, plus one where
         the lower ones begin again. MariaDB 11.8 writes 0 inside of a transaction: such an event follows the one before, so that
         none of them may be missing (see `_asks_for_statements`).
         No connection can ask for a position of more than 32 bits: then it asks for the file, and passes over what comes before.
 Rule 3. Each connection asks for the server's identity: between two of them, the address may lead to another one.
 Rule 4. MariaDB sends GTIDs only to a replica of capability 4; both servers send checksums only to one that asks for them.
+Rule 5. A server that sends nothing for three heartbeats is taken for lost. MySQL passes over transactions that are not asked
+        for, which may be most of a long log, and sends heartbeats meanwhile. Otherwise a server that is not asked to wait
+        always has something to send.
 """
 
 from __future__ import annotations
@@ -53,14 +57,17 @@ FIRST = 4
 """The position of the first event of a file."""
 FARTHEST = 2**32 - 1
 """The last position that a connection can ask for: Rule 2."""
+HEARTBEAT_SECONDS = 30.0
+"""Seconds without an event after which a server sends a heartbeat: Rule 5."""
+_MISSED = 3  # heartbeats
+_HEARTBEATS = frozenset({codes.HEARTBEAT, codes.HEARTBEAT_V2})
 _RANGE = 100  # server ids of one section
 _HEADER = struct.Struct("<IBIIIH")
 _NEXT_AT = 13  # the next position, in a header
 _BEGIN = b"\0BEGIN"
 _LONGEST_BEGIN = len(_BEGIN) + CHECKSUM_SIZE
 _OF_CONNECTION = frozenset({
-    codes.ROTATE, codes.FORMAT_DESCRIPTION, codes.HEARTBEAT, codes.HEARTBEAT_V2, codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST,
-    codes.START_ENCRYPTION,
+    codes.ROTATE, codes.FORMAT_DESCRIPTION, codes.PREVIOUS_GTIDS, codes.MARIADB_GTID_LIST, codes.START_ENCRYPTION,
 })  # fmt: skip
 GTIDS = frozenset({codes.GTID, codes.ANONYMOUS_GTID, codes.GTID_TAGGED, codes.MARIADB_GTID})
 """The events that begin a transaction."""
@@ -114,6 +121,7 @@ def dump(
     identity: str | None = None,
     *,
     statements: bool = False,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Iterator[LogEvent]:
     """Yields the events of the log from a position to its current end.
 
@@ -123,6 +131,7 @@ def dump(
         server_id: the first of the ids that the connection may use; None for one at random.
         identity: of the server that must answer, see `identity_of`; None: any.
         statements: whether MariaDB must send the statements of rows, too; MySQL always sends those that it has logged.
+        heartbeat_seconds: see Rule 5.
 
     Raises:
         AccessError: the user may not read the log.
@@ -130,23 +139,29 @@ def dump(
         SourceError: the server no longer has the position, or does not answer.
     """
     first = start if start.position <= FARTHEST else replace(start, position=FIRST)
-    with _connected(address, identity, None) as connection:
+    with _connected(address, identity, None, heartbeat_seconds) as connection:
         _ask(connection, first, server_id, statements=statements)
         events = _events(connection, first)
         yield from events if first == start else from_position(events, start)
 
 
 def dump_bytes(
-    address: Address, start: LogPosition, server_id: int | None = None, identity: str | None = None
+    address: Address,
+    start: LogPosition,
+    server_id: int | None = None,
+    identity: str | None = None,
+    *,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> Iterator[bytes]:
     """Yields the same events as `dump`, many at a time, end to end: the kernel splits what is received.
 
     Args and errors as of `dump`.
     """
     if start.position > FARTHEST:
-        yield from (event.data for event in dump(address, start, server_id, identity))
+        events = dump(address, start, server_id, identity, heartbeat_seconds=heartbeat_seconds)
+        yield from (event.data for event in events)
         return
-    with _connected(address, identity, None) as connection:
+    with _connected(address, identity, None, heartbeat_seconds) as connection:
         _ask(connection, start, server_id, statements=False)
         packets = decoding.changefeed_kernel.BinlogPackets(connection._next_seq_id)
         connection._sock.settimeout(connection._read_timeout)
@@ -177,23 +192,30 @@ def _asks_for_statements(connection: Connection[Any], *, statements: bool) -> bo
     return statements or bool(rows(connection, "SHOW GLOBAL VARIABLES LIKE 'binlog_legacy_event_pos'"))
 
 
-def dump_after(address: Address, gtids: GtidSet, identity: str) -> Iterator[LogEvent]:
+def dump_after(
+    address: Address, gtids: GtidSet, identity: str, *, heartbeat_seconds: float = HEARTBEAT_SECONDS
+) -> Iterator[LogEvent]:
     """Yields the events of the transactions that are not among these GTIDs, to the current end of the log.
 
     Raises:
         ValueError: the server cannot be asked for them.
         AccessError, SourceError: see `dump`.
     """
-    with _connected(address, identity, gtids) as connection:
-        own_id = _registered(connection, None)
-        if isinstance(gtids, MySqlGtids):
-            data = gtids.encoded()
-            flags = _NON_BLOCKING | _THROUGH_GTIDS
-            request = struct.pack("<HIIQI", flags, own_id, 0, FIRST, len(data)) + data
-            connection._execute_command(_DUMP_GTIDS, request)
-        else:
-            connection._execute_command(_DUMP, struct.pack("<IHI", FIRST, _NON_BLOCKING, own_id))
+    with _connected(address, identity, gtids, heartbeat_seconds) as connection:
+        _ask_after(connection, gtids)
         yield from _events(connection, LogPosition("", FIRST))
+
+
+def _ask_after(connection: Connection[Any], gtids: GtidSet) -> None:
+    """Asks for the log without the transactions of a set; MariaDB has it from the session, see `_session`."""
+    own_id = _registered(connection, None)
+    if isinstance(gtids, MySqlGtids):
+        data = gtids.encoded()
+        flags = _NON_BLOCKING | _THROUGH_GTIDS
+        request = struct.pack("<HIIQI", flags, own_id, 0, FIRST, len(data)) + data
+        connection._execute_command(_DUMP_GTIDS, request)
+    else:
+        connection._execute_command(_DUMP, struct.pack("<IHI", FIRST, _NON_BLOCKING, own_id))
 
 
 def from_position(events: Iterable[LogEvent], start: LogPosition) -> Iterator[LogEvent]:
@@ -213,13 +235,18 @@ def _sent_again(data: bytes) -> bytes:
 
 
 @contextmanager
-def _connected(address: Address, identity: str | None, gtids: GtidSet | None) -> Iterator[Connection[Any]]:
-    """A connection that is prepared for the log."""
+def _connected(
+    address: Address, identity: str | None, gtids: GtidSet | None, heartbeat_seconds: float
+) -> Iterator[Connection[Any]]:
+    """A connection that is prepared for the log; each answer must come within three heartbeats."""
     connection = connect(address)
     try:
+        connection._read_timeout = _MISSED * heartbeat_seconds
         with translated(address):
             if identity is not None:
                 check_identity(address, connection, identity)
+            nanoseconds = round(heartbeat_seconds * 1e9)
+            rows(connection, f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
             for statement in _session(mariadb=is_mariadb(connection), after=gtids):
                 rows(connection, statement)
             yield connection
@@ -279,7 +306,7 @@ def placed(data: bytes, at: LogPosition) -> LogEvent:
         body = _without_checksum(data)[HEADER_SIZE:]
         end = LogPosition(body[8:].decode(), int.from_bytes(body[:8], "little"), at.shift)
         return LogEvent(code, end, end, data, placed=False)
-    if flags & codes.ARTIFICIAL or (following == 0 and code in _OF_CONNECTION):
+    if flags & codes.ARTIFICIAL or code in _HEARTBEATS or (following == 0 and code in _OF_CONNECTION):
         return LogEvent(code, at, at, data, placed=False)
     if following == 0:
         return LogEvent(code, at, LogPosition(at.file, at.position + size, at.shift), data, placed=True)
