@@ -96,6 +96,13 @@ class Database:
         finally:
             self._start()
 
+    def kill(self) -> None:
+        """Kills the server as a crash does, and starts it again, on its port and data."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        self._start()
+
     @contextmanager
     def hanging(self) -> Iterator[None]:
         """Stops the process for a time: connections are taken, and nothing is answered."""

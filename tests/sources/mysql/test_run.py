@@ -17,6 +17,8 @@ from tests.sources.mysql.pipelines import load, tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_BY_OPTIONS = "snapshot.mode.configuration.based"
+
 
 @pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
@@ -108,3 +110,18 @@ def test_every_run_copies_the_tables_with_always(tmp_path: Path, spark: SparkSes
     copied = tables(pipeline, tmp_path)
     assert copied["shop.orders"] == [{"id": 3, "total": "0.10", "note": "é"}]
     assert copied["shop.items"] == [{"a": 1, "b": "x"}]
+
+
+def test_a_mode_by_options(tmp_path: Path, spark: SparkSession, database: Database) -> None:
+    """First a copy alone, then its log; a change in between is not read before that."""
+    options = {"snapshot.mode": "configuration_based", f"{_BY_OPTIONS}.snapshot.data": "true"}
+    load(tmp_path, database, **options).run(spark)
+    database.execute("USE shop; DELETE FROM orders WHERE id > 1; INSERT INTO items VALUES (1, 'x')")
+    pipeline = load(tmp_path, database, **options)
+    pipeline.run(spark)
+    copied = tables(pipeline, tmp_path)
+    assert ([row["id"] for row in copied["shop.orders"]], copied["shop.items"]) == ([1, 2, 3], [])
+    pipeline = load(tmp_path, database, **options, **{f"{_BY_OPTIONS}.start.stream": "true"})
+    pipeline.run(spark)
+    followed = tables(pipeline, tmp_path)
+    assert ([row["id"] for row in followed["shop.orders"]], followed["shop.items"]) == ([1], [{"a": 1, "b": "x"}])
