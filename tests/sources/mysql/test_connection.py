@@ -6,6 +6,8 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -238,10 +240,7 @@ def test_a_dead_peer_is_found_while_a_connection_waits(either: Database) -> None
 @pytest.mark.parametrize("events", [dump, pytest.param(dump_bytes, marks=needs_kernel)], ids=lambda f: f.__name__)
 def test_a_server_that_hangs_while_it_sends_its_log(either: Database, events: Callable[..., Iterator[Any]]) -> None:
     """Its log is larger than what the connection holds."""
-    either.execute(
-        "CREATE TABLE IF NOT EXISTS shop.wide (id INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB);"
-        + "INSERT INTO shop.wide (data) VALUES (REPEAT('x', 1 << 20));" * 40
-    )
+    _fill(either)
     sent = events(address(either), LogPosition(either.binlogs()[0].name, 4), heartbeat_seconds=0.5)
     next(sent)
     with either.hanging():
@@ -251,6 +250,14 @@ def test_a_server_that_hangs_while_it_sends_its_log(either: Database, events: Ca
         assert error.value.transient
         assert 1 < time.monotonic() - started < 60
     assert len(list(events(address(either), LogPosition(either.binlogs()[-1].name, 4), heartbeat_seconds=0.5)))
+
+
+def _fill(database: Database) -> None:
+    """Makes the log larger than what a connection holds."""
+    database.execute(
+        "CREATE TABLE IF NOT EXISTS shop.wide (id INT AUTO_INCREMENT PRIMARY KEY, data LONGBLOB);"
+        + "INSERT INTO shop.wide (data) VALUES (REPEAT('x', 1 << 20));" * 40
+    )
 
 
 def test_a_server_that_hangs_before_it_sends_its_log(either: Database) -> None:
@@ -263,6 +270,32 @@ def test_a_server_that_hangs_before_it_sends_its_log(either: Database) -> None:
         rows(connection, "SELECT 1")
     assert error.value.transient
     assert 1 < time.monotonic() - started < 60
+
+
+def _read_slowly(events: Iterator[Any], ended: Callable[[], bool]) -> None:
+    """Reads some of the events until something has ended, and then all of them."""
+    while not ended():
+        time.sleep(0.2)
+        list(islice(events, 1))
+    list(events)
+
+
+@pytest.mark.parametrize("events", [dump, pytest.param(dump_bytes, marks=needs_kernel)], ids=lambda f: f.__name__)
+def test_two_connections_with_one_server_id(
+    mariadb: Database, events: Callable[..., Iterator[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MariaDB ends the earlier one; MySQL compares the UUIDs of replicas, which are new for each connection."""
+    monkeypatch.setattr(dumping, "_RANGE", 1)
+    _fill(mariadb)
+    start = LogPosition(mariadb.binlogs()[0].name, 4)
+    earlier = events(address(mariadb), start, 7)
+    next(earlier)
+    with ThreadPoolExecutor(1) as pool:
+        later = pool.submit(lambda: list(events(address(mariadb), start, 7)))
+        with pytest.raises(SourceError, match=r"another replica .* Set source\.server-id to") as error:
+            _read_slowly(earlier, later.done)
+        assert error.value.transient
+        assert later.result()
 
 
 def test_heartbeats_of_an_idle_log_are_not_changes(either: Database) -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from changefeed.sources.mysql import MySqlTables, open_changes
+from changefeed.errors import SourceError
+from changefeed.sources.mysql import MySqlTables, open_changes, reader
 from changefeed.sources.mysql.reader import read
-from tests.services.database import Database, MariaDb
+from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import section
+from tests.sources.mysql.kernel import needs_kernel
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +99,29 @@ def test_a_sample_ends_at_its_limit_and_locks_nothing(database: Database) -> Non
     assert kinds.count("rows") == 1
     assert kinds[-1] == "resolved"
     database.execute("DROP TABLE shop.wide")
+
+
+@pytest.mark.parametrize("server", [MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+@pytest.mark.parametrize("by_kernel", [pytest.param(True, marks=needs_kernel), False], ids=["kernel", "reference"])
+def test_a_log_that_lacks_changes_stops_the_run(
+    server: type[Database], by_kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement on a table without transactions whose rows do not fit into its cache is done and not logged."""
+    monkeypatch.setattr(reader, "is_available", lambda: by_kernel)
+    with server("--binlog-stmt-cache-size=4096", "--max-binlog-stmt-cache-size=4096") as database:
+        database.execute(
+            "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, v INT); INSERT INTO shop.t VALUES (1, 1);"
+            "CREATE TABLE shop.plain (id INT PRIMARY KEY, v LONGTEXT) ENGINE=MyISAM"
+        )
+        _, _, [*_, before] = followed(opened(database))
+        database.execute("INSERT INTO shop.t VALUES (2, 2)")
+        assert followed(opened(database), before)[0] == 1
+        with pytest.raises(RuntimeError, match="max_binlog_stmt_cache_size"):
+            database.execute("INSERT INTO shop.plain VALUES (1, REPEAT('x', 30000)), (2, REPEAT('x', 30000))")
+        [[count]] = database.selected("SELECT COUNT(*) FROM plain", "shop")
+        assert int(count) > 0
+        with pytest.raises(
+            SourceError, match=r"its log lacks changes at .* start a new pipeline with a first copy"
+        ) as error:
+            followed(opened(database), before)
+        assert not error.value.transient

@@ -89,7 +89,9 @@ def _heartbeat_v2(cursor: EventCursor, header: e.Header) -> e.Heartbeat:
 
 def _incident(cursor: EventCursor, header: e.Header) -> e.Incident:
     number = cursor.uint(2)
-    return e.Incident(header, number, _text(cursor.prefixed(1), cursor))
+    message = _text(cursor.prefixed(1), cursor)
+    cursor.rest()  # MySQL writes two checksums
+    return e.Incident(header, number, message)
 
 
 def _stop(cursor: EventCursor, header: e.Header) -> e.Stop:

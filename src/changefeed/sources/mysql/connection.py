@@ -30,7 +30,8 @@ _KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPALIVE": 60, "TCP_KEEPINTVL": 10, "TCP
 _REFUSED = {1045, 1698, 1130, 3118}
 _RIGHTS = {1044, 1142, 1143, 1227}
 _PLUGIN = {2059, 2061}  # PyMySQL does not have the user's authentication plugin, or not all of it
-_PURGED = 1236  # every error of the log has this number
+_OF_LOG = 1236  # every error of the log has this number
+_SAME_SERVER_ID = 4052  # but this one of MariaDB; MySQL may use the number otherwise
 _GONE = {1049, 1054, 1146, 1412}  # unknown database or column, no such table, a definition newer than a query's view
 # too many connections, a shutdown, a broken or killed connection, a timeout, a deadlock; those of the client from 2000 on
 _LOST = 2013  # PyMySQL's own
@@ -263,7 +264,7 @@ def _ours(address: Address, error: Exception, *, connected: bool) -> Exception:
         return _other_plugin(address, message)
     if code in _RIGHTS or code in _REFUSED:
         return AccessError(f"{message} at {address}. {grants(address.user)}")
-    if code == _PURGED:
+    if code == _OF_LOG or (code == _SAME_SERVER_ID and "server_id" in message):
         return _of_log(address, message)
     if code in _GONE:
         return GoneError(f"{address}: {message}: a table was changed while it was read", transient=True)
