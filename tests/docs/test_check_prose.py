@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools import check_prose
 
@@ -120,3 +124,20 @@ def test_a_commit_begins_with_what_it_does(
     monkeypatch.setattr("sys.argv", ["check_prose.py", "--subject", str(tmp_path / "message")])
     assert check_prose.main() == bool(messages)
     assert capsys.readouterr().err.splitlines() == messages
+
+
+@pytest.mark.parametrize("subject, code", [("Keep the rows", 0), ("Rows are kept.", 1)])
+def test_the_hook_of_commit_messages(subject: str, code: int, tmp_path: Path) -> None:
+    """The hook as pre-commit runs it: at the root, with the file of the message as its last argument."""
+    root = Path(__file__).parents[2]
+    config = yaml.safe_load((root / ".pre-commit-config.yaml").read_text())
+    [hook] = [one for one in config["repos"][0]["hooks"] if "commit-msg" in one.get("stages", config["default_stages"])]
+    assert "commit-msg" in config["default_install_hook_types"]
+    assert hook.get("pass_filenames", True)
+    python, *arguments = shlex.split(hook["entry"])
+    assert python == ".venv/bin/python"
+    (tmp_path / "message").write_text(f"{subject}\n\nThe reason.\n")
+    ran = subprocess.run(
+        [sys.executable, *arguments, str(tmp_path / "message")], cwd=root, capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr == "") == (code, code == 0)
