@@ -10,7 +10,7 @@ from changefeed.sources.mysql.connection import Address, connect
 from tests.services.database import Database
 
 ROWS = 600
-# keys that a collation orders and compares in its own way, and a key of two columns, the first of which repeats
+# keys that a collation orders and compares in its own way
 TABLES: dict[str, tuple[str, Callable[[Random], str]]] = {
     "numbers": ("id INT PRIMARY KEY", lambda r: str(r.randrange(2 * ROWS))),
     "names": (
@@ -23,26 +23,37 @@ TABLES: dict[str, tuple[str, Callable[[Random], str]]] = {
         lambda r: f"'2026-01-01 {r.randrange(24):02}:{r.randrange(60):02}:00.{r.randrange(9)}'",
     ),
 }
+# keys of several columns, the first of which repeat
+COMPOSITE: dict[str, tuple[str, str, Callable[[int], str]]] = {
+    "pairs": ("a INT, b INT", "a, b", lambda i: f"{i // 150}, {i}"),
+    "members": (
+        "a ENUM('x', 'y', 'z'), b INT, c VARCHAR(9) COLLATE utf8mb4_general_ci",
+        "a, c DESC, b",
+        lambda i: f"{1 + i % 2}, {i}, '{'aAéÉ'[i % 4]}{i % 7}'",
+    ),
+}
 
 
 def filled(database: Database) -> None:
     """Creates the tables, with rows."""
     created = [f"CREATE TABLE {name} ({key}, v INT)" for name, (key, _) in TABLES.items()]
-    created.append("CREATE TABLE pairs (a INT, b INT, v INT, PRIMARY KEY (a, b))")
+    created += [
+        f"CREATE TABLE {name} ({columns}, v INT, PRIMARY KEY ({key}))" for name, (columns, key, _) in COMPOSITE.items()
+    ]
     database.execute("CREATE DATABASE shop CHARACTER SET utf8mb4; USE shop; " + "; ".join(created))
     random = Random(1)
     for name, (_, key) in TABLES.items():
         values = ", ".join(f"({key(random)}, {i})" for i in range(ROWS))
         database.execute(f"REPLACE INTO {name} VALUES {values}", "shop")
-    pairs = ", ".join(f"({i // 150}, {i}, {i})" for i in range(ROWS))
-    database.execute(f"INSERT INTO pairs VALUES {pairs}", "shop")
+    for name, (_, _, row) in COMPOSITE.items():
+        values = ", ".join(f"({row(i)}, {i})" for i in range(ROWS))
+        database.execute(f"INSERT INTO {name} VALUES {values}", "shop")
 
 
 def selected(database: Database, name: str) -> set[tuple[str, ...]]:
     """The rows of a table, as the server's client prints them."""
-    columns = ("id", "v") if name != "pairs" else ("a", "b", "v")
-    shown = "CONVERT(id USING utf8mb4)" if name in ("names", "latin") else columns[0]
-    rows = database.selected(f"SELECT {shown}, {', '.join(columns[1:])} FROM {name}", "shop")
+    shown = "CONVERT(id USING utf8mb4), v" if name in ("names", "latin") else "*"
+    rows = database.selected(f"SELECT {shown} FROM {name}", "shop")
     assert rows
     return {tuple(row) for row in rows}
 
@@ -63,6 +74,7 @@ def writing(database: Database, stop: Event) -> Callable[[], None]:
                 cursor.execute(f"DELETE FROM {name} WHERE id = {old} AND v % 3 = 0")
                 a, b = random.randrange(6), random.randrange(ROWS)
                 cursor.execute(f"UPDATE IGNORE pairs SET a = {a}, v = v + 1 WHERE b = {b}")
+                cursor.execute(f"UPDATE IGNORE members SET a = {1 + a % 3}, c = 'B{a}', v = v + 1 WHERE b = {b}")
                 stop.wait(0.005)
         connection.close()
 

@@ -1,4 +1,4 @@
-"""The backlog of a live server, on both servers: rows of tables, then bytes of its log."""
+"""The backlog of a live server, on all servers: rows of tables, then bytes of its log."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import pytest
 
 from changefeed.sources.mysql import MySqlTables, open_changes
 from changefeed.sources.mysql.source_offset import LogPosition, read
-from tests.services.database import Database, MariaDb, MySql
+from tests.services.database import Database, MariaDb, MariaDb118, MySql, MySql97
 from tests.sources.mysql.following import section
 
 ROWS = 1000
 
 
-@pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
+@pytest.fixture(
+    params=[MariaDb, *(pytest.param(server, marks=pytest.mark.nightly) for server in (MySql, MariaDb118, MySql97))],
+    ids=["mariadb", "mysql", "mariadb-11.8", "mysql-9.7"],
+)
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     with request.param() as server:
         values = ", ".join(f"({n}, 'value {n}')" for n in range(ROWS))

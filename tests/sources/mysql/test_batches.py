@@ -146,7 +146,9 @@ def test_a_damaged_event_names_its_position() -> None:
     [
         SourceOffset("1", LogPosition(FILE, 4)),
         SourceOffset("a-b", LogPosition(FILE, 2**33), 7, (b"map", b"\0\xff")),
-        SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((("a", "b.c"),), ("12ab",), 0, "_utf8mb4 X'00'", 7)),
+        SourceOffset(
+            "1", LogPosition(FILE, 4), copy=CopyProgress((("a", "b.c"),), ("12ab",), 0, ("_utf8mb4 X'00'",), 7)
+        ),
         SourceOffset("1", LogPosition(FILE, 4), copy=CopyProgress((), (), 0), complete=LogPosition("b.000008", 5)),
         SourceOffset("1", LogPosition(FILE, 4, 6), gtids="0-1-7", patterns=("a.*",), joining=(), copy_bytes=3),
         SourceOffset("1", LogPosition(FILE, 4), gtids="", transaction={"id": "0-1-8", "count": 2}),

@@ -13,12 +13,14 @@ from changefeed.errors import UnsupportedError
 from changefeed.sources.mysql import open_changes, tables
 from changefeed.sources.mysql.connection import Address, connect
 from changefeed.sources.mysql.first_copy import CopyChunk
+from changefeed.sources.mysql.key_ranges import Bound
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import read
+from changefeed.sources.mysql.tables import KeyPart
 from tests.killed import Killed
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.following import Follower, section
-from tests.sources.mysql.shop import TABLES, filled, selected, writing
+from tests.sources.mysql.shop import COMPOSITE, ROWS, TABLES, filled, selected, writing
 
 
 @pytest.fixture(params=[MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
@@ -44,7 +46,7 @@ def test_a_copy_of_tables_that_are_written(database: Database) -> None:
         stop.set()
         writer.join()
     state = follower.run()
-    for name in (*TABLES, "pairs"):
+    for name in (*TABLES, *COMPOSITE):
         [table] = [table for table in state.tables.values() if table.table.name == name]
         rows = follower.storage.tables.rows(table.path)
         actual = {tuple(map(_shown, row.values())) for row in rows}
@@ -59,7 +61,7 @@ def _shown(value: object) -> str:
 
 def test_chunks_cover_all_keys_and_do_not_overlap(database: Database) -> None:
     source = open_changes(section(database, tables=["shop.*"], **{"chunk-rows": 50, "max-records-per-batch": 400}))
-    before, bounds = None, dict[str, list[tuple[str | None, str | None]]]()
+    before, bounds = None, dict[str, list[tuple[Bound | None, Bound | None]]]()
     while True:
         plan = source.plan(before, None)
         assert plan is not None
@@ -77,6 +79,7 @@ def test_chunks_cover_all_keys_and_do_not_overlap(database: Database) -> None:
         assert of_table[-1][1] is None
         assert [stop for _, stop in of_table[:-1]] == [start for start, _ in of_table[1:]]
         assert len(of_table) == len(set(of_table)) >= 5, name
+    assert len(bounds["pairs"]) == len(bounds["members"]) == ROWS // 50
 
 
 @pytest.mark.parametrize("server", [MariaDb, pytest.param(MySql, marks=pytest.mark.nightly)], ids=["mariadb", "mysql"])
@@ -114,14 +117,14 @@ def test_a_date_that_no_calendar_has_is_named_where_chunks_begin_with_it() -> No
 
 def test_a_table_that_changes_while_it_is_described(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of the key gets another name between the question for the columns and that for the key."""
-    statements, real = ["ALTER TABLE pairs RENAME COLUMN a TO x"], tables.key_of
+    statements, real = ["ALTER TABLE pairs RENAME COLUMN a TO x"], tables.key_parts
 
-    def key_of(server: Server, of: str, table: str) -> list[str]:
+    def key_parts(server: Server, of: str, table: str) -> list[KeyPart]:
         if statements:
             database.execute(statements.pop(), "shop")
         return real(server, of, table)
 
-    monkeypatch.setattr(tables, "key_of", key_of)
+    monkeypatch.setattr(tables, "key_parts", key_parts)
     following = Follower(database, ["shop.pairs"], Random(0))
     state = following.run()
     assert state.tables["shop.pairs"].table.keys == ("x", "b")

@@ -17,7 +17,7 @@ import pytest
 from changefeed.pipeline.ledger import read_ledger
 from tests.services.database import Database, MariaDb, MySql
 from tests.sources.mysql.pipelines import load, tables
-from tests.sources.mysql.shop import TABLES, filled, selected, writing
+from tests.sources.mysql.shop import COMPOSITE, TABLES, filled, selected, writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ def test_tables_after_kills(server: type[Database], tmp_path: Path, spark: Spark
         assert latest is not None
         assert latest.epoch > 1
         copied = tables(pipeline, tmp_path)
-        for name in (*TABLES, "pairs"):
+        for name in (*TABLES, *COMPOSITE):
             actual = {tuple(map(str, row.values())) for row in copied[f"shop.{name}"]}
             assert len(actual) == len(copied[f"shop.{name}"])
             assert actual == selected(database, name)

@@ -10,13 +10,14 @@ from dataclasses import replace
 
 from changefeed.sources import Backlog
 from changefeed.sources.mysql.connection import GoneError
+from changefeed.sources.mysql.key_ranges import Bound, KeyRange
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition, SourceOffset
 from changefeed.sources.mysql.tables import Name, describe, list_tables, quoted
 from changefeed.ticdc.dispatch.matcher import TableFilter
 
 _ROWS = "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
-_ROWS_FIELD = {"mysql": 9, "mariadb": 8}  # in the output of EXPLAIN; MySQL has `partitions` before it
+_ROWS_FIELD = {"mysql": 9, "mariadb": 8}  # in the table that EXPLAIN shows; MySQL has `partitions` before it
 
 
 def backlog_of(
@@ -54,16 +55,15 @@ def _estimates(server: Server, names: list[Name]) -> list[int]:
     return [rows.get(name, 0) for name in names]
 
 
-def _rows_from(server: Server, name: Name, start: str | None) -> int:
+def _rows_from(server: Server, name: Name, start: Bound | None) -> int:
     """About the number of a table's rows from a key on, as the server plans to read them."""
     table = describe(server, *name)
     if table is None:
         return 0
-    where = ""
-    if start is not None and table.ordered is not None:
-        where = f" WHERE {quoted(table.ordered.name or '')} >= {start}"
+    condition = KeyRange(table.ordered, (start or ())[: len(table.ordered)]).condition()
+    where = "" if condition is None else f" WHERE {condition}"
     try:
-        [plan] = server.texts(f"EXPLAIN SELECT * FROM {quoted(name[0])}.{quoted(name[1])}{where}")
+        [plan] = server.texts(f"EXPLAIN FORMAT=TRADITIONAL SELECT * FROM {quoted(name[0])}.{quoted(name[1])}{where}")
     except GoneError:
         return 0
     rows = plan[_ROWS_FIELD[server.kind]]

@@ -8,8 +8,8 @@
 Rule 1. Every transaction before L can be seen (`table_locks.py`). H is the end of the log after the last chunk was read. A row
         of a chunk has the changes between L and some point before H; all changes from L to H are applied to it again. Each
         has the whole row, so that at H the row is the server's.
-Rule 2. Chunks are ranges of the first column of the key, and together all its values. A row whose key moves between two ranges is
-        in the log, which deletes the old key and writes the new one.
+Rule 2. Chunks are ranges of the key (`key_ranges.py`), and together all of it. A row whose key moves between two ranges is in the
+        log, which deletes the old key and writes the new one.
 Rule 3. Columns must stay: a schema change of a captured table between L and H begins the copy again (`SchemaChangedError`). The
         rows of the earlier try are dropped with their tables. The definitions are those at L if they are the same before and
         after L is read: all rows before the first schema change are of these tables.
@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from changefeed.errors import ConfigError
 from changefeed.mysql.binlog.table_map import TableMap
 from changefeed.sources.mysql.connection import GoneError
+from changefeed.sources.mysql.key_ranges import Bound, KeyRange, bound_after
 from changefeed.sources.mysql.server import Server
 from changefeed.sources.mysql.source_offset import CopyProgress, LogPosition
 from changefeed.sources.mysql.table_locks import committed, end
@@ -35,10 +36,8 @@ from changefeed.sources.mysql.tables import (
     Name,
     describe,
     engine_of,
-    expression,
     expressions,
     listed,
-    literal,
     quoted,
 )
 
@@ -53,24 +52,22 @@ class CopyChunk:
 
     Attributes:
         number: its place among all chunks, from 1.
-        start, stop: SQL literals: the first value of the range, and the first after it; None: no bound.
+        start, stop: the first key of the range, and the first after it; None: no bound.
         where: a condition of its rows; None: all of the range.
     """
 
     table: CopiedTable
     number: int
-    start: str | None = None
-    stop: str | None = None
+    start: Bound | None = None
+    stop: Bound | None = None
     where: str | None = None
 
     def query(self, columns: TableMap) -> str:
         """Returns the SELECT of its rows; `columns`: the table, with the columns that are read."""
         database, table = self.table.name
         where = [] if self.where is None else [f"({self.where}\n)"]
-        if self.table.ordered is not None:
-            column = quoted(self.table.ordered.name or "")
-            where += [f"{column} >= {self.start}"] if self.start is not None else []
-            where += [f"{column} < {self.stop}"] if self.stop is not None else []
+        in_range = KeyRange(self.table.ordered, self.start, self.stop).condition()
+        where += [] if in_range is None else [in_range]
         condition = f" WHERE {' AND '.join(where)}" if where else ""
         return f"SELECT {expressions(columns)} FROM {quoted(database)}.{quoted(table)}{condition}"
 
@@ -152,13 +149,15 @@ def next_chunks(
     """Returns the chunks that come next, of about `most_rows` rows, and the progress after them.
 
     Raises:
-        SchemaChangedError: a table is gone.
+        SchemaChangedError: a table is gone, or other than before.
     """
     chunks = list[CopyChunk]()
     while progress.table < len(progress.tables) and len(chunks) * chunk_rows < most_rows:
         table = _described(server, progress.tables[progress.table])
         if progress.fingerprints[progress.table] != fingerprint(table):
             raise SchemaChangedError(f"{'.'.join(table.name)} has other columns than before")
+        if len(progress.start or ()) > len(table.ordered):
+            raise SchemaChangedError(f"{'.'.join(table.name)} is divided by fewer columns than before")
         stop = _bound(server, table, progress.start, chunk_rows)
         chunks.append(CopyChunk(table, progress.chunks + 1, progress.start, stop, progress.where))
         following = progress.table if stop is not None else progress.table + 1
@@ -173,8 +172,10 @@ def begun(defined: Definitions, *, copies: bool) -> CopyProgress:
 
 
 def fingerprint(table: CopiedTable) -> str:
-    """Returns 12 hex digits: a hash of the name, columns and keys of a table."""
-    return hashlib.sha256(repr(table.table).encode()).hexdigest()[:12]
+    """Returns 12 hex digits: a hash of the name, columns and keys of a table, and of the order of a key that is not ascending."""
+    descending = [each.is_descending for each in table.ordered]
+    described = repr(table.table) + (repr(descending) if any(descending) else "")
+    return hashlib.sha256(described.encode()).hexdigest()[:12]
 
 
 def _described(server: Server, name: Name) -> CopiedTable:
@@ -184,17 +185,11 @@ def _described(server: Server, name: Name) -> CopiedTable:
     return table
 
 
-def _bound(server: Server, table: CopiedTable, start: str | None, chunk_rows: int) -> str | None:
-    """The literal of the first key after a chunk; None if the chunk is the last of its table."""
-    column = table.ordered
-    if column is None:
+def _bound(server: Server, table: CopiedTable, start: Bound | None, chunk_rows: int) -> Bound | None:
+    """The first key after a chunk; None if the chunk is the last of its table."""
+    if not table.ordered:
         return None
-    name, (database, of) = quoted(column.name or ""), table.name
-    value = expression(column)
-    after, offset = (f" WHERE {name} > {start}", chunk_rows - 1) if start is not None else ("", chunk_rows)
-    query = f"SELECT {value} FROM {quoted(database)}.{quoted(of)}{after} ORDER BY {name} LIMIT 1 OFFSET {offset}"
     try:
-        keys = [key for (key,) in server.rows(query) if key is not None]
+        return bound_after(server, table, start, chunk_rows)
     except GoneError as error:
         raise SchemaChangedError(str(error)) from error
-    return literal(column, keys[0]) if keys else None

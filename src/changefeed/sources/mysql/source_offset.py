@@ -7,6 +7,7 @@
     {…, "columns": [["shop.a.b"], ["shop.a.c 5d41…"]], "joining_columns": …}    the same of columns that are excluded or masked
     {…, "maps": ["dGhl…"]}                                      inside of a transaction: the table maps of the statement
     {…, "copy": {"tables": [["shop", "orders", "9a1e0c…"]], "table": 0, "from": "1000", "chunks": 3}}   inside of the first copy
+    {…, "copy": {…, "from": ["7", "1000"], …}}                   of a table whose key has several columns
     {…, "copy_bytes": 6}                                         bytes behind the position that earlier copies beside the log have
     {…, "complete": ["binlog.000003", 20112]}                   after it: the tables are complete at this position
     {…, "requests": [{"tables": [["shop", "orders"]], "where": "id > 7"}]}       tables to copy again, see `copying_again.py`
@@ -83,7 +84,8 @@ class CopyProgress:
         tables: all of its tables: database and name.
         fingerprints: of the definition of each table.
         table: index of the table that is read next.
-        start: SQL literal of the first key that was not read of it; None at its beginning.
+        start: SQL literals of the first key that was not read of it; None at its beginning. Earlier versions wrote the first
+            column of a key alone.
         chunks: number of chunks that have been read.
         requests: the number of the source offset's requests that this copy carries out.
         where: the condition of the rows that are copied; None: all rows.
@@ -92,7 +94,7 @@ class CopyProgress:
     tables: tuple[tuple[str, str], ...]
     fingerprints: tuple[str, ...]
     table: int = 0
-    start: str | None = None
+    start: tuple[str, ...] | None = None
     chunks: int = 0
     requests: int = 0
     where: str | None = None
@@ -210,7 +212,8 @@ class SourceOffset:
         if self.copy is not None:
             copy = self.copy
             tables = [[*name, mark] for name, mark in zip(copy.tables, copy.fingerprints, strict=True)]
-            document["copy"] = {"tables": tables, "table": copy.table, "from": copy.start, "chunks": copy.chunks}
+            start = copy.start[0] if copy.start is not None and len(copy.start) == 1 else copy.start
+            document["copy"] = {"tables": tables, "table": copy.table, "from": start, "chunks": copy.chunks}
             if copy.requests:
                 document["copy"] |= {"requests": copy.requests, "where": copy.where}
         if self.complete is not None:
@@ -248,7 +251,7 @@ def read(text: str) -> SourceOffset:
             tuple((database, table) for database, table, _ in copy["tables"]),
             tuple(mark for _, _, mark in copy["tables"]),
             copy["table"],
-            copy["from"],
+            None if (start := copy["from"]) is None else (start,) if isinstance(start, str) else tuple(start),
             copy["chunks"],
             copy.get("requests", 0),
             copy.get("where"),

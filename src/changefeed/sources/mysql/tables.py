@@ -52,9 +52,10 @@ CODES |= {f"{size}{kind}": codes.BLOB for size in _BLOBS for kind in ("text", "b
 _SIZES = {f"{size}{kind}": count for size, count in _BLOBS.items() for kind in ("text", "blob")}
 _GEOMETRIES = {"geomcollection": "geometrycollection"}
 _ORDERED = frozenset({
-    "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "date", "datetime", "timestamp", "year",
-    "char", "varchar", "binary", "varbinary",
+    "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit", "enum",
+    "date", "time", "datetime", "timestamp", "year", "char", "varchar", "binary", "varbinary", *MARIADB_SIZES,
 })  # fmt: skip
+_MOST_MEMBERS = 64  # of an ENUM that is ordered: conditions list them, and MySQL reads a table for a list of 200
 _NUMERIC = {
     codes.TINY, codes.SHORT, codes.INT24, codes.LONG, codes.LONGLONG, codes.FLOAT, codes.DOUBLE, codes.NEWDECIMAL,
 }  # fmt: skip
@@ -63,10 +64,10 @@ _KNOWN_GEOMETRIES = frozenset({
 })  # fmt: skip
 _COLUMNS = """\
 SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_OCTET_LENGTH, CHARACTER_SET_NAME, NUMERIC_PRECISION,
-NUMERIC_SCALE, DATETIME_PRECISION FROM information_schema.COLUMNS
+NUMERIC_SCALE, DATETIME_PRECISION, COLLATION_NAME FROM information_schema.COLUMNS
 WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION"""
 _KEYS = """\
-SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS
+SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART, COLLATION FROM information_schema.STATISTICS
 WHERE NON_UNIQUE = 0{} ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX"""
 _TRIES = 5  # of describing a table that changes
 
@@ -128,18 +129,41 @@ def has_size(column: MappedColumn, kind: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyPart:
+    """A column of a key, as its index has it.
+
+    Attributes:
+        name: of the column.
+        is_whole: whether the index has whole values, not their beginnings alone.
+        is_descending: whether the index begins with its largest value.
+    """
+
+    name: str
+    is_whole: bool
+    is_descending: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedColumn:
+    """A column of a key whose values a literal names exactly, and which the server orders; see `key_ranges.py`."""
+
+    column: MappedColumn
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CopiedTable:
     """A table of the first copy.
 
     Attributes:
         table: as the log has it.
         create: its CREATE TABLE.
-        ordered: the first column of its key, if the server can order and compare literals of it; else None.
+        ordered: the first columns of its key by which rows are ordered, at best all of them; empty if the first is none.
     """
 
     table: TableMap
     create: str
-    ordered: MappedColumn | None
+    ordered: tuple[OrderedColumn, ...] = ()
 
     @property
     def name(self) -> Name:
@@ -196,22 +220,52 @@ def describe(server: Server, database: str, table: str) -> CopiedTable | None:
         if not described:
             return None
         columns = tuple(_column(row, f"{database}.{table}") for row in described)
-        keys = key_of(server, database, table)
+        key = key_parts(server, database, table)
         names = [column.name for column in columns]
         create = show_create(server, database, table)
         if create is None:
             return None
-        if set(keys) <= set(names):  # else it has changed between the questions
+        if {part.name for part in key} <= set(names):  # else it has changed between the questions
             break
     else:
         raise SourceError(
             f"{database}.{table} is altered again and again: start the run when that has ended", transient=True
         )
-    primary = tuple((names.index(key), 0) for key in keys) or None
-    ordered = None
-    if keys and described[names.index(keys[0])][1] in _ORDERED:
-        ordered = columns[names.index(keys[0])]
+    primary = tuple((names.index(part.name), 0) for part in key) or None
+    orders = {column.name for column, row in zip(columns, described, strict=True) if _is_ordered(column, row)}
+    ordered = _ordered(key, [columns[names.index(part.name)] for part in key], orders)
     return CopiedTable(TableMap(0, 0, database, table, columns, primary), create, ordered)
+
+
+def _ordered(key: list[KeyPart], columns: list[MappedColumn], orders: set[str | None]) -> tuple[OrderedColumn, ...]:
+    """The first columns of a key by which rows are ordered.
+
+    Args:
+        key, columns: its columns, as the index and as the table has them.
+        orders: the names of columns that can be an `OrderedColumn`.
+    """
+    ordered = list[OrderedColumn]()
+    for part, column in zip(key, columns, strict=True):
+        if part.name not in orders or not (part.is_whole or not ordered):
+            break
+        ordered.append(OrderedColumn(column, part.is_descending))
+        if not part.is_whole:  # its index does not order rows by what follows
+            break
+    return tuple(ordered)
+
+
+def _is_ordered(column: MappedColumn, row: tuple[str, ...]) -> bool:
+    """Whether a column can be an `OrderedColumn`; `row`: its description.
+
+    Not a SET, whose 64 members are compared as a signed number; not a FLOAT(7,2) or DOUBLE(7,2), which round what they are
+    compared with; not a CHAR without padding of MariaDB, whose order has the padding, and whose comparisons have not.
+    """
+    kind, scale, collation = row[1], row[7], row[9]
+    if kind in ("float", "double"):
+        return not scale
+    if kind == "char" and "_nopad_" in collation:
+        return False
+    return kind in _ORDERED and len(column.members or ()) <= _MOST_MEMBERS
 
 
 def show_create(server: Server, database: str, table: str) -> str | None:
@@ -242,6 +296,11 @@ def engine_of(server: Server, database: str, table: str) -> str:
 
 def key_of(server: Server, database: str, table: str) -> list[str]:
     """Returns the columns of a table's primary key, else of a unique key without NULL; empty if it has neither."""
+    return [part.name for part in key_parts(server, database, table)]
+
+
+def key_parts(server: Server, database: str, table: str) -> list[KeyPart]:
+    """Returns the same columns, as their index has them."""
     rows = server.texts(_KEYS.format(" AND TABLE_SCHEMA = %s AND TABLE_NAME = %s"), (database, table))
     return _key([row[2:] for row in rows])
 
@@ -249,22 +308,23 @@ def key_of(server: Server, database: str, table: str) -> list[str]:
 def all_keys(server: Server) -> dict[Name, list[str]]:
     """Returns the key of each table of a server, as `key_of` does; without tables that have none."""
     rows = groupby(server.texts(_KEYS.format("")), key=itemgetter(0, 1))
-    chosen = {name: _key([row[2:] for row in of_table]) for name, of_table in rows}
+    chosen = {name: [part.name for part in _key([row[2:] for row in of_table])] for name, of_table in rows}
     return {name: key for name, key in chosen.items() if key}
 
 
-def _key(rows: Iterable[tuple[str, ...]]) -> list[str]:
-    """The key among unique indexes, whose rows are: index, column, whether it is nullable, length of its prefix."""
-    indexes: dict[str, list[str]] = {}
-    for index, column, nullable, prefix in rows:
-        is_part = index == "PRIMARY" or not (nullable == "YES" or prefix)
-        indexes.setdefault(index, []).append(column if is_part else "")
-    whole = [columns for columns in indexes.values() if all(columns)]
-    return indexes.get("PRIMARY") or min(whole, key=len, default=[])
+def _key(rows: Iterable[tuple[str, ...]]) -> list[KeyPart]:
+    """The key among unique indexes, whose rows are: index, column, whether it is nullable, length of its prefix, order."""
+    indexes, others = dict[str, list[KeyPart]](), set[str]()
+    for index, column, nullable, prefix, order in rows:
+        indexes.setdefault(index, []).append(KeyPart(column, not prefix, order == "D"))
+        if not column or (index != "PRIMARY" and (nullable == "YES" or prefix)):  # an expression has no column
+            others.add(index)
+    whole = {index: parts for index, parts in indexes.items() if index not in others}
+    return whole.get("PRIMARY") or min(whole.values(), key=len, default=[])
 
 
 def _column(row: tuple[str, ...], table: str) -> MappedColumn:
-    name, kind, column_type, nullable, octets, charset, precision, scale, fraction = row
+    name, kind, column_type, nullable, octets, charset, precision, scale, fraction, _ = row
     kind = _GEOMETRIES.get(kind, kind)
     code = CODES.get(kind, codes.GEOMETRY)
     metadata = _metadata(kind, octets, precision, scale, fraction)
@@ -324,17 +384,6 @@ def expressions(table: TableMap) -> str:
 def quoted(name: str) -> str:
     """A name in a statement."""
     return "`" + name.replace("`", "``") + "`"
-
-
-def literal(column: MappedColumn, value: bytes) -> str:
-    """The SQL literal of a value of a key, as the server sent it by its expression."""
-    if column.code in (codes.STRING, codes.VARCHAR):
-        if column.charset == charsets.BINARY:
-            return f"X'{value.hex()}'"
-        return f"_{column.charset} X'{value.hex()}'"
-    if column.code in (codes.DATE, codes.DATETIME2, codes.TIMESTAMP2):
-        return f"'{value.decode()}'"
-    return value.decode()
 
 
 def listed(names: Iterable[Name]) -> str:
