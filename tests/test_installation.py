@@ -64,7 +64,7 @@ def test_the_wheel_has_the_package_alone(wheel: Path) -> None:
     }
     assert {Path(name).suffix for name in of_page} == {".html", ".css", ".js"}
     assert {
-        name for name in inside - of_page if Path(name).suffix not in (".py", ".md", ".properties", ".typed")
+        name for name in inside - of_page if Path(name).suffix not in (".java", ".md", ".properties", ".py", ".typed")
     } == set()
 
 
