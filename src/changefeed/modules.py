@@ -7,12 +7,33 @@ model of its section, and the functions that its contract names, such as `open_s
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from changefeed.errors import ConfigError, unknown_name
+
+_OWN_FILES: dict[str, str] = {}  # file -> module of one's own that a section has named
+_CHANGEFEED = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLine:
+    """The line of a module of one's own in which an error was raised, or which called what raised it.
+
+    Attributes:
+        is_last: whether no code of changefeed was called there; else the error may be a defect of either.
+    """
+
+    module: str
+    file: str
+    line: int
+    is_last: bool
 
 
 def is_own(type: object) -> bool:
@@ -36,6 +57,9 @@ def module_of(kind: str, type: str, known: Mapping[str, str]) -> ModuleType:
             raise unknown_name(kind, type, known)
         return import_module(known[type])
     try:
+        spec = find_spec(type)
+        if spec is not None and spec.origin is not None:
+            _OWN_FILES[spec.origin] = type
         return import_module(type)
     except ImportError as error:
         raise ConfigError(
@@ -71,3 +95,15 @@ def own_section(kind: str, type: str) -> Any:
     if section is None:
         raise ConfigError(f'{kind} "{type}" has no SECTION. Define SECTION in the module, as docs/guides/own.md shows')
     return section
+
+
+def own_line(error: BaseException) -> OwnLine | None:
+    """Returns the innermost line of modules of one's own in an error's traceback; None if it has none."""
+    if isinstance(error, SyntaxError) and error.filename in _OWN_FILES:
+        return OwnLine(_OWN_FILES[error.filename], error.filename, error.lineno or 1, is_last=True)
+    is_last = True
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename in _OWN_FILES:
+            return OwnLine(_OWN_FILES[frame.filename], frame.filename, frame.lineno or 1, is_last)
+        is_last = is_last and not frame.filename.startswith(_CHANGEFEED)
+    return None

@@ -1,7 +1,7 @@
 """Exit codes and messages of errors.
 
 0     done
-1     a defect of changefeed, or a failure outside of it (network, disk): try again, or report it
+1     a defect of changefeed or of a module of one's own, or a failure outside of it (network, disk): try again, or report it
 2     the command line or the configuration cannot work as written
 3     data that could not be decoded, read, or encoded in the requested protocol
 130   stopped by Ctrl-C (SIGINT)
@@ -20,6 +20,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from changefeed.cli.output import Output, OutputClosedError
 from changefeed.errors import ChangefeedError, ConfigError, ProtocolError, SourceError, UnsupportedError
+from changefeed.modules import own_line
 
 _CODES: tuple[tuple[tuple[type[BaseException], ...], int], ...] = (
     ((OutputClosedError,), 141),
@@ -60,7 +61,16 @@ def _message(error: BaseException) -> str:
         return error.format_message()
     if isinstance(error, ChangefeedError):
         return str(error)
-    return f"{type(error).__name__}: {_in_short(str(error))}. This is a defect of changefeed; --traceback shows where"
+    return f"{type(error).__name__}: {_in_short(str(error))}. {_origin(error)}; --traceback shows where"
+
+
+def _origin(error: BaseException) -> str:
+    """A sentence with the part that a foreign error comes from, without its period."""
+    own = own_line(error)
+    if own is None:
+        return "This is a defect of changefeed"
+    by = "" if own.is_last else "by changefeed, in a call of "
+    return f"It was raised {by or 'in '}{own.module} ({own.file}:{own.line})"
 
 
 def _in_short(text: str) -> str:
