@@ -52,3 +52,22 @@ class TestSqlite(Conformance):
     @pytest.fixture
     def harness(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sqlite:
         return Sqlite(tmp_path / "records.sqlite", monkeypatch)
+
+
+class NotAtomic(Sqlite):
+    """A sink that promises less."""
+
+    def sink(self, encoder: Make, owner: str = "changefeed:test:1") -> EventSink:
+        return SqliteEvents(self.file, encoder, owner, atomic=False)
+
+
+class NotAtomicSuite(Conformance):
+    atomic = False
+
+
+def test_the_suite_takes_a_sink_for_what_it_promises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for suite, harness in ((Conformance(), Sqlite), (NotAtomicSuite(), NotAtomic)):
+        suite.test_nothing_is_there_before_the_first_append(harness(tmp_path / "records.sqlite", monkeypatch))
+    for suite, harness in ((Conformance(), NotAtomic), (NotAtomicSuite(), Sqlite)):
+        with pytest.raises(AssertionError):
+            suite.test_nothing_is_there_before_the_first_append(harness(tmp_path / "records.sqlite", monkeypatch))
