@@ -56,11 +56,8 @@ def committed(server: Server, names: Sequence[Name]) -> tuple[LogPosition, str |
             error, len(names),
         )  # fmt: skip
     at, executed = _end(server)
-    try:
-        for name in names:
-            _lock(server, [name], _SECONDS_OF_ONE)
-            server.rows("UNLOCK TABLES")
-    finally:
+    for name in names:
+        _lock(server, [name], _SECONDS_OF_ONE)
         server.rows("UNLOCK TABLES")
     return at, _gtids_before(server, at, executed)
 
