@@ -12,12 +12,12 @@ Rule 4. Everything works without the kernel, but slower.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 from typing import Protocol as Interface
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -108,7 +108,8 @@ class KernelEncoder:
 
     def _events(self, changes: Decoded) -> Iterator[Row | Control | Lines]:
         ordinals = _ordinals(changes)
-        singles: list[_Single] = list(zip(ordinals[-1].to_pylist(), changes.control, strict=True))
+        control = zip(ordinals[-1].to_pylist(), changes.control, strict=True)
+        singles: list[_Single] = [one for one in control if not self._reference.passes_over(one[1])]
         lines: list[pa.RecordBatch] = []
         for table, ordinal in zip(changes.tables, ordinals, strict=False):
             placed = TableBatch(table.shape, table.rows.append_column("ordinal", ordinal))
@@ -169,9 +170,9 @@ def _key(record: pa.Array, index: pa.Array) -> pa.Array:
 def _merged(lines: list[pa.RecordBatch], singles: list[_Single]) -> Iterator[Row | Control | Lines]:
     """Yields lines and single events in order; consecutive lines are combined."""
     whole = _in_order(lines)
-    ordinals, at = [] if whole is None else whole.column("ordinal"), 0
-    for ordinal, event in singles:
-        end = bisect_left(range(len(ordinals)), ordinal, at, key=lambda row: ordinals[row].as_py())
+    ordinals = [] if whole is None else whole.column("ordinal").to_numpy()
+    ends, at = np.searchsorted(ordinals, [ordinal for ordinal, _ in singles]).tolist(), 0
+    for end, (_, event) in zip(ends, singles, strict=True):
         if whole is not None and end > at:
             yield Lines(whole.slice(at, end - at))
         at = end

@@ -49,6 +49,10 @@ class ColumnEncoder(Encoder, Interface):
         """
         ...
 
+    def passes_over(self, event: Control) -> bool:
+        """Whether nothing is written for an event: it need not be put in its place among the rows."""
+        ...
+
     def encode_events(self, events: Iterable[Row | Control | Lines]) -> pa.RecordBatch:
         """Encodes events, which are in order, into records."""
         ...

@@ -83,6 +83,11 @@ class Encoder:
         """Returns the records of rows, including tombstones, with their ordinals."""
         return whole_columns.records(shape, rows, keys, values, self._options)
 
+    def passes_over(self, event: Control) -> bool:
+        """Whether nothing is written for an event; see `protocols.by_columns`."""
+        is_ours = "schemas" in event.origin
+        return isinstance(event, TransactionMark) and not is_ours and not self._options.provide_transaction_metadata
+
     def _event(self, event: Any) -> Iterator[RecordRow]:
         match event:
             case Row():
@@ -92,7 +97,7 @@ class Encoder:
             case SchemaChange():
                 yield from self._schema_change(event)
             case TransactionMark():
-                if "schemas" in event.origin or self._options.provide_transaction_metadata:
+                if not self.passes_over(event):
                     place = foreign.place_of(event, self._options)
                     yield self._control(place, marks.write_transaction(foreign.transaction(event, self._options)))
             case Heartbeat() if "notification" in event.origin:

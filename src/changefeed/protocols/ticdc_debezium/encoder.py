@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from changefeed.columnar.events import Lines, Row, in_order, naming
 from changefeed.model.batch import Decoded, RecordBuilder, TableBatch, record_columns
-from changefeed.model.event import Control, Resolved, SchemaChange
+from changefeed.model.event import Control, Heartbeat, Resolved, SchemaChange, TransactionMark
 from changefeed.model.position import Place
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
@@ -60,6 +60,10 @@ class Encoder:
                     parts = {"key": self._deflated(key), "value": self._deflated(value)}
                     records.add({"topic": place.topic, "partition": place.partition, "offset": offset, **parts})
         return records.build()
+
+    def passes_over(self, event: Control) -> bool:
+        """Whether nothing is written for an event; see `protocols.by_columns`."""
+        return isinstance(event, TransactionMark | Heartbeat)
 
     def template(self, shape: TableShape) -> str | None:
         """Returns the template by which the kernel writes rows of a shape; see `protocols.by_columns`."""

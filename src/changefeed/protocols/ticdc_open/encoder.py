@@ -16,7 +16,7 @@ import pyarrow as pa
 from changefeed.columnar.events import Lines, Row, in_order, naming
 from changefeed.errors import ConfigError, UnsupportedError
 from changefeed.model.batch import Decoded, TableBatch, record_columns
-from changefeed.model.event import Control, Resolved, SchemaChange
+from changefeed.model.event import Control, Heartbeat, Resolved, SchemaChange, TransactionMark
 from changefeed.model.table import TableShape
 from changefeed.protocols.base import Stores
 from changefeed.protocols.ticdc_open import claim_check, envelope, framing
@@ -73,6 +73,10 @@ class Encoder:
             key=[key for _, key, _ in done],
             value=[value for _, _, value in done],
         )
+
+    def passes_over(self, event: Control) -> bool:
+        """Whether nothing is written for an event; see `protocols.by_columns`."""
+        return isinstance(event, TransactionMark | Heartbeat)
 
     def template(self, shape: TableShape) -> str | None:
         """Returns the template by which the kernel writes rows of a shape; see `protocols.by_columns`."""
