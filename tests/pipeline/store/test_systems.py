@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -92,6 +93,18 @@ def test_a_path_of_this_machine_needs_no_jvm(spark: SparkSession, tmp_path: Path
         assert folder_of_session(spark, path) == LocalFolder(str(tmp_path))
 
 
+@pytest.fixture
+def without_log_store(spark: SparkSession) -> Iterator[None]:
+    """An application without a `LogStore` of its own for local files: Spark's commits to local tables have set one."""
+    conf, name = spark._jvm.org.apache.spark.SparkEnv.get().conf(), "spark.delta.logStore.file.impl"  # type: ignore[union-attr]
+    before = conf.get(name, "")
+    conf.remove(name)
+    yield
+    if before:
+        conf.set(name, before)
+
+
+@pytest.mark.usefixtures("without_log_store")
 def test_a_file_system_on_which_a_rename_may_replace_a_file_is_refused(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
