@@ -100,6 +100,7 @@ def test_rights_under_the_very_name_of_a_database_count_first() -> None:
     lines = [r"GRANT INSERT ON `shop\_1`.* TO `u`@`%`", "GRANT SELECT ON `shop%`.* TO `u`@`%`"]
     readable = Readable.of(lines, exact=False, ignores_case=False)
     assert readable.lacks(TableFilter(["shop_1.a"])) == [("shop_1.a", "`shop_1`.`a`")]
+    assert readable.lacks(TableFilter(["shop_1.*"])) == [("shop_1.*", r"`shop\_1`.*")]
     assert readable.lacks(TableFilter(["shop_2.*"])) == []
 
 

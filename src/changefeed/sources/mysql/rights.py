@@ -79,8 +79,15 @@ class Readable:
             elif database is None:
                 lacking.append((pattern, "*.*"))
             elif not self._reads(database, table):
-                lacking.append((pattern, f"{quoted(database)}.{'*' if table is None else quoted(table)}"))
+                lacking.append((pattern, self._granted(database, table)))
         return lacking
+
+    def _granted(self, database: str, table: str | None) -> str:
+        """The object of a GRANT on just this database or table."""
+        if table is not None:
+            return f"{quoted(database)}.{quoted(table)}"
+        name = database if self.exact else re.sub(r"[%_]", r"\\\g<0>", database)  # otherwise it is a pattern
+        return f"{quoted(name)}.*"
 
     def _reads(self, database: str, table: str | None) -> bool:
         if self.ignores_case:
